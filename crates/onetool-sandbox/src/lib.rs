@@ -1,0 +1,8 @@
+//! Runs Python that a model wrote, in child processes without ambient authority.
+//!
+//! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
+//! by the kernel. Both know nothing of packs but the [`Host`] trait.
+
+mod host;
+
+pub use host::{CallTarget, Host, Lookup};

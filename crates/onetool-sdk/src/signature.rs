@@ -1,0 +1,262 @@
+//! What a function looks like from Python: parameters in order, with types and defaults as Python source text.
+
+use serde_json::Value as Json;
+
+/// How a parameter may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    PositionalOnly,
+    PositionalOrKeyword,
+    KeywordOnly,
+    /// `*args`
+    VarPositional,
+    /// `**kwargs`
+    VarKeyword,
+}
+
+/// One parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    pub name: String,
+    pub kind: ParameterKind,
+    /// The type as Python source, e.g. `list[str] | None`.
+    pub annotation: Option<String>,
+    /// The default as Python source; `None` where there is none (see `required`).
+    pub default: Option<String>,
+    pub required: bool,
+    pub description: Option<String>,
+}
+
+impl Parameter {
+    /// The parameter as it stands in a signature.
+    pub fn render(&self) -> String {
+        let stars = match self.kind {
+            ParameterKind::VarPositional => "*",
+            ParameterKind::VarKeyword => "**",
+            _ => "",
+        };
+        let mut text = format!("{stars}{}", self.name);
+        if let Some(annotation) = &self.annotation {
+            text.push_str(": ");
+            text.push_str(annotation);
+        }
+        if stars.is_empty() && !self.required {
+            text.push_str(if self.annotation.is_some() { " = " } else { "=" });
+            text.push_str(self.default.as_deref().unwrap_or("'...'"));
+        }
+        text
+    }
+}
+
+/// Parameters in order, and the return type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signature {
+    pub parameters: Vec<Parameter>,
+    /// The return type as Python source.
+    pub returns: Option<String>,
+}
+
+impl Signature {
+    /// `pack.function(query: str, count: int = 10) -> list[str]`
+    pub fn render(&self, qualified_name: &str) -> String {
+        let mut parts: Vec<String> = Vec::with_capacity(self.parameters.len() + 2);
+        let mut keyword_only = false;
+        for (index, parameter) in self.parameters.iter().enumerate() {
+            match parameter.kind {
+                ParameterKind::VarPositional => keyword_only = true,
+                ParameterKind::KeywordOnly if !keyword_only => {
+                    keyword_only = true;
+                    parts.push("*".to_owned());
+                }
+                _ => {}
+            }
+            parts.push(parameter.render());
+            let next = self.parameters.get(index + 1);
+            if parameter.kind == ParameterKind::PositionalOnly
+                && next.is_none_or(|next| next.kind != ParameterKind::PositionalOnly)
+            {
+                parts.push("/".to_owned());
+            }
+        }
+        let returns = self.returns.as_deref().map(|text| format!(" -> {text}")).unwrap_or_default();
+        format!("{qualified_name}({}){returns}", parts.join(", "))
+    }
+
+    /// `"name: description"` of every parameter that has one.
+    pub fn described_parameters(&self) -> Vec<String> {
+        self.parameters
+            .iter()
+            .filter_map(|parameter| parameter.description.as_ref().map(|text| format!("{}: {text}", parameter.name)))
+            .collect()
+    }
+
+    /// Reads the signature off a JSON Schema object. Required parameters come first, each group in schema order.
+    pub fn from_json_schema(schema: &Json) -> Self {
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Json::as_array)
+            .map(|names| names.iter().filter_map(Json::as_str).collect())
+            .unwrap_or_default();
+        let mut parameters: Vec<Parameter> = schema
+            .get("properties")
+            .and_then(Json::as_object)
+            .map(|properties| {
+                properties
+                    .iter()
+                    .map(|(name, property)| {
+                        let default = property.get("default").map(python_literal);
+                        Parameter {
+                            name: name.clone(),
+                            kind: ParameterKind::PositionalOrKeyword,
+                            annotation: Some(python_type(property, schema, 0)),
+                            required: required.contains(&name.as_str()) && default.is_none(),
+                            default,
+                            description: property.get("description").and_then(Json::as_str).map(one_line),
+                        }
+                    })
+                    .collect()
+            })
+            .unwrap_or_default();
+        parameters.sort_by_key(|parameter| !parameter.required);
+        Self { parameters, returns: None }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How deep nested types are spelled out before they become `dict` or `list`.
+const TYPE_DEPTH: usize = 4;
+
+/// The Python type that a JSON Schema describes, as source text. References are looked up in `root`.
+pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
+    if depth > TYPE_DEPTH {
+        return "Any".to_owned();
+    }
+    if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
+        let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        return target.map_or_else(|| "Any".to_owned(), |target| python_type(target, root, depth + 1));
+    }
+    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
+        let literals: Vec<String> = values.iter().map(python_literal).collect();
+        return format!("Literal[{}]", literals.join(", "));
+    }
+    if let Some(value) = schema.get("const") {
+        return format!("Literal[{}]", python_literal(value));
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(options) = schema.get(key).and_then(Json::as_array) {
+            return union(options.iter().map(|option| python_type(option, root, depth + 1)));
+        }
+    }
+    if let Some([only]) = schema.get("allOf").and_then(Json::as_array).map(Vec::as_slice) {
+        return python_type(only, root, depth + 1);
+    }
+    match schema.get("type") {
+        Some(Json::String(name)) => named_type(name, schema, root, depth),
+        Some(Json::Array(names)) => {
+            union(names.iter().filter_map(Json::as_str).map(|name| named_type(name, schema, root, depth)))
+        }
+        _ if schema.get("properties").is_some() => "dict".to_owned(),
+        _ => "Any".to_owned(),
+    }
+}
+
+fn named_type(name: &str, schema: &Json, root: &Json, depth: usize) -> String {
+    match name {
+        "string" => "str".to_owned(),
+        "integer" => "int".to_owned(),
+        "number" => "float".to_owned(),
+        "boolean" => "bool".to_owned(),
+        "null" => "None".to_owned(),
+        "array" => match schema.get("items") {
+            Some(items) if items.is_object() => format!("list[{}]", python_type(items, root, depth + 1)),
+            _ => "list".to_owned(),
+        },
+        "object" => match schema.get("additionalProperties") {
+            Some(values) if values.is_object() && schema.get("properties").is_none() => {
+                format!("dict[str, {}]", python_type(values, root, depth + 1))
+            }
+            _ => "dict".to_owned(),
+        },
+        _ => "Any".to_owned(),
+    }
+}
+
+fn union(types: impl Iterator<Item = String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in types {
+        if name == "Any" {
+            return name;
+        }
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    // `None` reads best at the end.
+    distinct.sort_by_key(|name| name == "None");
+    if distinct.is_empty() { "Any".to_owned() } else { distinct.join(" | ") }
+}
+
+/// A JSON value as a Python literal.
+pub(crate) fn python_literal(value: &Json) -> String {
+    crate::Value::from_json(value.clone()).repr()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_becomes_a_signature() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "repo": {"type": "string"},
+                "query": {"type": "string", "description": "what to\n look for"},
+                "sort": {"enum": ["stars", "forks"], "default": "stars"},
+                "tags": {"type": ["array", "null"], "items": {"$ref": "#/$defs/Tag"}}
+            },
+            "required": ["query"],
+            "$defs": {"Tag": {"type": "string"}}
+        });
+        let signature = Signature::from_json_schema(&schema);
+        assert_eq!(
+            signature.render("github.search"),
+            "github.search(query: str, repo: str = '...', sort: Literal['stars', 'forks'] = 'stars', \
+             tags: list[str] | None = '...')"
+        );
+        assert_eq!(signature.described_parameters(), ["query: what to look for"]);
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_ends() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/T"}}, "$defs": {"T": {"type": "array", "items": {"$ref": "#/$defs/T"}}}});
+        assert!(Signature::from_json_schema(&schema).render("f").contains("Any"));
+    }
+
+    #[test]
+    fn markers_separate_the_kinds() {
+        let parameter = |name: &str, kind| Parameter {
+            name: name.to_owned(),
+            kind,
+            annotation: None,
+            default: None,
+            required: true,
+            description: None,
+        };
+        let signature = Signature {
+            parameters: vec![
+                parameter("a", ParameterKind::PositionalOnly),
+                parameter("b", ParameterKind::PositionalOrKeyword),
+                parameter("c", ParameterKind::KeywordOnly),
+                parameter("rest", ParameterKind::VarKeyword),
+            ],
+            returns: Some("int".to_owned()),
+        };
+        assert_eq!(signature.render("f"), "f(a, /, b, *, c, **rest) -> int");
+    }
+}

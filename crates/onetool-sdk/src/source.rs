@@ -1,0 +1,133 @@
+//! Where tools come from. A [`ToolSource`] offers packs and executes calls to them; five kinds exist
+//! (native, worker, proxy, http, sequence), and the call path treats them all alike.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use indexmap::IndexMap;
+
+use crate::{Arguments, CallContext, QualifiedName, Signature, ToolError, Value};
+
+/// Everything that is known of a tool without calling it.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// The function's name inside its pack: a Python identifier.
+    pub name: String,
+    /// What it does. The first line is the summary.
+    pub description: String,
+    pub signature: Signature,
+    /// JSON Schema of the arguments, an object.
+    pub input_schema: serde_json::Value,
+    /// JSON Schema of the result, where the tool promises one.
+    pub output_schema: Option<serde_json::Value>,
+    /// What it returns, in words.
+    pub returns: Option<String>,
+    /// A call that works.
+    pub example: Option<String>,
+    /// Whether the signature is the whole truth: `false` when the tool may take arguments that it does not list,
+    /// or its types are not known well enough to check a call before it runs.
+    pub checkable: bool,
+}
+
+impl ToolSpec {
+    /// The first line of the description.
+    pub fn summary(&self) -> &str {
+        self.description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+    }
+}
+
+/// What stands behind a pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Rust functions in this process.
+    Native,
+    /// A Python file, run in a worker.
+    Worker { file: PathBuf },
+    /// An upstream MCP server.
+    Proxy { server: String },
+    /// A bundle of HTTP tools and sequences.
+    Bundle { id: String },
+}
+
+impl Origin {
+    /// `local` or `proxy:{server}`.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Proxy { server } => format!("proxy:{server}"),
+            _ => "local".to_owned(),
+        }
+    }
+
+    /// `local` or `proxy`.
+    pub fn short_label(&self) -> &'static str {
+        match self {
+            Self::Proxy { .. } => "proxy",
+            _ => "local",
+        }
+    }
+}
+
+/// A named group of tools, as it is now. Immutable: a source that changes offers a new one.
+#[derive(Debug, Clone)]
+pub struct Pack {
+    /// A Python identifier.
+    pub name: String,
+    pub description: String,
+    pub origin: Origin,
+    pub tools: IndexMap<String, Arc<ToolSpec>>,
+    /// Something a user should know of the pack now, e.g. that its tools are listed from a cache.
+    pub note: Option<String>,
+}
+
+/// One call, resolved and matched.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    pub pack: Arc<Pack>,
+    pub tool: Arc<ToolSpec>,
+    pub arguments: Arguments,
+}
+
+impl ToolCall {
+    pub fn name(&self) -> QualifiedName {
+        QualifiedName::new(&self.pack.name, &self.tool.name)
+    }
+}
+
+/// How bad a [`HealthNote`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// Something that `ot.health()` must tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthNote {
+    pub severity: Severity,
+    /// What it is about: a file, a server, a configuration key.
+    pub subject: String,
+    pub message: String,
+}
+
+/// Offers packs and executes calls to them.
+#[async_trait]
+pub trait ToolSource: Send + Sync {
+    /// The packs as they are now. Cheap: what is slow to find out is found out in the background.
+    fn packs(&self) -> Vec<Arc<Pack>>;
+
+    /// A number that changes whenever `packs` would answer differently. Read before every run.
+    fn generation(&self) -> u64;
+
+    /// Executes a call whose arguments have been matched and validated.
+    async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError>;
+
+    /// What is wrong, or worth telling, now.
+    fn health(&self) -> Vec<HealthNote> {
+        Vec::new()
+    }
+
+    /// Ends processes and connections.
+    async fn shutdown(&self) {}
+}

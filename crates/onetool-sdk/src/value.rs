@@ -1,0 +1,477 @@
+//! What crosses between Python and tools: every value that the sandbox, a worker, an MCP server or a Rust function
+//! may hand over, without loss. JSON is a subset of it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use num_bigint::BigInt;
+use serde_json::{Map, Value as Json};
+
+/// A Python value, owned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer that does not fit 64 bits.
+    BigInt(BigInt),
+    Float(f64),
+    Str(String),
+    Bytes(Vec<u8>),
+    List(Vec<Value>),
+    Tuple(Vec<Value>),
+    Set(Vec<Value>),
+    FrozenSet(Vec<Value>),
+    /// In insertion order; keys are not only strings.
+    Dict(Vec<(Value, Value)>),
+    Date(NaiveDate),
+    DateTime(DateTimeValue),
+    Time(NaiveTime),
+    TimeDelta(TimeDelta),
+    /// A file system path.
+    Path(String),
+    /// An object with named fields: a dataclass, a named tuple, a model.
+    Record { type_name: String, fields: Vec<(String, Value)> },
+    /// An exception as a value (not raised).
+    Exception { type_name: String, message: String },
+    /// Content that is not text: an image, a recording, a resource.
+    Part(Part),
+    /// Anything else, by its `repr`.
+    Opaque(String),
+}
+
+/// A date and time, aware of its offset or naive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DateTimeValue {
+    pub naive: NaiveDateTime,
+    pub offset: Option<FixedOffset>,
+}
+
+impl DateTimeValue {
+    pub fn iso(&self) -> String {
+        let base = self.naive.format("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+        let base = base.strip_suffix(".000000").map(str::to_owned).unwrap_or(base);
+        match self.offset {
+            Some(offset) => format!("{base}{offset}"),
+            None => base,
+        }
+    }
+}
+
+/// A piece of content for a model, as MCP knows them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(String),
+    Image { media_type: String, data: Vec<u8> },
+    /// Any other content block (audio, resource, resource link), in MCP's own form.
+    Other(Json),
+}
+
+impl Part {
+    /// One line that stands for the part where only text can go.
+    pub fn placeholder(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Image { media_type, data } => format!("[image {media_type}, {} bytes]", data.len()),
+            Self::Other(json) => {
+                let kind = json.get("type").and_then(Json::as_str).unwrap_or("content");
+                format!("[{kind}]")
+            }
+        }
+    }
+}
+
+impl Value {
+    /// From JSON, without loss.
+    pub fn from_json(json: Json) -> Self {
+        match json {
+            Json::Null => Self::None,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Number(number) => number
+                .as_i64()
+                .map(Self::Int)
+                .or_else(|| number.as_u64().map(|value| Self::BigInt(value.into())))
+                .or_else(|| number.as_f64().map(Self::Float))
+                .unwrap_or(Self::None),
+            Json::String(text) => Self::Str(text),
+            Json::Array(items) => Self::List(items.into_iter().map(Self::from_json).collect()),
+            Json::Object(object) => {
+                Self::Dict(object.into_iter().map(|(key, value)| (Self::Str(key), Self::from_json(value))).collect())
+            }
+        }
+    }
+
+    /// The nearest JSON. Sets become lists (sorted where their items compare), dates ISO 8601, bytes text where they
+    /// are UTF-8 and base64 otherwise, NaN and infinities `null`.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::None => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Int(value) => Json::from(*value),
+            Self::BigInt(value) => u64::try_from(value).map_or_else(|_| Json::String(value.to_string()), Json::from),
+            Self::Float(value) => serde_json::Number::from_f64(*value).map_or(Json::Null, Json::Number),
+            Self::Str(text) | Self::Path(text) | Self::Opaque(text) => Json::String(text.clone()),
+            Self::Bytes(bytes) => Json::String(bytes_text(bytes)),
+            Self::List(items) | Self::Tuple(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Self::Set(items) | Self::FrozenSet(items) => {
+                Json::Array(sorted(items).into_iter().map(Self::to_json).collect())
+            }
+            Self::Dict(pairs) => Json::Object(pairs.iter().map(|(key, value)| (key.key_text(), value.to_json())).collect()),
+            Self::Date(date) => Json::String(date.to_string()),
+            Self::DateTime(at) => Json::String(at.iso()),
+            Self::Time(time) => Json::String(time.to_string()),
+            Self::TimeDelta(delta) => {
+                serde_json::Number::from_f64(seconds(*delta)).map_or(Json::Null, Json::Number)
+            }
+            Self::Record { fields, .. } => {
+                Json::Object(fields.iter().map(|(key, value)| (key.clone(), value.to_json())).collect())
+            }
+            Self::Exception { type_name, message } => Json::String(format!("{type_name}: {message}")),
+            Self::Part(Part::Text(text)) => Json::String(text.clone()),
+            Self::Part(Part::Image { media_type, data }) => {
+                let mut object = Map::new();
+                object.insert("type".into(), "image".into());
+                object.insert("mimeType".into(), media_type.clone().into());
+                object.insert("data".into(), STANDARD.encode(data).into());
+                Json::Object(object)
+            }
+            Self::Part(Part::Other(json)) => json.clone(),
+        }
+    }
+
+    /// The text of a dict's key in JSON: strings as they are, the rest as Python's `json` or `str` would have it.
+    pub fn key_text(&self) -> String {
+        match self {
+            Self::Str(text) => text.clone(),
+            Self::None => "null".to_owned(),
+            Self::Bool(true) => "true".to_owned(),
+            Self::Bool(false) => "false".to_owned(),
+            other => other.str(),
+        }
+    }
+
+    /// The value of a dict's or a record's field.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Dict(pairs) => {
+                pairs.iter().find(|(name, _)| matches!(name, Self::Str(name) if name == key)).map(|(_, value)| value)
+            }
+            Self::Record { fields, .. } => fields.iter().find(|(name, _)| name == key).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Python's name of the value's type.
+    pub fn type_name(&self) -> &str {
+        match self {
+            Self::None => "NoneType",
+            Self::Bool(_) => "bool",
+            Self::Int(_) | Self::BigInt(_) => "int",
+            Self::Float(_) => "float",
+            Self::Str(_) => "str",
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "list",
+            Self::Tuple(_) => "tuple",
+            Self::Set(_) => "set",
+            Self::FrozenSet(_) => "frozenset",
+            Self::Dict(_) => "dict",
+            Self::Date(_) => "date",
+            Self::DateTime(_) => "datetime",
+            Self::Time(_) => "time",
+            Self::TimeDelta(_) => "timedelta",
+            Self::Path(_) => "Path",
+            Self::Record { type_name, .. } | Self::Exception { type_name, .. } => type_name,
+            Self::Part(_) => "Content",
+            Self::Opaque(_) => "object",
+        }
+    }
+
+    /// What Python's `str()` gives.
+    pub fn str(&self) -> String {
+        match self {
+            Self::Str(text) | Self::Path(text) => text.clone(),
+            Self::Date(date) => date.to_string(),
+            Self::DateTime(at) => at.iso().replacen('T', " ", 1),
+            Self::Time(time) => time.to_string(),
+            Self::TimeDelta(delta) => timedelta_str(*delta),
+            Self::Exception { message, .. } => message.clone(),
+            other => other.repr(),
+        }
+    }
+
+    /// What Python's `repr()` gives.
+    pub fn repr(&self) -> String {
+        let mut text = String::new();
+        self.write_repr(&mut text);
+        text
+    }
+
+    fn write_repr(&self, out: &mut String) {
+        use std::fmt::Write as _;
+        let _ = match self {
+            Self::None => write!(out, "None"),
+            Self::Bool(true) => write!(out, "True"),
+            Self::Bool(false) => write!(out, "False"),
+            Self::Int(value) => write!(out, "{value}"),
+            Self::BigInt(value) => write!(out, "{value}"),
+            Self::Float(value) => write!(out, "{}", float_repr(*value)),
+            Self::Str(text) => {
+                str_repr(text, out);
+                Ok(())
+            }
+            Self::Bytes(bytes) => {
+                bytes_repr(bytes, out);
+                Ok(())
+            }
+            Self::List(items) => {
+                write_items(items, out, "[", "]");
+                Ok(())
+            }
+            Self::Tuple(items) if items.len() == 1 => {
+                write_items(items, out, "(", ",)");
+                Ok(())
+            }
+            Self::Tuple(items) => {
+                write_items(items, out, "(", ")");
+                Ok(())
+            }
+            Self::Set(items) if items.is_empty() => write!(out, "set()"),
+            Self::Set(items) => {
+                write_items(items, out, "{", "}");
+                Ok(())
+            }
+            Self::FrozenSet(items) if items.is_empty() => write!(out, "frozenset()"),
+            Self::FrozenSet(items) => {
+                write_items(items, out, "frozenset({", "})");
+                Ok(())
+            }
+            Self::Dict(pairs) => {
+                out.push('{');
+                for (index, (key, value)) in pairs.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(", ");
+                    }
+                    key.write_repr(out);
+                    out.push_str(": ");
+                    value.write_repr(out);
+                }
+                out.push('}');
+                Ok(())
+            }
+            Self::Date(date) => write!(out, "datetime.date({})", date.format("%Y, %-m, %-d")),
+            Self::DateTime(at) => write!(out, "datetime.datetime.fromisoformat('{}')", at.iso()),
+            Self::Time(time) => write!(out, "datetime.time.fromisoformat('{time}')"),
+            Self::TimeDelta(delta) => write!(out, "datetime.timedelta(seconds={})", float_repr(seconds(*delta))),
+            Self::Path(path) => {
+                out.push_str("PosixPath(");
+                str_repr(path, out);
+                out.push(')');
+                Ok(())
+            }
+            Self::Record { type_name, fields } => {
+                let _ = write!(out, "{type_name}(");
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(", ");
+                    }
+                    out.push_str(name);
+                    out.push('=');
+                    value.write_repr(out);
+                }
+                out.push(')');
+                Ok(())
+            }
+            Self::Exception { type_name, message } => {
+                let _ = write!(out, "{type_name}(");
+                str_repr(message, out);
+                out.push(')');
+                Ok(())
+            }
+            Self::Part(part) => write!(out, "{}", part.placeholder()),
+            Self::Opaque(text) => write!(out, "{text}"),
+        };
+    }
+}
+
+/// Seconds with microseconds.
+pub(crate) fn seconds(delta: TimeDelta) -> f64 {
+    delta.num_microseconds().map_or(delta.num_seconds() as f64, |micros| micros as f64 / 1e6)
+}
+
+fn timedelta_str(delta: TimeDelta) -> String {
+    let micros = delta.num_microseconds().unwrap_or(0);
+    let days = micros.div_euclid(86_400_000_000);
+    let rest = micros.rem_euclid(86_400_000_000);
+    let (secs, micros) = (rest / 1_000_000, rest % 1_000_000);
+    let clock = format!("{}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60);
+    let clock = if micros > 0 { format!("{clock}.{micros:06}") } else { clock };
+    match days {
+        0 => clock,
+        1 | -1 => format!("{days} day, {clock}"),
+        _ => format!("{days} days, {clock}"),
+    }
+}
+
+fn bytes_text(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| STANDARD.encode(bytes), str::to_owned)
+}
+
+/// Set items in a stable order: by value where all are numbers or all are text, else as they came.
+pub(crate) fn sorted(items: &[Value]) -> Vec<&Value> {
+    let mut order: Vec<&Value> = items.iter().collect();
+    if items.iter().all(|item| matches!(item, Value::Str(_))) {
+        order.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+    } else if items.iter().all(|item| matches!(item, Value::Int(_))) {
+        order.sort_by_key(|item| if let Value::Int(value) = item { *value } else { 0 });
+    }
+    order
+}
+
+fn write_items(items: &[Value], out: &mut String, open: &str, close: &str) {
+    out.push_str(open);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        item.write_repr(out);
+    }
+    out.push_str(close);
+}
+
+/// A float as Python prints it.
+pub(crate) fn float_repr(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
+        let text = format!("{value:e}");
+        return match text.split_once('e') {
+            Some((mantissa, exponent)) => {
+                let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+                format!("{mantissa}e{sign}{digits:0>2}")
+            }
+            None => text,
+        };
+    }
+    let text = value.to_string();
+    if text.contains('.') { text } else { format!("{text}.0") }
+}
+
+fn str_repr(text: &str, out: &mut String) {
+    use std::fmt::Write as _;
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for c in text.chars() {
+        let _ = match c {
+            '\\' => write!(out, "\\\\"),
+            '\n' => write!(out, "\\n"),
+            '\r' => write!(out, "\\r"),
+            '\t' => write!(out, "\\t"),
+            c if c == quote => write!(out, "\\{c}"),
+            c if c.is_control() && (c as u32) < 0x100 => write!(out, "\\x{:02x}", c as u32),
+            c => {
+                out.push(c);
+                Ok(())
+            }
+        };
+    }
+    out.push(quote);
+}
+
+fn bytes_repr(bytes: &[u8], out: &mut String) {
+    use std::fmt::Write as _;
+    let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' };
+    out.push('b');
+    out.push(quote);
+    for &byte in bytes {
+        let _ = match byte {
+            b'\\' => write!(out, "\\\\"),
+            b'\n' => write!(out, "\\n"),
+            b'\r' => write!(out, "\\r"),
+            b'\t' => write!(out, "\\t"),
+            byte if byte as char == quote => write!(out, "\\{}", byte as char),
+            0x20..0x7f => {
+                out.push(byte as char);
+                Ok(())
+            }
+            byte => write!(out, "\\x{byte:02x}"),
+        };
+    }
+    out.push(quote);
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Str(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Str(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<Json> for Value {
+    fn from(json: Json) -> Self {
+        Self::from_json(json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repr_is_pythons() {
+        let value = Value::Dict(vec![
+            (Value::Int(1), Value::Tuple(vec![Value::Float(1.0)])),
+            (Value::Str("it's".into()), Value::Set(vec![])),
+            (Value::None, Value::Bytes(b"a\x00'".to_vec())),
+            (Value::Bool(true), Value::Float(1e100)),
+        ]);
+        assert_eq!(value.repr(), r#"{1: (1.0,), "it's": set(), None: b"a\x00'", True: 1e+100}"#);
+    }
+
+    #[test]
+    fn json_goes_through_unchanged() {
+        let json = serde_json::json!({"b": [1, 2.5, null, true, "x"], "a": {"n": 18_446_744_073_709_551_615_u64}});
+        assert_eq!(Value::from_json(json.clone()).to_json(), json);
+    }
+
+    #[test]
+    fn what_json_lacks_gets_the_nearest_form() {
+        assert_eq!(Value::Float(f64::NAN).to_json(), Json::Null);
+        assert_eq!(Value::Set(vec![Value::Int(2), Value::Int(1)]).to_json(), serde_json::json!([1, 2]));
+        assert_eq!(Value::Bytes(vec![0xff]).to_json(), serde_json::json!("/w=="));
+    }
+}

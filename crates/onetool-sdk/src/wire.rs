@@ -1,0 +1,195 @@
+//! Values as JSON without loss, for processes of our own: workers and the full Python engine.
+//!
+//! Plain JSON stands for itself. Everything else is an object with the key `$ot` that names its type and `v` that holds
+//! its content; a dict that has non-text keys, or the key `$ot` itself, is spelled as pairs. The Python side of this
+//! format is `wire.py` beside the hosts that use it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use num_bigint::BigInt;
+use serde_json::{Map, Value as Json, json};
+
+use crate::value::{DateTimeValue, Part, Value};
+
+/// A message that does not follow the format.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[error("not a value in wire form: {0}")]
+pub struct WireError(String);
+
+const TAG: &str = "$ot";
+
+impl Value {
+    /// To wire form.
+    pub fn to_wire(&self) -> Json {
+        match self {
+            Self::None | Self::Bool(_) | Self::Int(_) | Self::Str(_) => self.to_json(),
+            Self::BigInt(value) => tagged("int", value.to_string()),
+            Self::Float(value) if value.is_finite() => self.to_json(),
+            Self::Float(value) => tagged("float", crate::value::float_repr(*value)),
+            Self::Bytes(bytes) => tagged("bytes", STANDARD.encode(bytes)),
+            Self::List(items) => wire_items(items),
+            Self::Tuple(items) => tagged("tuple", wire_items(items)),
+            Self::Set(items) => tagged("set", wire_items(items)),
+            Self::FrozenSet(items) => tagged("frozenset", wire_items(items)),
+            Self::Dict(pairs) => {
+                let plain = pairs.iter().all(|(key, _)| matches!(key, Self::Str(text) if text != TAG));
+                if plain {
+                    Json::Object(pairs.iter().map(|(key, value)| (key.key_text(), value.to_wire())).collect())
+                } else {
+                    let pairs = pairs.iter().map(|(key, value)| json!([key.to_wire(), value.to_wire()]));
+                    tagged("dict", pairs.collect::<Json>())
+                }
+            }
+            Self::Date(date) => tagged("date", date.to_string()),
+            Self::DateTime(at) => tagged("datetime", at.iso()),
+            Self::Time(time) => tagged("time", time.to_string()),
+            Self::TimeDelta(delta) => tagged("timedelta", delta.num_microseconds().unwrap_or_default()),
+            Self::Path(path) => tagged("path", path.clone()),
+            Self::Record { type_name, fields } => {
+                let fields: Vec<Json> = fields.iter().map(|(name, value)| json!([name, value.to_wire()])).collect();
+                json!({TAG: "record", "t": type_name, "v": fields})
+            }
+            Self::Exception { type_name, message } => json!({TAG: "exception", "t": type_name, "v": message}),
+            Self::Part(Part::Text(text)) => tagged("text", text.clone()),
+            Self::Part(Part::Image { media_type, data }) => {
+                json!({TAG: "image", "t": media_type, "v": STANDARD.encode(data)})
+            }
+            Self::Part(Part::Other(json)) => tagged("part", json.clone()),
+            Self::Opaque(text) => tagged("opaque", text.clone()),
+        }
+    }
+
+    /// From wire form.
+    pub fn from_wire(json: Json) -> Result<Self, WireError> {
+        match json {
+            Json::Array(items) => Ok(Self::List(from_items(items)?)),
+            Json::Object(object) if object.contains_key(TAG) => from_tagged(object),
+            Json::Object(object) => object
+                .into_iter()
+                .map(|(key, value)| Ok((Self::Str(key), Self::from_wire(value)?)))
+                .collect::<Result<_, _>>()
+                .map(Self::Dict),
+            scalar => Ok(Self::from_json(scalar)),
+        }
+    }
+}
+
+fn tagged(tag: &str, content: impl Into<Json>) -> Json {
+    json!({TAG: tag, "v": content.into()})
+}
+
+fn wire_items(items: &[Value]) -> Json {
+    Json::Array(items.iter().map(Value::to_wire).collect())
+}
+
+fn from_items(items: Vec<Json>) -> Result<Vec<Value>, WireError> {
+    items.into_iter().map(Value::from_wire).collect()
+}
+
+fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
+    let tag = object.get(TAG).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let type_name = object.get("t").and_then(Json::as_str).unwrap_or_default().to_owned();
+    let content = object.remove("v").unwrap_or(Json::Null);
+    let bad = || WireError(format!("bad content for '{tag}'"));
+    let text = || content.as_str().ok_or_else(bad);
+    let items = |content: Json| match content {
+        Json::Array(items) => from_items(items),
+        _ => Err(WireError("a sequence was expected".to_owned())),
+    };
+    Ok(match tag.as_str() {
+        "int" => {
+            let big: BigInt = text()?.parse().map_err(|_| bad())?;
+            i64::try_from(&big).map_or(Value::BigInt(big), Value::Int)
+        }
+        "float" => Value::Float(text()?.parse().map_err(|_| bad())?),
+        "bytes" => Value::Bytes(STANDARD.decode(text()?).map_err(|_| bad())?),
+        "tuple" => Value::Tuple(items(content)?),
+        "set" => Value::Set(items(content)?),
+        "frozenset" => Value::FrozenSet(items(content)?),
+        "dict" => Value::Dict(pairs(content)?),
+        "date" => Value::Date(text()?.parse::<NaiveDate>().map_err(|_| bad())?),
+        "datetime" => Value::DateTime(parse_datetime(text()?).ok_or_else(bad)?),
+        "time" => Value::Time(text()?.parse::<NaiveTime>().map_err(|_| bad())?),
+        "timedelta" => Value::TimeDelta(TimeDelta::microseconds(content.as_i64().ok_or_else(bad)?)),
+        "path" => Value::Path(text()?.to_owned()),
+        "record" => {
+            let fields = pairs(content)?.into_iter().map(|(name, value)| (name.key_text(), value)).collect();
+            Value::Record { type_name, fields }
+        }
+        "exception" => Value::Exception { type_name, message: text()?.to_owned() },
+        "text" => Value::Part(Part::Text(text()?.to_owned())),
+        "image" => Value::Part(Part::Image {
+            media_type: type_name,
+            data: STANDARD.decode(text()?).map_err(|_| bad())?,
+        }),
+        "part" => Value::Part(Part::Other(content)),
+        "opaque" => Value::Opaque(text()?.to_owned()),
+        _ => return Err(WireError(format!("unknown type '{tag}'"))),
+    })
+}
+
+fn pairs(content: Json) -> Result<Vec<(Value, Value)>, WireError> {
+    let Json::Array(items) = content else {
+        return Err(WireError("pairs were expected".to_owned()));
+    };
+    items
+        .into_iter()
+        .map(|pair| match pair {
+            Json::Array(pair) => {
+                let [key, value] = <[Json; 2]>::try_from(pair).map_err(|_| WireError("not a pair".to_owned()))?;
+                Ok((Value::from_wire(key)?, Value::from_wire(value)?))
+            }
+            _ => Err(WireError("not a pair".to_owned())),
+        })
+        .collect()
+}
+
+/// Python's `isoformat()`, with and without an offset.
+fn parse_datetime(text: &str) -> Option<DateTimeValue> {
+    if let Ok(aware) = DateTime::<FixedOffset>::parse_from_rfc3339(text) {
+        return Some(DateTimeValue { naive: aware.naive_local(), offset: Some(*aware.offset()) });
+    }
+    let naive = text.parse::<NaiveDateTime>().ok()?;
+    Some(DateTimeValue { naive, offset: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_comes_back() {
+        let date = NaiveDate::from_ymd_opt(2024, 2, 29).unwrap();
+        let values = vec![
+            Value::None,
+            Value::Int(-5),
+            Value::BigInt("123456789012345678901234567890".parse().unwrap()),
+            Value::Float(f64::INFINITY),
+            Value::Float(2.0),
+            Value::Bytes(vec![0, 255]),
+            Value::Tuple(vec![Value::Set(vec![Value::Int(1)]), Value::FrozenSet(vec![])]),
+            Value::Dict(vec![(Value::Int(1), Value::None)]),
+            Value::Dict(vec![(Value::Str("$ot".into()), Value::Int(1))]),
+            Value::Date(date),
+            Value::DateTime(DateTimeValue { naive: date.and_hms_micro_opt(1, 2, 3, 4).unwrap(), offset: None }),
+            Value::DateTime(DateTimeValue {
+                naive: date.and_hms_opt(1, 2, 3).unwrap(),
+                offset: FixedOffset::east_opt(3600),
+            }),
+            Value::TimeDelta(TimeDelta::microseconds(-1)),
+            Value::Path("/a/b".into()),
+            Value::Record { type_name: "P".into(), fields: vec![("x".into(), Value::Int(1))] },
+            Value::Part(Part::Image { media_type: "image/png".into(), data: vec![1, 2] }),
+        ];
+        for value in values {
+            assert_eq!(Value::from_wire(value.to_wire()).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn rubbish_is_refused() {
+        assert!(Value::from_wire(json!({"$ot": "nope", "v": 1})).is_err());
+        assert!(Value::from_wire(json!({"$ot": "dict", "v": [[1]]})).is_err());
+    }
+}

@@ -1,0 +1,4 @@
+//! Where tools come from: a folder a kind.
+
+pub mod native;
+pub mod process;

@@ -1,0 +1,146 @@
+//! Files that are either the old ones or the new ones, never something between; and locks between processes.
+//!
+//! A write goes to a temporary file in the same folder, is flushed to the disk, and is then renamed. Files are readable
+//! by their owner alone. A lock is a separate file that is never replaced, so that two processes always lock the same
+//! thing.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Why a file could not be written or locked. Carries the path.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path} exists already")]
+    Exists { path: PathBuf },
+    #[error("{path} is locked by {holder}; waited {waited:?}")]
+    Locked { path: PathBuf, holder: String, waited: Duration },
+}
+
+impl StoreError {
+    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
+}
+
+/// Replaces `path` by `content`, durably. Creates the folder.
+pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let temporary = fill_temporary(path, content)?;
+    temporary.persist(path).map_err(|error| StoreError::io(path, error.error))?;
+    sync_folder(path);
+    Ok(())
+}
+
+/// Creates `path` with `content`, durably; fails if it is there already.
+pub fn create(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let temporary = fill_temporary(path, content)?;
+    temporary.persist_noclobber(path).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
+        _ => StoreError::io(path, error.error),
+    })?;
+    sync_folder(path);
+    Ok(())
+}
+
+fn fill_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".tmp-")
+        .tempfile_in(folder)
+        .map_err(|error| StoreError::io(folder, error))?;
+    temporary
+        .write_all(content)
+        .and_then(|()| temporary.as_file().sync_all())
+        .map_err(|error| StoreError::io(path, error))?;
+    Ok(temporary)
+}
+
+/// The new name must survive a crash too. A file system that can't do it is no reason to fail.
+fn sync_folder(path: &Path) {
+    if let Some(folder) = path.parent()
+        && let Ok(folder) = File::open(folder)
+    {
+        let _ = folder.sync_all();
+    }
+}
+
+/// An exclusive lock between processes, held until dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock, waiting at most `timeout`. Blocks: call it where blocking is allowed.
+    pub fn take(path: &Path, timeout: Duration) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
+        }
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| StoreError::io(path, error))?;
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if started.elapsed() < timeout => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(50));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let mut holder = String::new();
+                    let _ = file.read_to_string(&mut holder);
+                    let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
+                    return Err(StoreError::Locked { path: path.to_owned(), holder, waited: started.elapsed() });
+                }
+                Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
+            }
+        }
+        let _ = file.set_len(0);
+        let _ = file.rewind();
+        let _ = write!(file, "process {}", std::process::id());
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn create_never_replaces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.json");
+        create(&path, b"1").unwrap();
+        assert!(matches!(create(&path, b"2"), Err(StoreError::Exists { .. })));
+        write(&path, b"3").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"3");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_held_lock_names_its_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path, Duration::from_secs(1)).unwrap();
+        let error = Lock::take(&path, Duration::from_millis(5)).unwrap_err();
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        Lock::take(&path, Duration::from_secs(1)).unwrap();
+    }
+}

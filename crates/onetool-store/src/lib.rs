@@ -1,0 +1,3 @@
+//! The only crate that writes files.
+
+pub mod atomic;
