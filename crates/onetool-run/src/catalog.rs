@@ -1,0 +1,78 @@
+//! Everything that can be called, at one moment. Immutable: a change in any source makes a new catalog, and runs that
+//! have begun go on with the one they began with.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use onetool_sdk::{Pack, QualifiedName, ToolSource, ToolSpec};
+
+/// A pack and the source that executes its calls.
+#[derive(Clone)]
+pub struct CatalogPack {
+    pub pack: Arc<Pack>,
+    pub source: Arc<dyn ToolSource>,
+}
+
+/// Two packs wanted one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    pub name: String,
+    /// What answers to the name.
+    pub winner: String,
+    /// What was left out.
+    pub loser: String,
+}
+
+/// Packs by name, in order.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    packs: IndexMap<String, CatalogPack>,
+    clashes: Vec<Clash>,
+}
+
+impl Catalog {
+    /// Merges the sources' packs. Earlier sources win.
+    pub fn new(sources: &[Arc<dyn ToolSource>]) -> Self {
+        let mut catalog = Self::default();
+        for source in sources {
+            for pack in source.packs() {
+                if let Some(winner) = catalog.packs.get(&pack.name) {
+                    catalog.clashes.push(Clash {
+                        name: pack.name.clone(),
+                        winner: format!("{:?}", winner.pack.origin),
+                        loser: format!("{:?}", pack.origin),
+                    });
+                } else {
+                    catalog.packs.insert(pack.name.clone(), CatalogPack { pack, source: source.clone() });
+                }
+            }
+        }
+        catalog.packs.sort_keys();
+        catalog
+    }
+
+    pub fn packs(&self) -> impl Iterator<Item = &Arc<Pack>> {
+        self.packs.values().map(|entry| &entry.pack)
+    }
+
+    pub fn pack(&self, name: &str) -> Option<&CatalogPack> {
+        self.packs.get(name)
+    }
+
+    pub fn tool(&self, name: &QualifiedName) -> Option<&Arc<ToolSpec>> {
+        self.packs.get(&name.pack)?.pack.tools.get(&name.function)
+    }
+
+    /// Every tool with the pack that it belongs to.
+    pub fn tools(&self) -> impl Iterator<Item = (&Arc<Pack>, &Arc<ToolSpec>)> {
+        self.packs().flat_map(|pack| pack.tools.values().map(move |tool| (pack, tool)))
+    }
+
+    pub fn tool_count(&self) -> usize {
+        self.packs().map(|pack| pack.tools.len()).sum()
+    }
+
+    pub fn clashes(&self) -> &[Clash] {
+        &self.clashes
+    }
+}

@@ -1,0 +1,90 @@
+//! What a configuration means for runs, resolved: nothing here is optional that must exist.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use onetool_sdk::HealthNote;
+
+use crate::Catalog;
+
+/// A parameter of a snippet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SnippetParameter {
+    pub required: bool,
+    pub default: Option<serde_json::Value>,
+    pub description: Option<String>,
+}
+
+/// A template that `$name key=value` expands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snippet {
+    pub description: String,
+    pub parameters: IndexMap<String, SnippetParameter>,
+    /// A Jinja template of Python code.
+    pub body: String,
+}
+
+/// Where messages of topics that match `pattern` go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    pub pattern: String,
+    /// Absolute.
+    pub file: PathBuf,
+}
+
+/// What happens with large outputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputSettings {
+    /// Larger outputs are stored; 0 turns that off.
+    pub max_inline_size: usize,
+    /// Stored results older than this are removed; zero keeps them.
+    pub result_ttl: Duration,
+    pub preview_lines: usize,
+    /// Absolute.
+    pub result_store_dir: PathBuf,
+}
+
+/// What statistics assume.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatsSettings {
+    pub enabled: bool,
+    /// Absolute.
+    pub file: PathBuf,
+    pub flush_interval: Duration,
+    pub context_per_call: u64,
+    pub time_overhead_per_call_ms: u64,
+    /// US dollars a million tokens.
+    pub input_cost: f64,
+    pub output_cost: f64,
+    pub chars_per_token: f64,
+}
+
+/// How an upstream server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    pub name: String,
+    /// `connected`, `connecting`, `disconnected` or `disabled`.
+    pub state: String,
+    /// Why, where it is not connected.
+    pub reason: Option<String>,
+}
+
+/// The toolbox at one moment: what the `ot` pack tells about.
+#[derive(Clone)]
+pub struct ToolboxState {
+    pub catalog: Arc<Catalog>,
+    /// Alias to `pack.function`.
+    pub aliases: IndexMap<String, String>,
+    pub snippets: IndexMap<String, Snippet>,
+    /// Instructions by pack, from `prompts.packs`.
+    pub instructions: IndexMap<String, String>,
+    pub servers: Vec<ServerStatus>,
+    pub topics: Vec<Topic>,
+    pub output: OutputSettings,
+    pub stats: StatsSettings,
+    /// The project's folder.
+    pub folder: PathBuf,
+    pub notes: Vec<HealthNote>,
+}
