@@ -3,6 +3,8 @@
 //! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
+mod execution;
 mod host;
 
+pub use execution::{Execution, Failure, Frame, Limits, Program};
 pub use host::{CallTarget, Host, Lookup};
