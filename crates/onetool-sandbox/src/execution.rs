@@ -19,7 +19,9 @@ pub struct Program {
 /// How much a program may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Wall clock.
+    /// What the program itself may compute; waiting for the host does not count.
+    pub max_compute: Duration,
+    /// Wall clock, from start to end, with all that it waits for.
     pub timeout: Duration,
     /// Bytes.
     pub max_memory: usize,
@@ -37,9 +39,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(60),
+            max_compute: Duration::from_secs(30),
+            timeout: Duration::from_mins(10),
             max_memory: 256 << 20,
-            max_calls: 1000,
+            max_calls: 10_000,
             max_recursion: 1000,
             max_printed: 1 << 20,
             max_source: 256 << 10,

@@ -5,6 +5,7 @@
 
 mod execution;
 mod host;
+pub mod monty;
 
 pub use execution::{Execution, Failure, Frame, Limits, Program};
-pub use host::{CallTarget, Host, Lookup};
+pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
