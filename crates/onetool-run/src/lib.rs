@@ -1,7 +1,25 @@
 //! `run(command)`: prepare, execute, present, and the one call path.
 
+mod account;
 mod catalog;
+mod code;
+mod fence_processor;
+mod nearest;
+mod pack_proxy;
+mod parameters;
+mod permission;
+pub mod present;
+mod runner;
 mod settings;
+mod snippets;
+mod tool_loader;
+mod toolbox;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
-pub use settings::{OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic};
+pub use pack_proxy::PROJECTS;
+pub use permission::{Permission, Permissions};
+pub use runner::{RunReply, Runner};
+pub use settings::{
+    OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
+};
+pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

@@ -6,6 +6,8 @@
 mod execution;
 mod host;
 pub mod monty;
+mod sandbox;
 
 pub use execution::{Execution, Failure, Frame, Limits, Program};
+pub use sandbox::{Engine, Sandbox};
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
