@@ -37,6 +37,18 @@ impl Newline {
         }
     }
 
+    /// The ending that all lines have; `None` for a mixture, or a text without one.
+    pub(super) fn only(text: &str) -> Option<Self> {
+        let all = text.matches('\n').count();
+        let crlf = text.matches("\r\n").count();
+        match crlf {
+            _ if all == 0 => None,
+            0 => Some(Self::Lf),
+            _ if crlf == all => Some(Self::Crlf),
+            _ => None,
+        }
+    }
+
     /// The text with this ending after every line.
     pub(super) fn apply(self, text: &str) -> String {
         let unix = text.replace("\r\n", "\n");

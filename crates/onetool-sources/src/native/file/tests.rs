@@ -8,6 +8,8 @@ use serde_json::{Value as Json, json};
 use super::{FileSettings, pack};
 
 mod reading;
+mod searching;
+mod writing;
 
 /// A project folder and the tools on it.
 pub(super) struct Desk {
