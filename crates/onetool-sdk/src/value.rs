@@ -110,7 +110,9 @@ impl Value {
             Self::Int(value) => Json::from(*value),
             Self::BigInt(value) => u64::try_from(value).map_or_else(|_| Json::String(value.to_string()), Json::from),
             Self::Float(value) => serde_json::Number::from_f64(*value).map_or(Json::Null, Json::Number),
-            Self::Str(text) | Self::Path(text) | Self::Opaque(text) => Json::String(text.clone()),
+            Self::Str(text) | Self::Path(text) | Self::Opaque(text) | Self::Part(Part::Text(text)) => {
+                Json::String(text.clone())
+            }
             Self::Bytes(bytes) => Json::String(bytes_text(bytes)),
             Self::List(items) | Self::Tuple(items) => Json::Array(items.iter().map(Self::to_json).collect()),
             Self::Set(items) | Self::FrozenSet(items) => {
@@ -127,7 +129,6 @@ impl Value {
                 Json::Object(fields.iter().map(|(key, value)| (key.clone(), value.to_json())).collect())
             }
             Self::Exception { type_name, message } => Json::String(format!("{type_name}: {message}")),
-            Self::Part(Part::Text(text)) => Json::String(text.clone()),
             Self::Part(Part::Image { media_type, data }) => {
                 let mut object = Map::new();
                 object.insert("type".into(), "image".into());
