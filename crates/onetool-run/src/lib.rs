@@ -9,6 +9,7 @@ mod pack_proxy;
 mod parameters;
 mod permission;
 pub mod present;
+mod project_pack;
 mod runner;
 mod settings;
 mod snippets;
@@ -18,6 +19,7 @@ mod toolbox;
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
+pub use project_pack::project_pack;
 pub use runner::{RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
