@@ -86,5 +86,7 @@ pub struct ToolboxState {
     pub stats: StatsSettings,
     /// The project's folder.
     pub folder: PathBuf,
+    /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
+    pub engine: String,
     pub notes: Vec<HealthNote>,
 }

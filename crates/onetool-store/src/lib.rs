@@ -1,3 +1,7 @@
 //! The only crate that writes files.
 
 pub mod atomic;
+pub mod fuzzy;
+pub mod notifications;
+pub mod results;
+pub mod stats;
