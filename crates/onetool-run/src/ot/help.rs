@@ -94,7 +94,10 @@ fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> 
     {
         return Value::Str(page);
     }
-    let hits = cache.get(state).search(query.trim_start_matches('$'));
+    let mut hits = cache.get(state).search(query.trim_start_matches('$'));
+    if query.starts_with('$') {
+        hits.retain(|hit| hit.kind == Kind::Snippet);
+    }
     match info {
         Info::List => names(&hits),
         _ if hits.is_empty() => Value::Str(nothing(query)),
@@ -249,7 +252,7 @@ fn line(state: &ToolboxState, hit: &Hit) -> String {
         Kind::Pack => {
             let pack = state.catalog.pack(name).map(|entry| &entry.pack);
             let tools = pack.map_or(0, |pack| pack.tools.len());
-            (format!("{name} ({tools} tools)"), pack.map_or("", |pack| first_line(&pack.description)))
+            (format!("{name} ({tools} {})", if tools == 1 { "tool" } else { "tools" }), pack.map_or("", |pack| first_line(&pack.description)))
         }
         Kind::Snippet => {
             (format!("${name}"), state.snippets.get(name).map_or("", |snippet| first_line(&snippet.description)))

@@ -24,7 +24,7 @@ use onetool_sdk::{ToolError, Value};
 use onetool_sources::native::NativePack;
 use onetool_store::stats::StatsRecorder;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ToolboxState;
 
@@ -61,7 +61,7 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
 }
 
 /// How much is told.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Info {
     List,

@@ -23,7 +23,7 @@ const FILLERS: &[&str] = &[
     "a", "an", "and", "do", "for", "from", "how", "i", "in", "is", "it", "of", "on", "or", "the", "to", "tool", "tools",
     "use", "what", "which", "with",
 ];
-/// A hit must be at least so good, and so good compared with the best one.
+/// A hit must be at least so good, and so good compared with the best one of its kind.
 const SCORE_FLOOR: f32 = 0.12;
 const SCORE_SHARE: f32 = 0.35;
 
@@ -33,6 +33,10 @@ pub(super) enum Kind {
     Pack,
     Snippet,
     Alias,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Tool, Self::Pack, Self::Snippet, Self::Alias];
 }
 
 /// What was found, best first within a search.
@@ -147,8 +151,11 @@ impl Index {
             })
             .collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.name.cmp(&b.name)));
-        let floor = hits.first().map_or(0.0, |best| (best.score * SCORE_SHARE).max(SCORE_FLOOR));
-        hits.retain(|hit| hit.score >= floor);
+        let floors = Kind::ALL.map(|kind| {
+            let best = hits.iter().find(|hit| hit.kind == kind).map_or(0.0, |best| best.score);
+            (best * SCORE_SHARE).max(SCORE_FLOOR)
+        });
+        hits.retain(|hit| hit.score >= floors[hit.kind as usize]);
         hits
     }
 
