@@ -5,6 +5,7 @@ mod catalog;
 mod code;
 mod fence_processor;
 mod nearest;
+mod ot;
 mod pack_proxy;
 mod parameters;
 mod permission;
@@ -17,6 +18,7 @@ mod tool_loader;
 mod toolbox;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
+pub use ot::{Toolbox as ToolboxView, ot_pack};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;

@@ -1,4 +1,8 @@
 //! The only crate that writes files.
 
 pub mod atomic;
+pub mod fuzzy;
 pub mod logs;
+pub mod notifications;
+pub mod results;
+pub mod stats;

@@ -17,8 +17,8 @@ fn read(text: &str) -> serde_json::Value {
 
 #[test]
 fn flow_is_one_line() {
-    let shown = to_yaml_flow(&value(json!({"aliases": {"ws": "brave.web_search"}, "servers": ["a"], "n": null})));
-    assert_eq!(shown, "{aliases: {ws: brave.web_search}, servers: [a], n: null}");
+    let shown = to_yaml_flow(&value(json!({"aliases": {"ws": "brave.web_search"}, "servers": ["a"], "nothing": null})));
+    assert_eq!(shown, "{aliases: {ws: brave.web_search}, servers: [a], nothing: null}");
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn an_object_of_objects_is_a_line_a_key() {
 
 #[test]
 fn a_list_of_objects_is_a_block_sequence_of_flow_items() {
-    let tools = json!([{"name": "a.b", "args": ["q: what"]}, {"name": "c.d", "deep": {"x": {"y": {"z": 1}}}}]);
+    let tools = json!([{"name": "a.b", "args": ["q: what"]}, {"name": "c.d", "deep": {"p": {"q": {"r": 1}}}}]);
     assert_eq!(
         to_ot_display(&value(tools)),
-        "- {name: a.b, args: [\"q: what\"]}\n- name: c.d\n  deep:\n    x: {y: {z: 1}}"
+        "- {name: a.b, args: [\"q: what\"]}\n- name: c.d\n  deep:\n    p: {q: {r: 1}}"
     );
 }
 

@@ -1,0 +1,277 @@
+//! `ot.help`: one question, an answer about whatever it names.
+//!
+//! An exact name (tool, pack, alias, snippet) gets its own page; anything else is searched for.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use onetool_sdk::{Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tracing::info_span;
+
+use super::search::{Hit, IndexCache, Kind};
+use super::span::observed;
+use super::{Info, ToolboxHandle, first_line, packs, snippets, texts};
+use crate::ToolboxState;
+
+const DOCUMENTATION: &str = "https://onetool.beycom.online/reference/tools";
+/// Hits shown of each kind.
+const SHOWN_HITS: usize = 10;
+/// Hits named of each kind with `info="list"`.
+const LISTED_HITS: usize = 50;
+/// Tools that a search with `info="full"` describes completely.
+const FULL_HITS: usize = 5;
+/// A schema in a page of help is cut here.
+const SHOWN_SCHEMA: usize = 4_000;
+/// A query is cut here before it is repeated.
+const SHOWN_QUERY: usize = 100;
+
+const OVERVIEW: &str = "\
+# OneTool
+
+Python code calls every tool as pack.function(name=value). The value of the last expression is the answer.
+
+## Discovery
+
+- ot.tools(pattern=\"search\"): tools by name
+- ot.packs(): the packs that tools come in
+- ot.snippets(): templates for $name key=value
+- ot.aliases(): short names for tools
+- ot.help(query=\"...\"): a tool, pack, $snippet or alias; anything else is searched for
+- ot.config(), ot.health(), ot.stats(): configuration, state, use
+
+## Info levels
+
+- info=\"list\": names only
+- info=\"min\": names and short descriptions (the default)
+- info=\"full\": everything that is known
+
+## Examples
+
+- ot.help(query=\"web fetch\")
+- ot.tools(pattern=\"brave\", info=\"full\")
+- ot.packs(pattern=\"excel\", info=\"full\")
+- ot.result(handle=\"...\", search=\"error\")
+
+## Tips
+
+- Arguments have names: brave.search(query=\"...\"). A unique beginning of a name is enough: q=\"...\".
+- One run may call many tools; keep what is large in variables and return only what you need.
+- A result too large to show is stored; ot.result reads it in pieces.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// A tool, a pack, a $snippet, an alias, or words to search for. Nothing: an overview.
+    #[serde(default)]
+    query: Option<String>,
+    /// list: names that match; min: what one needs to know; full: everything.
+    #[serde(default)]
+    info: Info,
+}
+
+pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
+    let toolbox = toolbox.clone();
+    let cache = Arc::new(IndexCache::default());
+    define_tool("help", "Explain a tool, pack, snippet or alias, or search for one.", move |input: Input, _| {
+        let (toolbox, cache) = (toolbox.clone(), cache.clone());
+        observed(info_span!("ot.help", query = input.query), async move {
+            let state = toolbox.state()?;
+            Ok(answer(&state, &cache, input.query.as_deref().unwrap_or("").trim(), input.info))
+        })
+    })
+    .with_returns("str | list", "a text, or names with info=\"list\"")
+    .with_example("ot.help(query=\"web fetch\")")
+}
+
+fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> Value {
+    if query.is_empty() {
+        return Value::from(OVERVIEW);
+    }
+    if info != Info::List
+        && let Some(page) = page(state, query, info)
+    {
+        return Value::Str(page);
+    }
+    let mut hits = cache.get(state).search(query.trim_start_matches('$'));
+    if query.starts_with('$') {
+        hits.retain(|hit| hit.kind == Kind::Snippet);
+    }
+    match info {
+        Info::List => names(&hits),
+        _ if hits.is_empty() => Value::Str(nothing(query)),
+        _ => Value::Str(results(state, query, &hits, info)),
+    }
+}
+
+/// The page of what the query names exactly; names differ by case only where nothing fits better.
+fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
+    if let Some(name) = query.strip_prefix('$') {
+        return state.snippets.get_key_value(name).map(|(name, snippet)| snippet_page(name, snippet));
+    }
+    if let Ok(name) = query.parse::<QualifiedName>()
+        && let (Some(entry), Some(tool)) = (state.catalog.pack(&name.pack), state.catalog.tool(&name))
+    {
+        return Some(tool_page(&entry.pack, tool, info));
+    }
+    if let Some(entry) = state.catalog.pack(query) {
+        return Some(pack_page(state, &entry.pack));
+    }
+    if let Some(target) = state.aliases.get(query) {
+        return Some(alias_page(state, query, target));
+    }
+    if let Some((name, snippet)) = state.snippets.get_key_value(query) {
+        return Some(snippet_page(name, snippet));
+    }
+    let lower = query.to_lowercase();
+    if lower == query { None } else { page(state, &lower, info) }
+}
+
+fn tool_page(pack: &Pack, tool: &ToolSpec, info: Info) -> String {
+    let name = format!("{}.{}", pack.name, tool.name);
+    let mut text = format!("# {name}\n\n");
+    if !tool.description.trim().is_empty() {
+        let _ = write!(text, "{}\n\n", tool.description.trim());
+    }
+    let _ = write!(text, "## Signature\n\n{}\n\n", tool.signature.render(&name));
+    if !tool.signature.parameters.is_empty() {
+        text.push_str("## Arguments\n\n");
+        for parameter in &tool.signature.parameters {
+            let _ = write!(text, "- {}", parameter.render());
+            if let Some(description) = &parameter.description {
+                let _ = write!(text, " -- {description}");
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+    let returns = [tool.signature.returns.as_deref(), tool.returns.as_deref()];
+    let returns: Vec<&str> = returns.into_iter().flatten().collect();
+    if !returns.is_empty() {
+        let _ = write!(text, "## Returns\n\n{}\n\n", returns.join(": "));
+    }
+    if let Some(example) = &tool.example {
+        let _ = write!(text, "## Example\n\n{example}\n\n");
+    }
+    if info == Info::Full {
+        let _ = write!(text, "Source: {}\n\n", pack.origin.label());
+        if let Some(note) = &pack.note {
+            let _ = write!(text, "Note: {note}\n\n");
+        }
+        let _ = write!(text, "## Input schema\n\n{}\n\n", clipped(&tool.input_schema.to_string(), SHOWN_SCHEMA));
+        if let Some(schema) = &tool.output_schema {
+            let _ = write!(text, "## Output schema\n\n{}\n\n", clipped(&schema.to_string(), SHOWN_SCHEMA));
+        }
+    }
+    text.push_str(&documentation(&pack.name));
+    text
+}
+
+fn pack_page(state: &ToolboxState, pack: &Pack) -> String {
+    format!("{}\n\n{}", packs::described(state, pack), documentation(&pack.name))
+}
+
+fn snippet_page(name: &str, snippet: &crate::Snippet) -> String {
+    format!("# ${name}\n\n{}", snippets::definition(name, snippet))
+}
+
+fn alias_page(state: &ToolboxState, alias: &str, target: &str) -> String {
+    let tool = target.parse().ok().and_then(|name| state.catalog.tool(&name));
+    let mut text = format!("# {alias}\n\nAlias for {target}");
+    match tool {
+        Some(tool) => {
+            let _ = write!(text, ": {}\n\nUsage: {}", tool.summary(), tool.signature.render(alias));
+        }
+        None => {
+            let _ = write!(text, ", which is not there now\n\nUsage: {alias}(...)");
+        }
+    }
+    let _ = write!(text, " is the same as {target}(...)\nMore: ot.help(query=\"{target}\")");
+    text
+}
+
+fn documentation(pack: &str) -> String {
+    let slug = match pack {
+        "brave" => "brave-search",
+        "code" => "code-search",
+        "db" => "database",
+        "ground" => "grounding-search",
+        "llm" => "transform",
+        "web" => "web-fetch",
+        other => other,
+    };
+    format!("Docs: {DOCUMENTATION}/{slug}/")
+}
+
+const GROUPS: [(Kind, &str); 4] =
+    [(Kind::Tool, "Tools"), (Kind::Pack, "Packs"), (Kind::Snippet, "Snippets"), (Kind::Alias, "Aliases")];
+
+fn names(hits: &[Hit]) -> Value {
+    texts(GROUPS.iter().flat_map(|(kind, _)| {
+        hits.iter().filter(move |hit| hit.kind == *kind).take(LISTED_HITS).map(|hit| match hit.kind {
+            Kind::Snippet => format!("${}", hit.name),
+            Kind::Tool | Kind::Pack | Kind::Alias => hit.name.clone(),
+        })
+    }))
+}
+
+fn results(state: &ToolboxState, query: &str, hits: &[Hit], info: Info) -> String {
+    let mut text = format!("# Matches for '{}'\n", clipped(query, SHOWN_QUERY));
+    let mut pages = Vec::new();
+    for (kind, title) in GROUPS {
+        let group: Vec<&Hit> = hits.iter().filter(|hit| hit.kind == kind).collect();
+        if group.is_empty() {
+            continue;
+        }
+        let _ = write!(text, "\n## {title}\n\n");
+        for hit in group.iter().take(SHOWN_HITS) {
+            let _ = writeln!(text, "- {}", line(state, hit));
+        }
+        if group.len() > SHOWN_HITS {
+            let _ = writeln!(text, "- and {} more: ot.help(query=..., info=\"list\")", group.len() - SHOWN_HITS);
+        }
+        if info == Info::Full && kind == Kind::Tool {
+            pages.extend(group.iter().take(FULL_HITS).filter_map(|hit| page(state, &hit.name, info)));
+        }
+    }
+    for page in pages {
+        let _ = write!(text, "\n---\n\n{page}\n");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn line(state: &ToolboxState, hit: &Hit) -> String {
+    let name = &hit.name;
+    let (shown, description) = match hit.kind {
+        Kind::Tool => {
+            let tool = name.parse().ok().and_then(|name| state.catalog.tool(&name));
+            (name.clone(), tool.map_or("", |tool| tool.summary()))
+        }
+        Kind::Pack => {
+            let pack = state.catalog.pack(name).map(|entry| &entry.pack);
+            let tools = pack.map_or(0, |pack| pack.tools.len());
+            (format!("{name} ({tools} {})", if tools == 1 { "tool" } else { "tools" }), pack.map_or("", |pack| first_line(&pack.description)))
+        }
+        Kind::Snippet => {
+            (format!("${name}"), state.snippets.get(name).map_or("", |snippet| first_line(&snippet.description)))
+        }
+        Kind::Alias => return format!("{name} -> {}", state.aliases.get(name).map_or("", String::as_str)),
+    };
+    if description.is_empty() { shown } else { format!("{shown}: {description}") }
+}
+
+fn nothing(query: &str) -> String {
+    format!(
+        "No matches found for '{}'. Use ot.tools() or ot.packs() to browse available items.",
+        clipped(query, SHOWN_QUERY)
+    )
+}
+
+fn clipped(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}

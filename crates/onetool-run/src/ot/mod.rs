@@ -1,0 +1,126 @@
+//! The `ot` pack: what the toolbox tells about itself. A file a tool.
+//!
+//! Every function answers a native value (dict, list, text); how it looks is the presenter's business. All of them read
+//! one [`ToolboxState`], taken when the call begins, so that an answer is never half old and half new.
+
+mod aliases;
+mod config;
+mod health;
+mod help;
+mod notify;
+mod packs;
+mod reload;
+mod result;
+mod search;
+mod snippets;
+mod span;
+mod stats;
+mod tools;
+mod version;
+
+use std::sync::{Arc, Weak};
+
+use onetool_sdk::{ToolError, Value};
+use onetool_sources::native::NativePack;
+use onetool_store::stats::StatsRecorder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ToolboxState;
+
+/// What the `ot` pack needs of the toolbox that it is part of.
+pub trait Toolbox: Send + Sync {
+    /// The toolbox as it is now.
+    fn state(&self) -> Arc<ToolboxState>;
+
+    /// Reads the configuration again. Blocks; on an error the last good state stays.
+    fn reload(&self) -> Result<(), ToolError>;
+}
+
+/// The pack. It holds its toolbox weakly, because the toolbox holds the pack.
+pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativePack {
+    let toolbox = ToolboxHandle(toolbox);
+    NativePack {
+        name: "ot",
+        description: "About this toolbox: find tools, read stored results, see health and statistics",
+        tools: vec![
+            tools::tool(&toolbox),
+            packs::tool(&toolbox),
+            aliases::tool(&toolbox),
+            snippets::tool(&toolbox),
+            config::tool(&toolbox),
+            health::tool(&toolbox),
+            help::tool(&toolbox),
+            notify::tool(&toolbox),
+            reload::tool(&toolbox),
+            stats::tool(&toolbox, stats),
+            result::tool(&toolbox),
+            version::tool(),
+        ],
+    }
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Info {
+    List,
+    #[default]
+    Min,
+    Full,
+}
+
+#[derive(Clone)]
+struct ToolboxHandle(Weak<dyn Toolbox>);
+
+impl ToolboxHandle {
+    fn get(&self) -> Result<Arc<dyn Toolbox>, ToolError> {
+        self.0.upgrade().ok_or_else(|| ToolError::unavailable("the toolbox is shutting down"))
+    }
+
+    fn state(&self) -> Result<Arc<ToolboxState>, ToolError> {
+        self.get().map(|toolbox| toolbox.state())
+    }
+}
+
+/// A case-insensitive "contains".
+struct Filter(Option<String>);
+
+impl Filter {
+    fn new(pattern: Option<&str>) -> Self {
+        Self(pattern.filter(|text| !text.is_empty()).map(str::to_lowercase))
+    }
+
+    fn accepts(&self, text: &str) -> bool {
+        self.0.as_ref().is_none_or(|pattern| text.to_lowercase().contains(pattern))
+    }
+}
+
+fn dict<K: Into<String>>(pairs: impl IntoIterator<Item = (K, Value)>) -> Value {
+    Value::Dict(pairs.into_iter().map(|(key, value)| (Value::Str(key.into()), value)).collect())
+}
+
+fn texts<T: Into<String>>(items: impl IntoIterator<Item = T>) -> Value {
+    Value::List(items.into_iter().map(|text| Value::Str(text.into())).collect())
+}
+
+fn count(number: usize) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// The first line that says something.
+fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+}
+
+/// Runs work that reads or writes files where blocking is allowed.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(ToolError::internal(format!("the work ended early: {error}"))))
+}
+
+#[cfg(test)]
+mod tests;

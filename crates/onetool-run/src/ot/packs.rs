@@ -1,0 +1,79 @@
+//! `ot.packs`: the groups that tools come in.
+
+use std::fmt::Write as _;
+
+use onetool_sdk::{Pack, Tool, Value, define_tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tracing::info_span;
+
+use super::span::observed;
+use super::{Filter, Info, ToolboxHandle, count, dict, texts};
+use crate::ToolboxState;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// Only packs whose name contains this, in any case.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// list: names; min: name, source and number of tools; full: a text with instructions and tools.
+    #[serde(default)]
+    info: Info,
+}
+
+pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
+    let toolbox = toolbox.clone();
+    define_tool("packs", "List the packs that tools come in.", move |input: Input, _| {
+        let toolbox = toolbox.clone();
+        observed(info_span!("ot.packs", pattern = input.pattern), async move {
+            let state = toolbox.state()?;
+            let filter = Filter::new(input.pattern.as_deref());
+            let packs: Vec<&Pack> =
+                state.catalog.packs().map(AsRef::as_ref).filter(|pack| filter.accepts(&pack.name)).collect();
+            Ok(match input.info {
+                Info::List => texts(packs.iter().map(|pack| pack.name.as_str())),
+                Info::Min => Value::List(packs.iter().map(|pack| brief(pack)).collect()),
+                Info::Full => Value::Str(
+                    packs.iter().map(|pack| described(&state, pack)).collect::<Vec<_>>().join("\n\n"),
+                ),
+            })
+        })
+    })
+    .with_returns("list | str", "names, one dict a pack, or a text")
+    .with_example("ot.packs(pattern=\"brave\", info=\"full\")")
+}
+
+fn brief(pack: &Pack) -> Value {
+    dict([
+        ("name", Value::from(pack.name.as_str())),
+        ("source", pack.origin.short_label().into()),
+        ("tool_count", count(pack.tools.len())),
+    ])
+}
+
+/// A pack as a text: header, instructions, tools.
+pub(super) fn described(state: &ToolboxState, pack: &Pack) -> String {
+    let mut text = format!("# {}\n\nsource: {}\n", pack.name, pack.origin.short_label());
+    if !pack.description.trim().is_empty() {
+        let _ = write!(text, "\n{}\n", pack.description.trim());
+    }
+    if let Some(note) = &pack.note {
+        let _ = write!(text, "\nNote: {note}\n");
+    }
+    if let Some(instructions) = state.instructions.get(&pack.name) {
+        let _ = write!(text, "\n## Instructions\n\n{}\n", instructions.trim());
+    }
+    text.push_str("\n## Tools\n\n");
+    for tool in pack.tools.values() {
+        let _ = match tool.summary() {
+            "" => writeln!(text, "- {}.{}", pack.name, tool.name),
+            summary => writeln!(text, "- {}.{}: {summary}", pack.name, tool.name),
+        };
+    }
+    if pack.tools.is_empty() {
+        text.push_str("(none)\n");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

@@ -1,0 +1,102 @@
+//! `ot.result`: read a stored result in pieces.
+
+use onetool_sdk::{ErrorKind, Tool, ToolError, Value, define_tool};
+use onetool_store::results::{Matching, Query, ResultError, ResultStore};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tracing::info_span;
+
+use super::span::observed;
+use super::{ToolboxHandle, blocking};
+use crate::OutputSettings;
+
+/// A reply is never larger, even where results are shown at any size.
+const REPLY_BYTES: usize = 256 * 1024;
+/// Nor is it made smaller than this.
+const SMALLEST_REPLY: usize = 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The handle that the summary of the result names.
+    handle: String,
+    /// The first line wanted; lines count from 1.
+    #[serde(default = "first_line")]
+    offset: i64,
+    /// How many lines at most.
+    #[serde(default = "hundred_lines")]
+    limit: i64,
+    /// Only lines that match this regular expression, in any case.
+    #[serde(default)]
+    search: Option<String>,
+    /// Take search for words rather than a pattern, forgive typos, and show the best lines first.
+    #[serde(default)]
+    fuzzy: bool,
+}
+
+fn first_line() -> i64 {
+    1
+}
+
+fn hundred_lines() -> i64 {
+    100
+}
+
+pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
+    let toolbox = toolbox.clone();
+    define_tool("result", "Read a stored result: lines by number, or by search.", move |input: Input, ctx| {
+        let toolbox = toolbox.clone();
+        let span = info_span!(
+            "ot.result",
+            handle = input.handle,
+            offset = input.offset,
+            limit = input.limit,
+            search = input.search
+        );
+        observed(span, async move {
+            let state = toolbox.state()?;
+            let cancel = ctx.call.cancel.clone();
+            let deadline = ctx.call.deadline;
+            blocking(move || {
+                let keep_going =
+                    || !cancel.is_cancelled() && deadline.is_none_or(|at| std::time::Instant::now() < at);
+                answer(&state.output, &input, &keep_going)
+            })
+            .await
+        })
+    })
+    .with_returns("dict | str", "lines, total_lines, returned, offset, has_more; a text where there is no such result")
+    .with_example("ot.result(handle=\"...\", offset=101, limit=50)")
+}
+
+fn answer(settings: &OutputSettings, input: &Input, keep_going: &dyn Fn() -> bool) -> Result<Value, ToolError> {
+    let store = ResultStore::new(&settings.result_store_dir, settings.result_ttl);
+    let matching = if input.fuzzy { Matching::Fuzzy } else { Matching::Regex };
+    let query = Query::new(input.offset, input.limit, reply_bytes(settings)).map_err(failure)?;
+    let query = query.searching(input.search.as_deref().unwrap_or(""), matching);
+    match store.query(&input.handle, &query, keep_going) {
+        Ok(page) => Ok(page.to_value()),
+        Err(error @ (ResultError::NotFound { .. } | ResultError::Expired { .. })) => Ok(Value::Str(error.to_string())),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// A reply must not be so large that it is stored in its turn.
+fn reply_bytes(settings: &OutputSettings) -> usize {
+    match settings.max_inline_size {
+        0 => REPLY_BYTES,
+        size => (size / 5 * 4).clamp(SMALLEST_REPLY, REPLY_BYTES),
+    }
+}
+
+fn failure(error: ResultError) -> ToolError {
+    match error {
+        ResultError::Offset(_) | ResultError::Limit(_) => ToolError::value_error(error.to_string()),
+        ResultError::Pattern(_) => {
+            ToolError::value_error(error.to_string()).with_hint("fuzzy=True takes search for words")
+        }
+        ResultError::Cancelled => ToolError::new(ErrorKind::Cancelled, error.to_string()),
+        ResultError::Store(_) => ToolError::raised("OSError", error.to_string()),
+        ResultError::NotFound { .. } | ResultError::Expired { .. } => ToolError::raised("LookupError", error.to_string()),
+    }
+}

@@ -1,0 +1,137 @@
+//! `ot.snippets`: templates that `$name key=value` expands.
+
+use std::fmt::Write as _;
+
+use onetool_sdk::{Tool, Value, define_tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tracing::info_span;
+
+use super::span::observed;
+use super::{Filter, Info, ToolboxHandle, dict, texts};
+use crate::present::{quoted, to_yaml_block, to_yaml_flow};
+use crate::{Snippet, SnippetParameter};
+
+/// What stands in examples for parameters that have no default.
+const EXAMPLE_VALUES: &[&str] = &["Python", "Rust", "Go", "Zig"];
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// Only snippets whose name or description contains this, in any case.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// list: names; min: "name: description"; full: definitions with an example, as a text.
+    #[serde(default)]
+    info: Info,
+}
+
+pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
+    let toolbox = toolbox.clone();
+    define_tool("snippets", "List the templates that $name key=value expands.", move |input: Input, _| {
+        let toolbox = toolbox.clone();
+        observed(info_span!("ot.snippets", pattern = input.pattern), async move {
+            let state = toolbox.state()?;
+            let filter = Filter::new(input.pattern.as_deref());
+            let chosen =
+                state.snippets.iter().filter(|(name, snippet)| filter.accepts(name) || filter.accepts(&snippet.description));
+            Ok(match input.info {
+                Info::List => texts(chosen.map(|(name, _)| name.as_str())),
+                Info::Min => texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description))),
+                Info::Full => {
+                    let all: Vec<String> = chosen.map(|(name, snippet)| definition(name, snippet)).collect();
+                    Value::Str(all.join("\n\n---\n"))
+                }
+            })
+        })
+    })
+    .with_returns("list | str", "names, names with descriptions, or a text")
+    .with_example("ot.snippets(pattern=\"research\", info=\"full\")")
+}
+
+/// A snippet as YAML, with an example of its use.
+pub(super) fn definition(name: &str, snippet: &Snippet) -> String {
+    let head = dict([("name", Value::from(name)), ("description", snippet.description.as_str().into())]);
+    let mut text = to_yaml_block(&head);
+    text.push_str(if snippet.parameters.is_empty() { "\nparams: {}\n" } else { "\nparams:\n" });
+    for (name, parameter) in &snippet.parameters {
+        let _ = writeln!(text, "  {}: {}", to_yaml_flow(&Value::from(name.as_str())), parameter_line(parameter));
+    }
+    // A literal block shows the template as it is, even when it has a single line.
+    let body = snippet.body.trim_end_matches('\n');
+    if body.is_empty() || body.starts_with([' ', '\t', '\n']) || body.contains(['\r', '\t']) {
+        text.push_str(&to_yaml_block(&dict([("body", Value::from(snippet.body.as_str()))])));
+        text.push('\n');
+    } else {
+        text.push_str("body: |\n");
+        for line in body.lines() {
+            let _ = writeln!(text, "{}{line}", if line.is_empty() { "" } else { "  " });
+        }
+    }
+    let _ = write!(text, "\n# Example with defaults:\n# {}", invocation(name, snippet));
+    if let Some(expanded) = expansion(snippet) {
+        let _ = write!(text, "\n# Expands to:\n{}", expanded.trim_end());
+    }
+    text
+}
+
+fn parameter_line(parameter: &SnippetParameter) -> String {
+    let mut parts = Vec::new();
+    if !parameter.required && parameter.default.is_none() {
+        parts.push("required: false".to_owned());
+    }
+    if let Some(default) = &parameter.default {
+        parts.push(format!("default: {}", to_yaml_flow(&Value::from_json(default.clone()))));
+    }
+    if let Some(description) = &parameter.description {
+        parts.push(format!("description: {}", quoted(description)));
+    }
+    format!("{{{}}}", parts.join(", "))
+}
+
+/// Values for the parameters that must be given.
+fn example_values(snippet: &Snippet) -> impl Iterator<Item = (&str, &'static str)> {
+    snippet
+        .parameters
+        .iter()
+        .filter(|(_, parameter)| parameter.required && parameter.default.is_none())
+        .zip(EXAMPLE_VALUES.iter().cycle())
+        .map(|((name, _), value)| (name.as_str(), *value))
+}
+
+/// `$name topic=Python`
+pub(super) fn invocation(name: &str, snippet: &Snippet) -> String {
+    let mut text = format!("${name}");
+    for (parameter, value) in example_values(snippet) {
+        let _ = write!(text, " {parameter}={value}");
+    }
+    text
+}
+
+/// What the example expands to; nothing where the template needs more than it.
+fn expansion(snippet: &Snippet) -> Option<String> {
+    let defaults = snippet
+        .parameters
+        .iter()
+        .filter_map(|(name, parameter)| parameter.default.as_ref().map(|default| (name.as_str(), template_value(default))));
+    let examples = example_values(snippet).map(|(name, value)| (name, minijinja::Value::from(value)));
+    let values = minijinja::Value::from_pairs(defaults.chain(examples));
+    minijinja::Environment::new().render_str(&snippet.body, values).ok()
+}
+
+fn template_value(json: &serde_json::Value) -> minijinja::Value {
+    match json {
+        serde_json::Value::Null => minijinja::Value::from(()),
+        serde_json::Value::Bool(value) => minijinja::Value::from(*value),
+        serde_json::Value::Number(number) => number
+            .as_i64()
+            .map(minijinja::Value::from)
+            .or_else(|| number.as_f64().map(minijinja::Value::from))
+            .unwrap_or_default(),
+        serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
+        serde_json::Value::Array(items) => items.iter().map(template_value).collect(),
+        serde_json::Value::Object(object) => {
+            minijinja::Value::from_pairs(object.iter().map(|(key, value)| (key.as_str(), template_value(value))))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `ot.help`.
+
+use std::sync::Arc;
+
+use onetool_sdk::Origin;
+use serde_json::json;
+use tempfile::tempdir;
+
+use super::fixture::{TestToolbox, pack, spec, toolbox, toolbox_with};
+
+async fn help(query: &str) -> String {
+    let folder = tempdir().unwrap();
+    toolbox(folder.path()).text("help", json!({"query": query})).await
+}
+
+#[tokio::test]
+async fn without_a_question_there_is_an_overview() {
+    let folder = tempdir().unwrap();
+    let text = toolbox(folder.path()).text("help", json!({})).await;
+    for part in ["ot.tools(", "ot.packs(", "ot.snippets(", "ot.aliases(", "Info levels", "Examples", "Tips"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_has_a_page() {
+    assert_eq!(
+        help("brave.search").await,
+        "# brave.search\n\nSearch the web.\n\nUses an index of its own.\n\n## Signature\n\n\
+         brave.search(query: str, count: int = 10) -> list[dict]\n\n## Arguments\n\n\
+         - query: str -- what to look for\n- count: int = 10\n\n## Returns\n\nlist[dict]: one dict a page\n\n\
+         ## Example\n\nbrave.search(query=\"rust\")\n\n\
+         Docs: https://onetool.beycom.online/reference/tools/brave-search/"
+    );
+}
+
+#[tokio::test]
+async fn a_full_page_has_the_schema_and_the_source() {
+    let folder = tempdir().unwrap();
+    let text = toolbox(folder.path()).text("help", json!({"query": "github.search", "info": "full"})).await;
+    assert!(text.contains("Source: proxy:github"), "{text}");
+    assert!(text.contains("## Input schema\n\n{\"type\":\"object\""), "{text}");
+    assert!(text.ends_with("Docs: https://onetool.beycom.online/reference/tools/github/"), "{text}");
+}
+
+#[tokio::test]
+async fn a_pack_has_a_page() {
+    let text = help("excel").await;
+    assert!(text.starts_with("# excel\n"), "{text}");
+    assert!(text.contains("Open the workbook before you write."), "{text}");
+    assert!(text.contains("- excel.scaffold: Make an empty workbook."), "{text}");
+    assert!(text.ends_with("Docs: https://onetool.beycom.online/reference/tools/excel/"), "{text}");
+    assert!(help("web").await.ends_with("/web-fetch/"));
+    assert!(help("brave").await.contains("- brave.search: Search the web."));
+}
+
+#[tokio::test]
+async fn a_snippet_has_a_page() {
+    let text = help("$brv_research").await;
+    for part in ["brv_research", "description: Search web", "default: 5", "body: |", "# $brv_research topic=Python"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_alias_has_a_page() {
+    assert_eq!(
+        help("ws").await,
+        "# ws\n\nAlias for brave.web_search: Search pages.\n\nUsage: ws(query: str, count: int = 10) is the same as \
+         brave.web_search(...)\nMore: ot.help(query=\"brave.web_search\")"
+    );
+}
+
+#[tokio::test]
+async fn words_are_searched_for_in_any_order() {
+    assert!(help("webfetch").await.contains("## Tools\n\n- web.fetch: Fetch a web page as text."));
+    for query in ["web fetch", "fetch web", "how to fetch a web page"] {
+        let text = help(query).await;
+        assert!(text.contains("## Tools\n\n- web.fetch: Fetch a web page as text.\n"), "{query}: {text}");
+        assert!(text.contains("## Packs\n\n- web (1 tool): Pages"), "{query}: {text}");
+    }
+    let text = help("web").await;
+    assert!(text.starts_with("# web\n"), "{text}");
+}
+
+#[tokio::test]
+async fn results_are_grouped_by_type() {
+    let folder = tempdir().unwrap();
+    let toolbox = toolbox(folder.path());
+    let text = toolbox.text("help", json!({"query": "search web pages"})).await;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is missing in {text}"));
+    assert!(at("## Tools") < at("## Packs") && at("## Packs") < at("## Snippets") && at("## Snippets") < at("## Aliases"));
+    assert!(text.contains("- ws -> brave.web_search"), "{text}");
+    assert!(text.contains("- $brv_research: Search web"), "{text}");
+    let names = toolbox.json("help", json!({"query": "web", "info": "list"})).await;
+    let names: Vec<&str> = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(names.contains(&"web.fetch") && names.contains(&"web") && names.contains(&"$brv_research"), "{names:?}");
+    let full = toolbox.text("help", json!({"query": "fetch page", "info": "full"})).await;
+    assert!(full.contains("web.fetch(url: str)"), "{full}");
+}
+
+#[tokio::test]
+async fn arguments_are_searched_too() {
+    assert!(help("address document").await.contains("- web.fetch"));
+}
+
+#[tokio::test]
+async fn typos_are_forgiven() {
+    assert!(help("scaffoldl").await.contains("- excel.scaffold: Make an empty workbook."));
+    let text = help("frirecrawl").await;
+    assert!(text.contains("- firecrawl (1 tool): Crawl sites"), "{text}");
+    assert!(text.contains("- firecrawl.scrape"), "{text}");
+}
+
+#[tokio::test]
+async fn nothing_found_says_where_to_look() {
+    let text = help("xyznonexistent").await;
+    assert!(text.starts_with("No matches found for 'xyznonexistent'"), "{text}");
+    assert!(text.contains("ot.tools()") && text.contains("ot.packs()"), "{text}");
+    assert!(help("$nothing_of_that_name").await.starts_with("No matches found"));
+}
+
+fn large(folder: &std::path::Path, packs: usize, tools: usize) -> Arc<TestToolbox> {
+    let packs = (0..packs).map(|number| {
+        let tools = (0..tools).map(|tool| {
+            let schema = json!({"properties": {format!("field_{tool}"): {"type": "string", "description": "a value"}}});
+            spec(&format!("action_{number}_{tool}"), &format!("Does thing{number}x{tool} to a subject."), schema)
+        });
+        pack(&format!("pack{number}"), "", Origin::Native, tools.collect())
+    });
+    toolbox_with(folder, packs.collect())
+}
+
+#[tokio::test]
+async fn thousands_of_tools_are_searched() {
+    let folder = tempdir().unwrap();
+    let toolbox = large(folder.path(), 50, 100);
+    let first = std::time::Instant::now();
+    let text = toolbox.text("help", json!({"query": "thing17x42"})).await;
+    let built = first.elapsed();
+    assert!(text.contains("## Tools\n\n- pack17.action_17_42"), "{text}");
+    let second = std::time::Instant::now();
+    let text = toolbox.text("help", json!({"query": "thnig17x42"})).await;
+    eprintln!("first search with the index {built:?}, second {:?}", second.elapsed());
+    assert!(text.contains("- pack17.action_17_42"), "{text}");
+}
+
+#[tokio::test]
+async fn the_index_follows_the_configuration() {
+    let folder = tempdir().unwrap();
+    let toolbox = toolbox(folder.path());
+    assert!(toolbox.text("help", json!({"query": "frehs"})).await.starts_with("No matches"));
+    toolbox.call("reload", json!({})).await;
+    assert!(toolbox.text("help", json!({"query": "frehs"})).await.contains("- fresh -> brave.search"));
+}

@@ -1,0 +1,285 @@
+//! Reads a part of a stored result: by line, by regular expression, or by likeness.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+
+use onetool_sdk::Value;
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::lines::{Lines, clipped};
+use super::{Meta, ResultError};
+use crate::atomic::StoreError;
+use crate::fuzzy;
+
+/// A line of a reply is cut here.
+const REPLY_LINE_CHARS: usize = 2_000;
+/// Of a long line, so much is searched.
+const SEARCHED_BYTES: usize = 1024 * 1024;
+/// Of a long line, so much is compared by likeness.
+const COMPARED_BYTES: usize = 8 * 1024;
+/// Words of a line that are compared by likeness.
+const COMPARED_WORDS: usize = 400;
+/// A search by likeness ranks so many lines.
+const RANKED_LINES: usize = 10_000;
+/// A line this alike is a match.
+const LIKENESS_FLOOR: f32 = 0.5;
+/// Memory that a regular expression may take when compiled.
+const PATTERN_BYTES: usize = 4 * 1024 * 1024;
+/// After so many lines the caller is asked whether to go on.
+const LINES_A_CHECK: u64 = 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// How `search` is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// A regular expression, in any case.
+    Regex,
+    /// Words, forgiving typos; best lines first.
+    Fuzzy,
+}
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    offset: u64,
+    limit: u64,
+    search: Option<(String, Matching)>,
+    reply_bytes: usize,
+}
+
+impl Query {
+    /// `limit` lines from line `offset` on, the first line being 1. The reply holds about `reply_bytes` at most: what
+    /// does not fit is left for the next query.
+    pub fn new(offset: i64, limit: i64, reply_bytes: usize) -> Result<Self, ResultError> {
+        let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
+        Ok(Self {
+            offset: positive(offset).ok_or(ResultError::Offset(offset))?,
+            limit: positive(limit).ok_or(ResultError::Limit(limit))?,
+            search: None,
+            reply_bytes,
+        })
+    }
+
+    /// Only lines that match; `offset` and `limit` then count matches.
+    #[must_use]
+    pub fn searching(mut self, search: &str, matching: Matching) -> Self {
+        self.search = Some((search.to_owned(), matching)).filter(|(search, _)| !search.is_empty());
+        self
+    }
+}
+
+/// A part of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub lines: Vec<String>,
+    /// Of the whole result, whatever was searched for.
+    pub total_lines: u64,
+    pub offset: u64,
+    pub has_more: bool,
+}
+
+impl Page {
+    pub fn to_value(&self) -> Value {
+        let number = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+        let fields = [
+            ("lines", Value::List(self.lines.iter().map(|line| Value::Str(line.clone())).collect())),
+            ("total_lines", number(self.total_lines)),
+            ("returned", number(self.lines.len() as u64)),
+            ("offset", number(self.offset)),
+            ("has_more", Value::Bool(self.has_more)),
+        ];
+        Value::Dict(fields.into_iter().map(|(key, value)| (Value::from(key), value)).collect())
+    }
+}
+
+pub(super) fn run(
+    meta: &Meta,
+    file: File,
+    path: &Path,
+    query: &Query,
+    keep_going: &dyn Fn() -> bool,
+) -> Result<Page, ResultError> {
+    let scan = Scan { meta, path, query, keep_going };
+    match &query.search {
+        None => scan.by_line(file),
+        Some((pattern, Matching::Regex)) => scan.by_pattern(file, &compile(pattern)?),
+        Some((words, Matching::Fuzzy)) => scan.by_likeness(file, &words.to_lowercase()),
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, ResultError> {
+    RegexBuilder::new(pattern)
+        .case_insensitive(true)
+        .size_limit(PATTERN_BYTES)
+        .dfa_size_limit(PATTERN_BYTES)
+        .build()
+        .map_err(|error| ResultError::Pattern(error.to_string()))
+}
+
+/// The lines of a reply, until it is full.
+struct Reply {
+    lines: Vec<String>,
+    room: usize,
+    line_chars: usize,
+}
+
+impl Reply {
+    fn new(bytes: usize) -> Self {
+        Self { lines: Vec::new(), room: bytes, line_chars: REPLY_LINE_CHARS.min(bytes / 2).max(16) }
+    }
+
+    /// Takes a line, or says that there is no room. The first line always has room.
+    fn take(&mut self, line: String) -> bool {
+        // As JSON, quotes, backslashes and control characters take more than they look.
+        let escapes = line.bytes().filter(|byte| matches!(byte, b'"' | b'\\' | 0..=31)).count();
+        let cost = line.len() + escapes + 3;
+        if cost > self.room && !self.lines.is_empty() {
+            return false;
+        }
+        self.room = self.room.saturating_sub(cost);
+        self.lines.push(line);
+        true
+    }
+}
+
+struct Scan<'a> {
+    meta: &'a Meta,
+    path: &'a Path,
+    query: &'a Query,
+    keep_going: &'a dyn Fn() -> bool,
+}
+
+impl Scan<'_> {
+    fn io(&self, error: io::Error) -> ResultError {
+        StoreError::io(self.path, error).into()
+    }
+
+    fn page(&self, reply: Reply, has_more: bool) -> Page {
+        Page { lines: reply.lines, total_lines: self.meta.total_lines, offset: self.query.offset, has_more }
+    }
+
+    fn check(&self, line: u64) -> Result<(), ResultError> {
+        if line.is_multiple_of(LINES_A_CHECK) && !(self.keep_going)() {
+            return Err(ResultError::Cancelled);
+        }
+        Ok(())
+    }
+
+    fn by_line(&self, file: File) -> Result<Page, ResultError> {
+        let mut reply = Reply::new(self.query.reply_bytes);
+        if self.query.offset > self.meta.total_lines {
+            return Ok(self.page(reply, false));
+        }
+        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut lines = Lines::new(reader, REPLY_LINE_CHARS * 4, 0);
+        for line in 1..self.query.offset {
+            self.check(line)?;
+            lines.skip().map_err(|error| self.io(error))?;
+        }
+        while (reply.lines.len() as u64) < self.query.limit {
+            let Some(line) = lines.next().map_err(|error| self.io(error))? else { break };
+            if !reply.take(clipped(line.kept, line.rest, 0, reply.line_chars)) {
+                break;
+            }
+        }
+        let reached = self.query.offset - 1 + reply.lines.len() as u64;
+        Ok(self.page(reply, reached < self.meta.total_lines))
+    }
+
+    fn by_pattern(&self, file: File, pattern: &Regex) -> Result<Page, ResultError> {
+        let mut reply = Reply::new(self.query.reply_bytes);
+        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut lines = Lines::new(reader, SEARCHED_BYTES, 0);
+        let mut matches = 0_u64;
+        let mut number = 0_u64;
+        while let Some(line) = lines.next().map_err(|error| self.io(error))? {
+            number += 1;
+            self.check(number)?;
+            let Some(found) = pattern.find(line.kept) else { continue };
+            matches += 1;
+            if matches < self.query.offset {
+                continue;
+            }
+            let full = reply.lines.len() as u64 >= self.query.limit;
+            if full || !reply.take(around(line.kept, line.rest, found.start(), reply.line_chars)) {
+                return Ok(self.page(reply, true));
+            }
+        }
+        Ok(self.page(reply, false))
+    }
+
+    /// Two passes: the first remembers where the best lines are, the second fetches those that are wanted.
+    fn by_likeness(&self, file: File, words: &str) -> Result<Page, ResultError> {
+        let wanted = usize::try_from(self.query.offset - 1 + self.query.limit).unwrap_or(RANKED_LINES).min(RANKED_LINES);
+        let mut ranking: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(wanted + 1);
+        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut lines = Lines::new(reader, COMPARED_BYTES, 0);
+        let tokens: Vec<&str> = fuzzy::words(words).collect();
+        let (mut matches, mut number) = (0_u64, 0_u64);
+        while let Some(line) = lines.next().map_err(|error| self.io(error))? {
+            number += 1;
+            self.check(number)?;
+            let score = likeness(words.trim(), &tokens, line.kept);
+            if score < LIKENESS_FLOOR {
+                continue;
+            }
+            matches += 1;
+            let millionths = (score * 1e6) as u32;
+            ranking.push(Reverse(Ranked { millionths, earlier: Reverse(number), position: line.position }));
+            if ranking.len() > wanted {
+                ranking.pop();
+            }
+        }
+        let mut file = lines.into_inner().into_inner();
+        let best = ranking.into_sorted_vec();
+        let mut reply = Reply::new(self.query.reply_bytes);
+        let skipped = usize::try_from(self.query.offset - 1).unwrap_or(usize::MAX);
+        for Reverse(ranked) in best.into_iter().skip(skipped) {
+            self.check(0)?;
+            file.seek(SeekFrom::Start(ranked.position)).map_err(|error| self.io(error))?;
+            let mut line = Lines::new(BufReader::new(&mut file), REPLY_LINE_CHARS * 4, ranked.position);
+            let Some(line) = line.next().map_err(|error| self.io(error))? else { break };
+            if !reply.take(clipped(line.kept, line.rest, 0, reply.line_chars)) {
+                break;
+            }
+        }
+        let reached = self.query.offset - 1 + reply.lines.len() as u64;
+        let has_more = reached < matches.min(RANKED_LINES as u64);
+        Ok(self.page(reply, has_more))
+    }
+}
+
+/// Orders by score, then by line: of two equal lines the earlier is better.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Ranked {
+    millionths: u32,
+    earlier: Reverse<u64>,
+    position: u64,
+}
+
+/// Of a long line, the part around the match.
+fn around(kept: &[u8], rest: u64, at: usize, characters: usize) -> String {
+    let start = if at + 100 < characters { 0 } else { at.saturating_sub(characters / 2) };
+    clipped(kept, rest, start, characters)
+}
+
+/// How well a line fits: the whole phrase first, then the mean of the best that each word finds.
+fn likeness(phrase: &str, tokens: &[&str], line: &[u8]) -> f32 {
+    let line = String::from_utf8_lossy(line).to_lowercase();
+    if line.contains(phrase) {
+        return 1.0 + 0.5 * phrase.len() as f32 / line.len().max(1) as f32;
+    }
+    if tokens.is_empty() {
+        return 0.0;
+    }
+    let total: f32 = tokens
+        .iter()
+        .map(|token| {
+            fuzzy::words(&line).take(COMPARED_WORDS).map(|word| fuzzy::similarity(token, word)).fold(0.0, f32::max)
+        })
+        .sum();
+    total / tokens.len() as f32
+}

@@ -1,0 +1,305 @@
+//! Adds the records of a period up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use onetool_sdk::Value;
+
+use super::{Record, RecordKind, file};
+use crate::atomic::StoreError;
+
+/// Bars of the chart over all time.
+const TIMELINE_BARS: i64 = 60;
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+/// Which records count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    Day,
+    Week,
+    Month,
+    All,
+}
+
+impl Period {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "day" => Some(Self::Day),
+            "week" => Some(Self::Week),
+            "month" => Some(Self::Month),
+            "all" => Some(Self::All),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::All => "all",
+        }
+    }
+
+    fn since(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let length = match self {
+            Self::Day => TimeDelta::days(1),
+            Self::Week => TimeDelta::days(7),
+            Self::Month => TimeDelta::days(30),
+            Self::All => return None,
+        };
+        now.checked_sub_signed(length)
+    }
+}
+
+/// What estimates rest on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assumptions {
+    /// Tokens of context that a call saves.
+    pub context_per_call: u64,
+    pub time_overhead_per_call_ms: u64,
+    /// US dollars a million tokens that a model reads.
+    pub input_cost: f64,
+    /// US dollars a million tokens that a model writes.
+    pub output_cost: f64,
+    pub chars_per_token: f64,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    pub calls: u64,
+    pub errors: u64,
+    pub chars_in: u64,
+    pub chars_out: u64,
+    pub ms: f64,
+    pub max_ms: f64,
+    pub error_types: BTreeMap<String, u64>,
+}
+
+impl Totals {
+    fn add(&mut self, record: &Record) {
+        self.calls += record.calls;
+        self.errors += record.failures();
+        self.chars_in += record.chars_in;
+        self.chars_out += record.chars_out;
+        self.ms += record.ms;
+        self.max_ms = self.max_ms.max(record.slowest());
+        for (error, count) in &record.errors {
+            *self.error_types.entry(error.clone()).or_default() += count;
+        }
+    }
+
+    /// In percent; of nothing, all succeeded.
+    pub fn success_rate(&self) -> f64 {
+        if self.calls == 0 {
+            return 100.0;
+        }
+        rounded(100.0 * (self.calls.saturating_sub(self.errors)) as f64 / self.calls as f64, 10.0)
+    }
+
+    pub fn average_ms(&self) -> f64 {
+        if self.calls == 0 { 0.0 } else { rounded(self.ms / self.calls as f64, 10.0) }
+    }
+}
+
+fn rounded(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps
+}
+
+/// The sums of one tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolStats {
+    pub tool: String,
+    pub totals: Totals,
+}
+
+/// Calls that ended in one stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bar {
+    pub(super) start: DateTime<Utc>,
+    pub(super) calls: u64,
+    pub(super) errors: u64,
+}
+
+/// A period's statistics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub period: Period,
+    /// The tool or pack that alone counts.
+    pub tool: Option<String>,
+    pub generated: DateTime<Utc>,
+    /// Calls of tools.
+    pub calls: Totals,
+    pub runs: Totals,
+    /// Most called first.
+    pub tools: Vec<ToolStats>,
+    pub assumptions: Assumptions,
+    pub(super) timeline: Vec<Bar>,
+    /// Seconds that a bar stands for.
+    pub(super) bar_seconds: i64,
+}
+
+impl Report {
+    /// Reads the file. `tool` is `pack.function`, or a pack for all of its tools.
+    pub fn read(
+        path: &Path,
+        period: Period,
+        tool: Option<&str>,
+        assumptions: Assumptions,
+        now: DateTime<Utc>,
+    ) -> Result<Self, StoreError> {
+        let since = period.since(now);
+        let mut calls = Totals::default();
+        let mut runs = Totals::default();
+        let mut tools: HashMap<String, Totals> = HashMap::new();
+        let mut hours: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
+        file::read(path, |record| {
+            if since.is_some_and(|since| record.at < since) {
+                return;
+            }
+            match record.kind {
+                RecordKind::Run => runs.add(&record),
+                RecordKind::Call if tool.is_none_or(|wanted| is_of(&record.tool, wanted)) => {
+                    calls.add(&record);
+                    let hour = hours.entry(record.at.timestamp().div_euclid(HOUR)).or_default();
+                    hour.0 += record.calls;
+                    hour.1 += record.failures();
+                    tools.entry(record.tool.clone()).or_default().add(&record);
+                }
+                RecordKind::Call => {}
+            }
+        })?;
+        let mut tools: Vec<ToolStats> = tools.into_iter().map(|(tool, totals)| ToolStats { tool, totals }).collect();
+        tools.sort_by(|a, b| b.totals.calls.cmp(&a.totals.calls).then_with(|| a.tool.cmp(&b.tool)));
+        let (timeline, bar_seconds) = timeline(period, &hours, now);
+        Ok(Self {
+            period,
+            tool: tool.map(str::to_owned),
+            generated: now,
+            calls,
+            runs,
+            tools,
+            assumptions,
+            timeline,
+            bar_seconds,
+        })
+    }
+
+    /// Tokens of context that would have been spent without one tool for all.
+    pub fn context_saved(&self) -> u64 {
+        self.calls.calls.saturating_mul(self.assumptions.context_per_call)
+    }
+
+    pub fn time_saved_ms(&self) -> u64 {
+        self.calls.calls.saturating_mul(self.assumptions.time_overhead_per_call_ms)
+    }
+
+    /// US dollars for the context that was saved.
+    pub fn savings_usd(&self) -> f64 {
+        rounded(self.context_saved() as f64 / 1e6 * self.assumptions.input_cost, 1e4)
+    }
+
+    /// US dollars for what the model wrote (the commands) and read (the answers). For one tool: its share.
+    pub fn cost_usd(&self) -> f64 {
+        let counted = if self.tool.is_none() && self.runs.calls > 0 { &self.runs } else { &self.calls };
+        let tokens = |chars: u64| chars as f64 / self.assumptions.chars_per_token.max(f64::MIN_POSITIVE);
+        let written = tokens(counted.chars_in) / 1e6 * self.assumptions.output_cost;
+        let read = tokens(counted.chars_out) / 1e6 * self.assumptions.input_cost;
+        rounded(written + read, 1e4)
+    }
+
+    pub fn to_value(&self) -> Value {
+        let mut fields = vec![("period", Value::from(self.period.name()))];
+        if let Some(tool) = &self.tool {
+            fields.push(("tool", tool.as_str().into()));
+        } else {
+            fields.push(("total_runs", number(self.runs.calls)));
+        }
+        fields.extend([
+            ("total_calls", number(self.calls.calls)),
+            ("success_rate", Value::Float(self.calls.success_rate())),
+            ("errors", number(self.calls.errors)),
+            ("avg_ms", Value::Float(self.calls.average_ms())),
+            ("chars_in", number(self.calls.chars_in)),
+            ("chars_out", number(self.calls.chars_out)),
+            ("context_saved", number(self.context_saved())),
+            ("time_saved_ms", number(self.time_saved_ms())),
+            ("savings_usd", Value::Float(self.savings_usd())),
+            ("cost_usd", Value::Float(self.cost_usd())),
+            ("tools", Value::List(self.tools.iter().map(ToolStats::to_value).collect())),
+        ]);
+        dict(fields)
+    }
+
+    /// When this was put together, for people.
+    pub(super) fn generated_text(&self) -> String {
+        self.generated.to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+}
+
+impl ToolStats {
+    fn to_value(&self) -> Value {
+        let totals = &self.totals;
+        let mut fields = vec![
+            ("tool", Value::from(self.tool.as_str())),
+            ("calls", number(totals.calls)),
+            ("success_rate", Value::Float(totals.success_rate())),
+            ("avg_ms", Value::Float(totals.average_ms())),
+            ("max_ms", Value::Float(rounded(totals.max_ms, 10.0))),
+            ("chars_in", number(totals.chars_in)),
+            ("chars_out", number(totals.chars_out)),
+        ];
+        if !totals.error_types.is_empty() {
+            let types = totals.error_types.iter().map(|(name, count)| (Value::from(name.as_str()), number(*count)));
+            fields.push(("errors", Value::Dict(types.collect())));
+        }
+        dict(fields)
+    }
+}
+
+fn is_of(tool: &str, wanted: &str) -> bool {
+    tool == wanted || tool.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn number(value: u64) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn dict(fields: Vec<(&str, Value)>) -> Value {
+    Value::Dict(fields.into_iter().map(|(key, value)| (Value::from(key), value)).collect())
+}
+
+/// Bars from the beginning of the period to now, empty ones too.
+fn timeline(period: Period, hours: &BTreeMap<i64, (u64, u64)>, now: DateTime<Utc>) -> (Vec<Bar>, i64) {
+    let current = now.timestamp().div_euclid(HOUR);
+    let first_hour = hours.keys().next().copied().unwrap_or(current).min(current);
+    let (bar, bars) = match period {
+        Period::Day => (HOUR, 24),
+        Period::Week => (DAY, 7),
+        Period::Month => (DAY, 30),
+        Period::All => {
+            let days = (current - first_hour) / 24 + 1;
+            let days_a_bar = (days + TIMELINE_BARS - 1) / TIMELINE_BARS;
+            if days <= 2 { (HOUR, current - first_hour + 1) } else { (days_a_bar * DAY, days / days_a_bar + 1) }
+        }
+    };
+    let last = now.timestamp().div_euclid(bar);
+    let start = last - bars + 1;
+    let mut timeline: Vec<Bar> = (start..=last)
+        .filter_map(|index| {
+            DateTime::from_timestamp(index * bar, 0).map(|start| Bar { start, calls: 0, errors: 0 })
+        })
+        .collect();
+    for (hour, (calls, errors)) in hours {
+        // What began before the first whole bar is counted there rather than lost.
+        let index = ((hour * HOUR).div_euclid(bar) - start).clamp(0, bars - 1);
+        if let Some(bar) = usize::try_from(index).ok().and_then(|index| timeline.get_mut(index)) {
+            bar.calls += calls;
+            bar.errors += errors;
+        }
+    }
+    (timeline, bar)
+}
