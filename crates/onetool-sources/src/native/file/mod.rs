@@ -7,6 +7,7 @@
 mod change;
 mod content;
 mod diff;
+mod edit;
 mod glob;
 mod grep;
 mod info;
@@ -61,6 +62,7 @@ pub fn pack(settings: FileSettings) -> NativePack {
         tools: vec![
             read::tool(files.clone()),
             write::tool(files.clone()),
+            edit::tool(files.clone()),
             list::tool(files.clone()),
             glob::tool(files.clone()),
             grep::tool(files.clone()),
