@@ -13,6 +13,7 @@ mod grep;
 mod info;
 mod list;
 mod outcome;
+mod patch;
 mod place;
 mod read;
 mod settings;
@@ -63,6 +64,7 @@ pub fn pack(settings: FileSettings) -> NativePack {
             read::tool(files.clone()),
             write::tool(files.clone()),
             edit::tool(files.clone()),
+            patch::tool(files.clone()),
             list::tool(files.clone()),
             glob::tool(files.clone()),
             grep::tool(files.clone()),

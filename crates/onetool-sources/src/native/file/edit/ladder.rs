@@ -327,7 +327,7 @@ fn is_applied(view: &View<'_>, new: &str) -> bool {
     if solid >= MIN_APPLIED_CHARS && view.text.contains(new) {
         return true;
     }
-    solid >= MIN_SOLID_CHARS && !windows(view, &block_lines(new), |line| Cow::Borrowed(line)).is_empty()
+    solid >= MIN_SOLID_CHARS && !windows(view, &block_lines(new), |line| Cow::Borrowed(line.trim())).is_empty()
 }
 
 /// The first and the last line fit, and the lines between are alike.

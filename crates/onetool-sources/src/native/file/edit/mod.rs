@@ -5,7 +5,7 @@
 
 mod block;
 mod ladder;
-mod nearest;
+pub(super) mod nearest;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -93,7 +93,7 @@ fn edit(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, Too
         return Err(too_large(&format!("what {} would become", place.shown), settings.max_write_bytes));
     }
     let after = before.content.bytes_with(&after);
-    let change = Change { place, before: Some(before), after: Some(after) };
+    let change = Change { place, before: Some(before), after: Some(after), mode: None };
     let outcome = Outcome::of(settings, &change);
     if outcome.changed && !input.dry_run {
         stop.check()?;

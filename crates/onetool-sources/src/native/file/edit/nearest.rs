@@ -17,7 +17,7 @@ const MAX_SHOWN_CHARS: usize = 200;
 const MIN_SIMILARITY: f64 = 0.4;
 
 /// The nearest places with their line numbers; `None` where nothing is near.
-pub(super) fn describe(raw: &str, old: &str) -> Option<String> {
+pub(in crate::native::file) fn describe(raw: &str, old: &str) -> Option<String> {
     let view = View::new(raw);
     let old = old.replace("\r\n", "\n");
     let old: Vec<&str> = old.trim_matches('\n').split('\n').collect();
