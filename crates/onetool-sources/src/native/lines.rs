@@ -31,7 +31,7 @@ pub(crate) fn read_line(reader: &mut impl BufRead, kept: &mut Vec<u8>, keep: usi
             return Ok(any.then_some(LineRead { length, newline: false }));
         }
         any = true;
-        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', chunk);
         let part = &chunk[..end.unwrap_or(chunk.len())];
         let room = keep.saturating_sub(kept.len()).min(part.len());
         kept.extend_from_slice(&part[..room]);
@@ -82,6 +82,19 @@ pub(crate) fn clip_around(text: &str, at: usize, max_chars: usize) -> Cow<'_, st
 pub(crate) fn push_numbered(out: &mut String, number: u64, text: &str) {
     let _ = writeln!(out, "{number:>6}\t{text}");
 }
+
+/// A line that matches a search: `   12:\ttext`
+pub(crate) fn push_match(out: &mut String, number: u64, text: &str) {
+    let _ = writeln!(out, "{number:>6}:\t{text}");
+}
+
+/// A line beside one that matches: `   12-\ttext`
+pub(crate) fn push_context(out: &mut String, number: u64, text: &str) {
+    let _ = writeln!(out, "{number:>6}-\t{text}");
+}
+
+/// Stands between lines that do not follow each other.
+pub(crate) const GAP: &str = "    --\n";
 
 #[cfg(test)]
 mod tests {

@@ -4,5 +4,6 @@ mod blocking;
 pub mod file;
 mod lines;
 mod source;
+pub mod standard;
 
 pub use source::{NativePack, NativeSource};

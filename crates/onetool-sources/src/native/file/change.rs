@@ -29,6 +29,21 @@ pub(super) struct Change {
     pub(super) place: Place,
     pub(super) before: Option<Before>,
     pub(super) after: Option<Vec<u8>>,
+    /// New mode bits; `None` keeps those there are.
+    pub(super) mode: Option<u32>,
+}
+
+impl Before {
+    /// The mode bits, where the system has them.
+    pub(super) fn mode(&self) -> Option<u32> {
+        #[cfg(unix)]
+        {
+            use cap_std::fs::MetadataExt as _;
+            Some(self.metadata.mode() & 0o7777)
+        }
+        #[cfg(not(unix))]
+        None
+    }
 }
 
 /// What is at `place` now, ready to be changed. `None` where nothing is.
@@ -53,7 +68,7 @@ pub(super) fn apply(settings: &FileSettings, changes: &[Change]) -> Result<(), T
     let mut staged = Vec::with_capacity(changes.len());
     for change in changes {
         staged.push(match &change.after {
-            Some(bytes) => Some(Staged::write(change, bytes)?),
+            Some(bytes) => Some(Staged::write(change, bytes, change.mode)?),
             None => None,
         });
     }
@@ -103,8 +118,8 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
             }
             Done::Written(change) => match &change.before {
                 Some(before) => {
-                    let bytes = before.content.bytes_with(&before.content.text);
-                    let outcome = Staged::write(change, &bytes).and_then(|staged| staged.commit(change));
+                    let bytes = before.content.full_text().into_bytes();
+                    let outcome = Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change));
                     (&change.place, outcome)
                 }
                 None => {
@@ -136,7 +151,7 @@ struct Staged {
 }
 
 impl Staged {
-    fn write(change: &Change, bytes: &[u8]) -> Result<Self, ToolError> {
+    fn write(change: &Change, bytes: &[u8], mode: Option<u32>) -> Result<Self, ToolError> {
         let place = &change.place;
         let fail = |error: io::Error| io_error(&place.shown, &error);
         let name = place.relative.file_name().ok_or_else(|| is_a_directory(&place.shown))?.to_owned();
@@ -158,6 +173,11 @@ impl Staged {
             #[cfg(unix)]
             keep_owner(&file, &before.metadata);
             file.set_permissions(before.metadata.permissions()).map_err(fail)?;
+        }
+        #[cfg(unix)]
+        if let Some(mode) = mode {
+            use cap_std::fs::PermissionsExt as _;
+            file.set_permissions(cap_std::fs::Permissions::from_mode(mode)).map_err(fail)?;
         }
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(fail)?;
         Ok(staged)

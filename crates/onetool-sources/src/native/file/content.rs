@@ -103,6 +103,12 @@ impl Content {
         bytes
     }
 
+    /// The text with its byte order mark.
+    pub(super) fn full_text(&self) -> String {
+        let mark = if self.bom { BOM } else { "" };
+        format!("{mark}{}", self.text)
+    }
+
     pub(super) fn check_hash(&self, shown: &str, expected: Option<&str>) -> Result<(), ToolError> {
         match expected {
             Some(expected) if expected != self.hash => Err(ToolError::new(

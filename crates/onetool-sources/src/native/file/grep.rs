@@ -22,7 +22,7 @@ use super::Files;
 use super::place::{self, Place, Purpose, shown};
 use super::walk::{Filter, Next, Walk, glob_set};
 use crate::native::blocking::{Stop, blocking};
-use crate::native::lines::clip_around;
+use crate::native::lines::{GAP, clip_around, push_context, push_match};
 
 const DEFAULT_MATCHES: usize = 200;
 const MAX_CONTEXT: usize = 50;
@@ -372,11 +372,11 @@ impl Report<'_> {
                     break 'files;
                 }
                 if line.gap {
-                    out.push_str("    --\n");
+                    out.push_str(GAP);
                 }
                 count += usize::from(line.matched);
-                let sign = if line.matched { ':' } else { '-' };
-                let _ = writeln!(out, "{:>6}{sign}\t{}", line.number, line.text);
+                let push = if line.matched { push_match } else { push_context };
+                push(&mut out, line.number, &line.text);
             }
         }
         let searched = format!("{} files searched", self.searched);

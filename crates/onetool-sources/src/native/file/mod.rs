@@ -7,11 +7,13 @@
 mod change;
 mod content;
 mod diff;
+mod edit;
 mod glob;
 mod grep;
 mod info;
 mod list;
 mod outcome;
+mod patch;
 mod place;
 mod read;
 mod settings;
@@ -61,6 +63,8 @@ pub fn pack(settings: FileSettings) -> NativePack {
         tools: vec![
             read::tool(files.clone()),
             write::tool(files.clone()),
+            edit::tool(files.clone()),
+            patch::tool(files.clone()),
             list::tool(files.clone()),
             glob::tool(files.clone()),
             grep::tool(files.clone()),

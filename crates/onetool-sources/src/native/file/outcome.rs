@@ -22,7 +22,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn of(settings: &FileSettings, change: &Change) -> Self {
-        let before = change.before.as_ref().map(|before| before.content.bytes_with(&before.content.text));
+        let before = change.before.as_ref().map(|before| before.content.full_text().into_bytes());
         let changed = before != change.after;
         // Both sides were checked to be text before.
         let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());

@@ -7,6 +7,8 @@ use serde_json::{Value as Json, json};
 
 use super::{FileSettings, pack};
 
+mod changing;
+mod laws;
 mod reading;
 mod searching;
 mod writing;

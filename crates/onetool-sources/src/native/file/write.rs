@@ -98,7 +98,7 @@ fn write(files: &Files, input: &WriteInput) -> Result<ToolResult, ToolError> {
         Some(before) => before.content.bytes_with(&text),
         None => text.into_bytes(),
     };
-    let change = Change { place, before, after: Some(bytes) };
+    let change = Change { place, before, after: Some(bytes), mode: None };
     let outcome = Outcome::of(settings, &change);
     if outcome.changed {
         change::apply(settings, std::slice::from_ref(&change))?;
