@@ -7,20 +7,36 @@
 
 mod arguments;
 mod context;
+mod dependency;
 mod error;
+mod message;
 mod names;
+mod nearest;
+mod result;
+mod schema;
 mod signature;
 mod source;
 mod tool;
+mod tool_context;
+mod validation;
 mod value;
 mod wire;
 
 pub use arguments::Arguments;
 pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, ToolCaller};
+pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError};
+pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use names::{QualifiedName, is_python_identifier, to_python_identifier};
+pub use nearest::nearest;
+pub use result::ToolResult;
+pub use schema::{
+    CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile, lint_request,
+};
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{HealthNote, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
-pub use tool::{Tool, ToolContext, ToolDefinition, ToolResult, define_tool};
+pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
+pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
+pub use validation::{Issue, SchemaError, Validator, validate};
 pub use value::{DateTimeValue, Part, Value};
 pub use wire::WireError;
