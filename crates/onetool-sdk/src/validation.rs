@@ -410,8 +410,8 @@ mod tests {
             [
                 "/query: expected at least 2 characters, got string \"x\"",
                 "/sort: expected one of \"stars\", \"forks\", got string \"star\"; did you mean 'stars'?",
-                "/inner/depht: expected one of the keys depth, got unknown key 'depht'; did you mean 'depth'?",
                 "/inner/depth: expected at least 1, got integer 0",
+                "/inner/depht: expected one of the keys depth, got unknown key 'depht'; did you mean 'depth'?",
             ]
         );
         assert_eq!(told(schema, json!([])), ["(root): expected object, got array of 0 items"]);
