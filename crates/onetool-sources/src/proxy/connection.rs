@@ -105,13 +105,19 @@ impl Opening<'_> {
                     inherit_prefixes: INHERIT_PREFIXES,
                 });
                 let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
-                    OpenError::Failed(self.redactor.show(&format!("'{program}' can't be started: {error}"), limits::REASON_CHARS))
+                    let where_from = cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
+                    let reason = format!("'{program}' can't be started{where_from}: {error}");
+                    OpenError::Failed(self.redactor.show(&reason, limits::REASON_CHARS))
                 })?;
                 self.shake_hands(transport, wire, lifecycle).await
             }
             ServerKind::Http { url, headers } => {
                 let transport = self.http.streamable(url, headers).await.map_err(OpenError::Failed)?;
-                self.shake_hands(transport, wire, lifecycle).await
+                let outcome = self.shake_hands(transport, wire, lifecycle.clone()).await;
+                let Err(OpenError::Failed(reason)) = outcome else { return outcome };
+                // Whatever it was: a server that opens a stream and names an address is one of the older kind.
+                let older = self.http.older(url, headers).await.map_err(|_| OpenError::Failed(reason))?;
+                self.shake_hands(older, Wire::new(&self.settings.name, self.redactor.clone()), lifecycle).await
             }
         }
     }

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::sync::OnceCell;
 
 use super::settings::limits;
+use super::sse::SseTransport;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
@@ -42,10 +44,17 @@ impl HttpClient {
         url: &str,
         headers: &BTreeMap<String, String>,
     ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-        let config = StreamableHttpClientTransportConfig::with_uri(checked_url(url)?)
+        let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(url)?))
             .custom_headers(checked_headers(headers)?)
             .max_sse_event_size(limits::MESSAGE_BYTES);
         Ok(StreamableHttpClientTransport::with_client(self.client().await?, config))
+    }
+
+    /// An endpoint of the older kind as a transport.
+    pub(super) async fn older(&self, url: &str, headers: &BTreeMap<String, String>) -> Result<SseTransport, String> {
+        let url = checked_url(url)?;
+        let headers: HeaderMap = checked_headers(headers)?.into_iter().collect();
+        SseTransport::open(self.client().await?, &url, headers).await
     }
 }
 
@@ -68,16 +77,16 @@ fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if keeps_method && same_origin && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-fn checked_url(url: &str) -> Result<String, String> {
-    let parsed = reqwest::Url::parse(url).map_err(|error| format!("its URL is malformed: {error}"))?;
+fn checked_url(url: &str) -> Result<Url, String> {
+    let parsed = Url::parse(url).map_err(|error| format!("its URL is malformed: {error}"))?;
     match parsed.scheme() {
-        "http" | "https" => Ok(parsed.into()),
+        "http" | "https" => Ok(parsed),
         other => Err(format!("its URL must start with http:// or https://, not {other}:")),
     }
 }
 
 /// Names and values as HTTP allows them; values are marked as secret.
-pub(super) fn checked_headers(headers: &BTreeMap<String, String>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+fn checked_headers(headers: &BTreeMap<String, String>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     headers
         .iter()
         .map(|(name, value)| {

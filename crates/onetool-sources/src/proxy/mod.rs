@@ -7,7 +7,7 @@
 //! (one server's life), `connection` and `transport` (one connection's life), `listing`, `pins` and `pack` (from what a
 //! server says to what a model sees), `requests` and `result` (one call).
 //!
-//! **Invariant:** a server's text reaches a model only through `text::clean`, and its tools only through the pins.
+//! **Invariant:** what a server says of itself and its tools reaches a model only through `text::clean` and the pins.
 
 mod calls;
 mod connection;
@@ -21,6 +21,7 @@ mod result;
 mod server;
 mod settings;
 mod source;
+mod sse;
 mod text;
 mod transport;
 

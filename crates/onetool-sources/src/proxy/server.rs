@@ -4,7 +4,7 @@
 //! the next outcome where there is none. Whatever happens here concerns this server alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use onetool_sdk::{CallContext, ErrorKind, ToolError};
@@ -68,6 +68,8 @@ pub(super) struct Server {
     shelf: Mutex<Option<Shelf>>,
     /// A call wants a connection now.
     demand: Notify,
+    /// The same, for the next attempt: it does not queue behind servers that nobody waits for.
+    is_wanted: AtomicBool,
     /// A call found that the server may be gone.
     suspicion: Notify,
     shared: Arc<Shared>,
@@ -101,6 +103,7 @@ impl Server {
             phase: watch::Sender::new(phase),
             shelf: Mutex::new(None),
             demand: Notify::new(),
+            is_wanted: AtomicBool::new(false),
             suspicion: Notify::new(),
             settings,
             shared,
@@ -148,6 +151,7 @@ impl Server {
                 phase => phase.settled_attempt(),
             }
         };
+        self.is_wanted.store(true, Ordering::Release);
         self.demand.notify_one();
         let next_outcome = async {
             loop {
@@ -260,9 +264,13 @@ impl Server {
 
     /// One attempt: start or reach the server, shake hands, learn its tools.
     async fn connect(&self) -> Result<Connection, String> {
-        let place = tokio::select! {
-            place = self.shared.places.clone().acquire_owned() => place.ok(),
-            () = self.demand.notified() => None,
+        let place = if self.is_wanted.swap(false, Ordering::AcqRel) {
+            None
+        } else {
+            tokio::select! {
+                place = self.shared.places.clone().acquire_owned() => place.ok(),
+                () = self.demand.notified() => None,
+            }
         };
         let timeout = self.settings.timeout;
         let work = async {
