@@ -3,8 +3,12 @@
 //! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
+mod cpython;
 mod execution;
 mod host;
 
+pub use cpython::{CPython, CPythonSettings};
+#[cfg(unix)]
+pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
 pub use host::{CallTarget, Host, Lookup};
