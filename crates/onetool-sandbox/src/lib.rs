@@ -3,10 +3,12 @@
 //! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
+mod choose;
 mod cpython;
 mod execution;
 mod host;
 
+pub use choose::{Engine, SyntaxProblem, UnknownEngine, is_nested_deeply, needs_cpython, needs_cpython_in};
 pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
