@@ -1,3 +1,4 @@
 //! The only crate that writes files.
 
 pub mod atomic;
+pub mod bundles;
