@@ -2,3 +2,4 @@
 
 pub mod native;
 pub mod process;
+pub mod worker;
