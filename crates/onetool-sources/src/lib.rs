@@ -3,3 +3,4 @@
 pub mod native;
 pub mod process;
 pub mod proxy;
+pub mod worker;
