@@ -90,7 +90,10 @@ fn headline(account: &Account<'_>) -> String {
         Failure::Busy(reason) => format!("RuntimeError: too many runs at once: {reason}\nhint: try again in a moment"),
         Failure::Cancelled => "CancelledError: the run was cancelled".to_owned(),
         Failure::TooLarge(reason) => format!("ValueError: {reason}"),
-        Failure::Unavailable(reason) => format!("RuntimeError: the sandbox cannot run this code: {reason}"),
+        Failure::Unavailable(reason) => {
+            let why = account.code.engine_reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("RuntimeError: this code needs full Python{why}, which cannot run here: {reason}")
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use onetool_sandbox::{Execution, Limits, Program, Sandbox};
+use onetool_sandbox::{Execution, Program, Sandbox};
+use onetool_store::results::ResultStore;
 use onetool_sdk::{CallContext, Part, Value};
 
 use crate::account::{self, Account};
@@ -81,7 +82,7 @@ impl Runner {
     ) -> RunReply {
         let prepared = match prepare(command, settings, shared) {
             Ok(prepared) => prepared,
-            Err(text) => return self.finish_error(text, settings.sanitise, settings, shared).await,
+            Err(text) => return finish_error(text, settings.sanitise, settings),
         };
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
@@ -97,7 +98,7 @@ impl Runner {
             read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
             type_stubs: None,
         };
-        let execution = self.sandbox.execute(&program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
+        let execution = self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
         drop(guard);
         self.reply(execution, &prepared, settings, shared, &proxy).await
     }
@@ -122,7 +123,7 @@ impl Runner {
                     calls: &proxy.calls(),
                     limits: &settings.limits,
                 };
-                return self.finish_error(account::text(&account), wishes.sanitise, settings, shared).await;
+                return finish_error(account::text(&account), wishes.sanitise, settings);
             }
         };
         let has_value = prepared.facts.ends_with_expression
@@ -147,20 +148,42 @@ impl Runner {
         }
         let text = if text.is_empty() { shown } else if shown.is_empty() { trim_newline(text) } else { text + &shown };
         let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
-        let text = self.fit(text, prepared, settings, shared).await;
+        let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
+        let text = self.fit(text, tool, wishes.format.unwrap_or_default(), shared).await;
         RunReply { text, parts, is_error: false }
     }
 
-    async fn finish_error(&self, text: String, sanitise: bool, settings: &RunSettings, shared: &Arc<Shared>) -> RunReply {
-        let text = if sanitise { present::sanitise(&text) } else { text };
-        let _ = shared;
-        RunReply::error(account::cap(text, settings.max_error_bytes))
-    }
-
     /// Stores what is too large for a reply and answers its summary instead.
-    async fn fit(&self, text: String, _prepared: &PreparedCode, _settings: &RunSettings, _shared: &Arc<Shared>) -> String {
-        text
+    async fn fit(&self, text: String, tool: String, format: Format, shared: &Arc<Shared>) -> String {
+        let output = shared.state.output.clone();
+        if output.max_inline_size == 0 || text.len() <= output.max_inline_size {
+            return text;
+        }
+        let stored = tokio::task::spawn_blocking(move || {
+            let store = ResultStore::new(&output.result_store_dir, output.result_ttl);
+            match store.store(&text, &tool, output.preview_lines) {
+                Ok(stored) => Ok(stored.summary(None)),
+                // A disk that is full must not cost the model its result altogether.
+                Err(error) => Err(format!(
+                    "{}\n[the whole result has {} bytes and could not be stored: {error}]",
+                    account::cap(text, output.max_inline_size),
+                    output.max_inline_size
+                )),
+            }
+        })
+        .await;
+        match stored {
+            Ok(Ok(summary)) => present::format(&summary, format),
+            Ok(Err(text)) => text,
+            Err(_) => "the result could not be stored".to_owned(),
+        }
     }
+}
+
+/// Errors are sanitised too: their text may come from outside.
+fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunReply {
+    let text = account::cap(text, settings.max_error_bytes);
+    RunReply::error(if sanitise { present::sanitise(&text) } else { text })
 }
 
 const NOTHING: &str = "Code executed successfully (no value returned)";
@@ -194,7 +217,8 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
         stripped
     };
     let is_pack = |name: &str| shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name);
-    code::prepare(source, &is_pack).map_err(|problem| account::syntax(&problem))
+    let surroundings = code::Surroundings { is_pack: &is_pack, engine: settings.engine };
+    code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))
 }
 
 fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_sandbox::Limits;
+use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
 
 use crate::Catalog;
@@ -95,6 +95,7 @@ pub struct ToolboxState {
 /// How runs are executed and answered.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
+    pub engine: Engine,
     pub limits: Limits,
     /// Whether calls are checked against signatures before anything runs.
     pub type_check: bool,
@@ -106,6 +107,6 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+        Self { engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
     }
 }

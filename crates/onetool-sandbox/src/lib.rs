@@ -15,5 +15,5 @@ pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
-pub use sandbox::{Engine, Sandbox};
+pub use sandbox::Sandbox;
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};

@@ -16,8 +16,13 @@ static ALLOCATOR: onetool_sandbox::monty::Allocator = onetool_sandbox::monty::Al
 fn main() -> ExitCode {
     // Children are started often and must be ready at once: nothing else happens before.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == onetool_sandbox::monty::CHILD_ARGUMENT) {
+    let first = arguments.next();
+    if first.as_deref().is_some_and(|first| first == onetool_sandbox::monty::CHILD_ARGUMENT) {
         return onetool_sandbox::monty::serve();
+    }
+    #[cfg(unix)]
+    if first.as_deref().is_some_and(|first| first == onetool_sandbox::LAUNCH_ARGUMENT) {
+        return onetool_sandbox::launch(arguments);
     }
     cli::main()
 }

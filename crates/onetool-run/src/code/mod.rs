@@ -12,6 +12,7 @@ pub use wrapping::NO_VALUE;
 
 use std::collections::HashSet;
 
+use onetool_sandbox::{Engine, needs_cpython_in};
 use ruff_python_ast::ModModule;
 use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
@@ -28,6 +29,19 @@ pub struct PreparedCode {
     /// How many lines stand before the user's own first line.
     pub line_offset: u32,
     pub facts: Facts,
+    /// The engine that runs it: never `Auto`.
+    pub engine: Engine,
+    /// Why Monty cannot, where it is the other one.
+    pub engine_reason: Option<String>,
+}
+
+/// What preparing must know beside the code.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Which names are packs or aliases.
+    pub is_pack: &'a (dyn Fn(&str) -> bool + Sync),
+    /// The engine that the configuration asks for.
+    pub engine: Engine,
 }
 
 /// Code that is no Python.
@@ -45,16 +59,16 @@ pub struct SyntaxProblem {
 const SMALL: usize = 4 << 10;
 const STACK_BYTES: usize = 1 << 30;
 
-/// Prepares code. `is_pack` tells which names are packs or aliases.
-pub fn prepare(code: &str, is_pack: &(dyn Fn(&str) -> bool + Sync)) -> Result<PreparedCode, SyntaxProblem> {
+/// Prepares code.
+pub fn prepare(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCode, SyntaxProblem> {
     if code.len() <= SMALL {
-        return prepare_here(code, is_pack);
+        return prepare_here(code, surroundings);
     }
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("prepare".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || prepare_here(code, is_pack));
+            .spawn_scoped(scope, || prepare_here(code, surroundings));
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(prepared)) => prepared,
             _ => Err(SyntaxProblem {
@@ -67,19 +81,28 @@ pub fn prepare(code: &str, is_pack: &(dyn Fn(&str) -> bool + Sync)) -> Result<Pr
     })
 }
 
-fn prepare_here(code: &str, is_pack: &(dyn Fn(&str) -> bool + Sync)) -> Result<PreparedCode, SyntaxProblem> {
+fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCode, SyntaxProblem> {
     let (original, parsed) = parse_leniently(code)?;
     let facts = Facts::of(parsed.syntax(), &original);
+    let (engine, engine_reason) = match surroundings.engine {
+        Engine::Monty => (Engine::Monty, None),
+        Engine::CPython => (Engine::CPython, None),
+        Engine::Auto => match needs_cpython_in(parsed.syntax()) {
+            Some(reason) => (Engine::CPython, Some(reason)),
+            None => (Engine::Monty, None),
+        },
+    };
     let mut edits: Vec<Edit> = Vec::new();
-    if facts.uses_async {
-        awaited::edits(parsed.syntax(), &facts, is_pack, &mut edits);
+    // The other engine marks the calls itself.
+    if facts.uses_async && engine == Engine::Monty {
+        awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
     }
     let (text, line_offset) = if facts.returns_at_top {
         wrapping::as_function(&original, &parsed, &facts, edits)
     } else {
         (apply(&original, edits), 0)
     };
-    Ok(PreparedCode { text, original, line_offset, facts })
+    Ok(PreparedCode { text, original, line_offset, facts, engine, engine_reason })
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.
@@ -166,8 +189,10 @@ fn is_string_part(kind: ruff_python_ast::token::TokenKind) -> bool {
 mod tests {
     use super::*;
 
+    const NOTHING: Surroundings<'static> = Surroundings { is_pack: &|_| false, engine: Engine::Auto };
+
     fn prepared(code: &str) -> PreparedCode {
-        prepare(code, &|name| name == "p").unwrap()
+        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty }).unwrap()
     }
 
     #[test]
@@ -206,15 +231,15 @@ mod tests {
 
     #[test]
     fn syntax_errors_name_the_line() {
-        let problem = prepare("x = 1\ny = = 2\n", &|_| false).unwrap_err();
+        let problem = prepare("x = 1\ny = = 2\n", NOTHING).unwrap_err();
         assert_eq!((problem.line, problem.text.as_str()), (2, "y = = 2"));
     }
 
     #[test]
     fn hostile_shapes_do_not_overflow() {
         for code in ["1+".repeat(100_000) + "1", "a".to_owned() + &".b".repeat(100_000), "f".to_owned() + &"()".repeat(100_000)] {
-            let _ = prepare(&code, &|_| false);
+            let _ = prepare(&code, NOTHING);
         }
-        assert!(prepare(&"(".repeat(100_000), &|_| false).is_err());
+        assert!(prepare(&"(".repeat(100_000), NOTHING).is_err());
     }
 }

@@ -33,7 +33,7 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
         (None, None) => anyhow::bail!("no code given"),
     };
     let app = App::start(config)?;
-    for note in &app.settings.notes {
+    for note in &app.settings().notes {
         eprintln!("warning: {}: {}", note.subject, note.message);
     }
     let mut ctx = CallContext::new(Caller::Cli);

@@ -9,6 +9,6 @@ mod raw;
 mod resolve;
 mod secrets;
 
-pub use files::{ConfigPlaces, LoadedConfig, load};
-pub use resolve::{Resolved, ServerEntry, ServerKind, resolve};
+pub use files::{ConfigPlaces, load};
+pub use resolve::{Resolved, resolve};
 pub use secrets::Secrets;

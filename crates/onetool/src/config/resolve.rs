@@ -8,37 +8,15 @@ use indexmap::IndexMap;
 use onetool_run::{
     OutputSettings, Permission, Permissions, Project, RunSettings, Snippet, SnippetParameter, StatsSettings, Topic,
 };
-use onetool_sandbox::Limits;
+use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::{HealthNote, Severity, is_python_identifier};
+use onetool_sources::proxy::{Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::files::{ConfigPlaces, LoadedConfig};
 use super::secrets::{Secrets, expand_with};
 use super::{locate, raw};
-
-/// Which engine runs code.
-pub use onetool_sandbox::Engine;
-
-/// An upstream MCP server, expanded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerEntry {
-    pub name: String,
-    /// `Err` says why it cannot be used.
-    pub kind: Result<ServerKind, String>,
-    pub enabled: bool,
-    pub timeout: Duration,
-    pub include: Vec<String>,
-    pub exclude: Vec<String>,
-    /// `strict`, `flag` or `off`.
-    pub pin: String,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum ServerKind {
-    Stdio { command: String, args: Vec<String>, environment: BTreeMap<String, String>, folder: Option<PathBuf> },
-    Http { url: String, headers: Vec<(String, String)> },
-}
 
 /// A token of the HTTP server.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,7 +32,6 @@ pub struct Resolved {
     /// `.onetool`
     pub own: PathBuf,
     pub global: Option<PathBuf>,
-    pub engine: Engine,
     pub run: RunSettings,
     pub prewarm: usize,
     pub max_parallel: usize,
@@ -67,7 +44,7 @@ pub struct Resolved {
     pub aliases: IndexMap<String, String>,
     pub snippets: IndexMap<String, Snippet>,
     pub projects: IndexMap<String, Project>,
-    pub servers: Vec<ServerEntry>,
+    pub servers: Vec<ServerSettings>,
     pub topics: Vec<Topic>,
     pub instructions: Option<String>,
     pub run_description: Option<String>,
@@ -162,8 +139,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         folder: places.project.clone(),
         own: own.clone(),
         global: places.global.clone(),
-        engine,
         run: RunSettings {
+            engine,
             limits,
             type_check: run.type_check.unwrap_or(run_defaults.type_check),
             sanitise: security.sanitize.enabled,
@@ -436,23 +413,36 @@ impl Reader {
         projects
     }
 
-    fn servers(&mut self, value: Option<Json>, secrets: &Secrets, places: &ConfigPlaces) -> Vec<ServerEntry> {
+    fn servers(&mut self, value: Option<Json>, secrets: &Secrets, places: &ConfigPlaces) -> Vec<ServerSettings> {
         let mut servers = Vec::new();
         for (name, value) in self.map("servers", value) {
             let raw: raw::Server = self.typed(&["servers", &name], Some(value));
             let timeout = self.seconds(&["servers", &name, "timeout"], raw.timeout, Duration::from_secs(30));
             let kind = server_kind(&raw, secrets, places);
-            if let Err(reason) = &kind {
-                self.problem(&["servers", &name], &format!("this server is left out: {reason}"));
-            }
-            let pin = raw.pin.unwrap_or_else(|| "flag".to_owned());
-            if !matches!(pin.as_str(), "flag" | "strict" | "off") {
-                self.problem(&["servers", &name, "pin"], "expected flag, strict or off");
-            }
-            servers.push(ServerEntry {
+            let mut enabled = match raw.enabled {
+                Some(false) => Enabled::No { reason: "switched off in the configuration".to_owned() },
+                _ => Enabled::Yes,
+            };
+            let kind = kind.unwrap_or_else(|reason| {
+                if enabled == Enabled::Yes {
+                    self.problem(&["servers", &name], &format!("this server is left out: {reason}"));
+                }
+                enabled = Enabled::No { reason };
+                ServerKind::Http { url: String::new(), headers: BTreeMap::new() }
+            });
+            let pin = match raw.pin.as_deref() {
+                None | Some("flag") => PinMode::Flag,
+                Some("strict") => PinMode::Strict,
+                Some("off") => PinMode::Off,
+                Some(_) => {
+                    self.problem(&["servers", &name, "pin"], "expected flag, strict or off; strict until then");
+                    PinMode::Strict
+                }
+            };
+            servers.push(ServerSettings {
                 name,
                 kind,
-                enabled: raw.enabled.unwrap_or(true),
+                enabled,
                 timeout,
                 include: raw.tools.include,
                 exclude: raw.tools.exclude,
@@ -534,12 +524,12 @@ fn server_kind(raw: &raw::Server, secrets: &Secrets, places: &ConfigPlaces) -> R
     Ok(ServerKind::Stdio {
         command: expand(raw.command.as_deref().ok_or("a stdio server needs a command")?)?,
         args: raw.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
-        environment: raw
+        env: raw
             .env
             .iter()
             .map(|(name, value)| Ok((name.clone(), expand(value)?)))
             .collect::<Result<_, String>>()?,
-        folder: raw.cwd.as_deref().map(|folder| Ok::<_, String>(places.project.join(expand_home(&expand(folder)?)))).transpose()?,
+        cwd: raw.cwd.as_deref().map(|folder| Ok::<_, String>(places.project.join(expand_home(&expand(folder)?)))).transpose()?,
     })
 }
 
@@ -586,7 +576,7 @@ mod tests {
     #[test]
     fn a_server_without_its_secret_is_left_out_with_the_reason() {
         let settings = resolved("servers:\n  gh:\n    url: http://127.0.0.1/${NO_SUCH_SECRET}\n");
-        assert!(settings.servers[0].kind.as_ref().unwrap_err().contains("NO_SUCH_SECRET"));
+        assert!(matches!(&settings.servers[0].enabled, Enabled::No { reason } if reason.contains("NO_SUCH_SECRET")));
         assert!(settings.notes[0].message.starts_with("line 2: servers.gh"));
     }
 

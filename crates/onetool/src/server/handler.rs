@@ -53,7 +53,7 @@ impl Handler {
             serde_json::Value::Object(schema) => schema,
             _ => JsonObject::new(),
         };
-        let description = self.app.settings.run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
+        let description = self.app.settings().run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
         let mut tool = Tool::new(TOOL, description, Arc::new(schema));
         tool.annotations =
             Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
@@ -106,7 +106,7 @@ impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities =
             ServerCapabilities::builder().enable_tools().enable_resources().enable_logging().build();
-        let instructions = self.app.settings.instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
+        let instructions = self.app.settings().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("onetool", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions)

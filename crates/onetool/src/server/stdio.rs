@@ -11,8 +11,7 @@ use crate::assemble::App;
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
-pub async fn serve(app: App) -> anyhow::Result<()> {
-    let app = std::sync::Arc::new(app);
+pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
     // The first run must find its child ready; the client need not wait for that.
     let warming = app.clone();
     tokio::spawn(async move {
