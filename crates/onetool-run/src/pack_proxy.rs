@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sandbox::{AWAITED_PREFIX, CallTarget, Host, Lookup};
-use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError, Value};
+use onetool_sdk::{Arguments, CallContext, ErrorKind, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
 use crate::code::Use;
@@ -15,7 +15,7 @@ use crate::toolbox::Shared;
 /// The pack whose attributes are projects.
 pub const PROJECTS: &str = "proj";
 
-/// One tool call that a run made, for the account of a run that failed.
+/// One tool call that a run made and that began to run, for the account of a run that failed.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
     pub name: QualifiedName,
@@ -137,8 +137,12 @@ impl Host for PackProxy {
         };
         let started = std::time::Instant::now();
         let outcome = self.shared.call(&name, arguments, &self.ctx).await;
+        let began = !matches!(
+            outcome.as_ref().map_err(|error| &error.kind),
+            Err(ErrorKind::NotFound | ErrorKind::Arguments | ErrorKind::Denied)
+        );
         let mut calls = self.calls.lock();
-        if calls.len() < RECORDED_CALLS {
+        if began && calls.len() < RECORDED_CALLS {
             calls.push(CallRecord {
                 name,
                 milliseconds: started.elapsed().as_millis() as u64,

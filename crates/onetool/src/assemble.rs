@@ -82,10 +82,12 @@ impl App {
         if worker_keys(&settings) == worker_keys(&current.settings) {
             current.workers.refresh();
         } else {
-            retired.push(std::mem::replace(&mut current.workers, Arc::new(worker_source(&settings))));
+            let old = std::mem::replace(&mut current.workers, Arc::new(worker_source(&settings)));
+            retired.push(old);
         }
         if settings.servers != current.settings.servers {
-            retired.push(std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings))));
+            let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
+            retired.push(old);
         }
         current.settings = settings.clone();
         let parts = parts(&current, &self.stats, self.this.clone());

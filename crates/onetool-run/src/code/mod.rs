@@ -215,14 +215,14 @@ mod tests {
     #[test]
     fn awaited_calls_of_packs_are_marked() {
         let text = |code: &str| prepared(code).text;
-        assert_eq!(text("await p.f(1)"), "await p._awaited_f(1)");
+        assert_eq!(text("await p.f(1)"), "await p.awaited__f(1)");
         assert_eq!(
             text("import asyncio\nawait asyncio.gather(p.a(), *[p.b(p.c(i)) for i in x])"),
-            "import asyncio\nawait asyncio.gather(p._awaited_a(), *[p._awaited_b(p.c(i)) for i in x])"
+            "import asyncio\nawait asyncio.gather(p.awaited__a(), *[p.awaited__b(p.c(i)) for i in x])"
         );
         assert_eq!(
             text("import asyncio\nts = [p.a(i) for i in x]\nts.append(p.b())\nawait asyncio.gather(*ts)"),
-            "import asyncio\nts = [p._awaited_a(i) for i in x]\nts.append(p._awaited_b())\nawait asyncio.gather(*ts)"
+            "import asyncio\nts = [p.awaited__a(i) for i in x]\nts.append(p.awaited__b())\nawait asyncio.gather(*ts)"
         );
         assert_eq!(text("await q.f(p.g())"), "await q.f(p.g())");
         assert_eq!(text("p = 5\nawait p.f()"), "p = 5\nawait p.f()");

@@ -15,6 +15,7 @@ use super::table::{self, Callback};
 
 /// What is known of the value of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Hash)]
 enum Kind {
     Text,
     Dict,

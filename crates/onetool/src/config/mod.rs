@@ -11,4 +11,4 @@ mod secrets;
 
 pub use files::{ConfigPlaces, load};
 pub use resolve::{Resolved, resolve};
-pub use secrets::Secrets;
+
