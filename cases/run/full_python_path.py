@@ -1,2 +1,2 @@
-import collections
+import textwrap
 type(proj.onetool / 'src').__name__

@@ -7,7 +7,7 @@ use ruff_text_size::TextRange;
 use super::{Edit, Facts, apply, facts, lines_inside_strings};
 
 /// What the function returns when the code ran to its end without a value.
-pub const NO_VALUE: &str = "\u{1}no value\u{1}";
+pub const NO_VALUE: &str = "<no value: the end of the code was reached>";
 
 /// The wrapped text, and how many lines it puts before the user's own.
 pub(super) fn as_function(

@@ -62,6 +62,10 @@ fn become_python(order: &LaunchOrder) -> String {
         Ok(descriptors) => descriptors.map(|number| number.to_string()),
         Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
     };
+    // Behind the wall there is no changing of folders.
+    if let Err(error) = std::env::set_current_dir("/") {
+        return format!("cannot leave the current folder: {error}");
+    }
     limit();
     if let Err(reason) = confine(order)
         && order.confinement == Confinement::Required
@@ -75,7 +79,6 @@ fn become_python(order: &LaunchOrder) -> String {
         .env_clear()
         // One heap for all threads: a second one would reserve address space that the limit counts.
         .env("MALLOC_ARENA_MAX", "1")
-        .current_dir("/")
         .exec();
     format!("cannot execute {}: {error}", order.executable.display())
 }

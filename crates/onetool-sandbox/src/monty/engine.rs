@@ -433,6 +433,13 @@ impl Run<'_> {
             .iter()
             .map(|frame| Frame { line: frame.start.line, function: frame.frame_name.clone() })
             .collect();
-        Stopped::Reusable(Failure::Raised { exception, message: message.to_owned(), frames })
+        let message = if exception == "KeyError" { key_error_text(message) } else { message.to_owned() };
+        Stopped::Reusable(Failure::Raised { exception, message, frames })
     }
+}
+
+/// Python shows the missing key by its `repr`; the interpreter hands over its `str`.
+fn key_error_text(message: &str) -> String {
+    let is_literal = message.starts_with(['\'', '"', '(', '[']) || message.parse::<f64>().is_ok();
+    if is_literal || message.contains('\n') { message.to_owned() } else { Value::from(message).repr() }
 }
