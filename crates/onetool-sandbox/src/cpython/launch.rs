@@ -75,7 +75,6 @@ fn become_python(order: &LaunchOrder) -> String {
         .env_clear()
         // One heap for all threads: a second one would reserve address space that the limit counts.
         .env("MALLOC_ARENA_MAX", "1")
-        .current_dir("/")
         .exec();
     format!("cannot execute {}: {error}", order.executable.display())
 }
