@@ -1,7 +1,7 @@
 //! The full Python engine, with a real interpreter behind real walls.
 
 mod support {
-    pub mod toolbox;
+    pub(crate) mod toolbox;
 }
 
 use std::time::Duration;

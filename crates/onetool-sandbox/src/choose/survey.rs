@@ -14,8 +14,7 @@ use ruff_python_ast::{
 use super::table::{self, Callback};
 
 /// What is known of the value of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[derive(Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Text,
     Dict,

@@ -7,13 +7,13 @@ use onetool_sandbox::{CallTarget, Host, Lookup};
 use onetool_sdk::{Arguments, Part, ToolError, Value};
 use tokio::sync::{Barrier, Notify};
 
-pub struct Toolbox {
-    pub started: Notify,
+pub(crate) struct Toolbox {
+    pub(crate) started: Notify,
     pair: Barrier,
 }
 
 impl Toolbox {
-    pub fn shared() -> Arc<Self> {
+    pub(crate) fn shared() -> Arc<Self> {
         Arc::new(Self { started: Notify::new(), pair: Barrier::new(2) })
     }
 }
