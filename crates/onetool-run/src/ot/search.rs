@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
 use onetool_sdk::{Pack, ToolSpec};
-use onetool_store::fuzzy::{allowed_typos, containment, typo_similarity, words};
+use onetool_store::fuzzy::{allowed_typos, character_mask, containment, typo_similarity, words};
 use parking_lot::Mutex;
 
 use crate::{Catalog, ToolboxState};
@@ -203,10 +203,6 @@ fn query_words(query: &str) -> Vec<String> {
     chosen.into_iter().map(str::to_owned).collect()
 }
 
-fn character_mask(text: &str) -> u64 {
-    text.chars().fold(0, |mask, c| mask | 1 << (c as u32 % 64))
-}
-
 #[derive(Default)]
 struct Builder {
     entries: Vec<Entry>,
@@ -251,15 +247,12 @@ impl Builder {
 
     fn word(&mut self, entry: u32, word: &str, weight: f32) {
         let word = word.to_lowercase();
-        let index = match self.known.get(&word) {
-            Some(&index) => index,
-            None => {
-                let index = self.terms.len() as u32;
-                self.terms.push(Term { mask: character_mask(&word), text: word.clone(), postings: Vec::new() });
-                self.known.insert(word, index);
-                index
-            }
-        };
+        let index = self.known.get(&word).copied().unwrap_or_else(|| {
+            let index = self.terms.len() as u32;
+            self.terms.push(Term { mask: character_mask(&word), text: word.clone(), postings: Vec::new() });
+            self.known.insert(word, index);
+            index
+        });
         let postings = &mut self.terms[index as usize].postings;
         match postings.last_mut() {
             Some((last, kept)) if *last == entry => *kept = kept.max(weight),
