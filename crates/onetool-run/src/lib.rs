@@ -1,10 +1,29 @@
 //! `run(command)`: prepare, execute, present, and the one call path.
 
+mod account;
 mod catalog;
+mod code;
+mod fence_processor;
+mod nearest;
 mod ot;
+mod pack_proxy;
+mod parameters;
+mod permission;
 pub mod present;
+mod project_pack;
+mod runner;
 mod settings;
+mod snippets;
+mod tool_loader;
+mod toolbox;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
-pub use ot::{Toolbox, ot_pack};
-pub use settings::{OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic};
+pub use ot::{Toolbox as ToolboxView, ot_pack};
+pub use pack_proxy::PROJECTS;
+pub use permission::{Permission, Permissions};
+pub use project_pack::project_pack;
+pub use runner::{RunReply, Runner};
+pub use settings::{
+    OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
+};
+pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
 
 use crate::Catalog;
@@ -89,4 +90,23 @@ pub struct ToolboxState {
     /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,
+}
+
+/// How runs are executed and answered.
+#[derive(Debug, Clone)]
+pub struct RunSettings {
+    pub engine: Engine,
+    pub limits: Limits,
+    /// Whether calls are checked against signatures before anything runs.
+    pub type_check: bool,
+    /// Whether output is sanitised where the code does not say.
+    pub sanitise: bool,
+    /// An error's text is cut to this many bytes.
+    pub max_error_bytes: usize,
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        Self { engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+    }
 }

@@ -36,3 +36,7 @@ pub trait Host: Send + Sync {
     /// A call. Its failure is raised in the sandbox as [`ToolError::exception`].
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }
+
+/// A call to a function whose name has this prefix is awaited by the code: it runs beside the code until its value is
+/// asked for. Whoever prepares the code adds the prefix where a call stands behind `await` or inside `asyncio.gather`.
+pub const AWAITED_PREFIX: &str = "awaited__";

@@ -3,6 +3,17 @@
 //! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
+mod choose;
+mod cpython;
+mod execution;
 mod host;
+pub mod monty;
+mod sandbox;
 
-pub use host::{CallTarget, Host, Lookup};
+pub use choose::{Engine, SyntaxProblem, UnknownEngine, is_nested_deeply, needs_cpython, needs_cpython_in};
+pub use cpython::{CPython, CPythonSettings};
+#[cfg(unix)]
+pub use cpython::{LAUNCH_ARGUMENT, launch};
+pub use execution::{Execution, Failure, Frame, Limits, Program};
+pub use sandbox::Sandbox;
+pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};

@@ -4,23 +4,48 @@
 //! crate shares: [`Value`] (what crosses between Python and tools), [`ToolSpec`] and [`Signature`]
 //! (what a tool looks like), [`ToolSource`] (where tools come from), [`CallContext`] (what a call may
 //! use) and [`Tool`] with [`define_tool`] (how a tool is written in Rust).
+//!
+//! Around a tool stand [`ToolContext`] and [`DependencyKey`] (what its function receives), [`Validator`] (whether JSON
+//! fits a schema, and if not, why), [`compile`] (its schema for a provider of models), [`ToolMessage`] (its answer as a
+//! model reads it) and [`OutputCache`] (long answers, by reference).
 
 mod arguments;
 mod context;
+mod dependency;
 mod error;
+mod message;
 mod names;
+mod nearest;
+mod output_cache;
+mod result;
+mod schema;
 mod signature;
 mod source;
 mod tool;
+mod tool_context;
+mod validation;
 mod value;
 mod wire;
 
 pub use arguments::Arguments;
 pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, ToolCaller};
+pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError};
+pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use names::{QualifiedName, is_python_identifier, to_python_identifier};
+pub use nearest::nearest;
+pub use output_cache::{
+    Budget, Line, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
+    OutputRef, OutputStore, OutputWriter, Search, StoredOutput, TEXT, Trimmed,
+};
+pub use result::ToolResult;
+pub use schema::{
+    CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile, lint_request,
+};
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{HealthNote, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
-pub use tool::{Tool, ToolContext, ToolDefinition, ToolResult, define_tool};
+pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
+pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
+pub use validation::{Issue, SchemaError, Validator, validate};
 pub use value::{DateTimeValue, Part, Value};
 pub use wire::WireError;

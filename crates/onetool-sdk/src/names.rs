@@ -47,14 +47,22 @@ const KEYWORDS: &[&str] = &[
 /// Whether Python accepts `text` as a name.
 pub fn is_python_identifier(text: &str) -> bool {
     let mut chars = text.chars();
-    let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
-    starts && chars.all(|c| c == '_' || c.is_alphanumeric()) && !KEYWORDS.contains(&text)
+    chars.next().is_some_and(is_start) && chars.all(is_inner) && !KEYWORDS.contains(&text)
+}
+
+fn is_start(c: char) -> bool {
+    c == '_' || c.is_alphabetic()
+}
+
+/// Digits are the ten of ASCII: what else counts as numeric (`²`, `½`) is mostly nothing that Python takes in a name.
+fn is_inner(c: char) -> bool {
+    is_start(c) || c.is_ascii_digit()
 }
 
 /// The nearest Python identifier: every other character becomes `_`, a leading digit or a keyword gets one more.
 pub fn to_python_identifier(text: &str) -> String {
-    let mut name: String = text.chars().map(|c| if c == '_' || c.is_alphanumeric() { c } else { '_' }).collect();
-    if name.is_empty() || name.starts_with(|c: char| c != '_' && !c.is_alphabetic()) {
+    let mut name: String = text.chars().map(|c| if is_inner(c) { c } else { '_' }).collect();
+    if !name.starts_with(is_start) {
         name.insert(0, '_');
     }
     if KEYWORDS.contains(&name.as_str()) {
@@ -74,6 +82,9 @@ mod tests {
         assert_eq!(to_python_identifier("import"), "import_");
         assert!(is_python_identifier("größe"));
         assert!(!is_python_identifier("a b"));
+        assert!(!is_python_identifier("x²"));
+        assert_eq!(to_python_identifier("x²"), "x_");
+        assert_eq!(to_python_identifier(""), "_");
         assert!(!is_python_identifier(""));
     }
 

@@ -105,10 +105,15 @@ impl Signature {
                     .iter()
                     .map(|(name, property)| {
                         let default = property.get("default").map(python_literal);
+                        let mut annotation = python_type(property, schema, 0);
+                        // A default of null says that null is taken, whatever the type forgets to say.
+                        if default.as_deref() == Some("None") && !takes_none(&annotation) {
+                            annotation.push_str(" | None");
+                        }
                         Parameter {
                             name: name.clone(),
                             kind: ParameterKind::PositionalOrKeyword,
-                            annotation: Some(python_type(property, schema, 0)),
+                            annotation: Some(annotation),
                             required: required.contains(&name.as_str()) && default.is_none(),
                             default,
                             description: property.get("description").and_then(Json::as_str).map(one_line),
@@ -122,10 +127,16 @@ impl Signature {
     }
 }
 
+fn takes_none(annotation: &str) -> bool {
+    annotation == "Any" || annotation == "None" || annotation.ends_with("| None") || annotation.contains("None]")
+}
+
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// How many values of an enum a type spells out.
+const MAX_LITERALS: usize = 32;
 /// How deep nested types are spelled out before they become `dict` or `list`.
 const TYPE_DEPTH: usize = 4;
 
@@ -139,11 +150,10 @@ pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
         return target.map_or_else(|| "Any".to_owned(), |target| python_type(target, root, depth + 1));
     }
     if let Some(values) = schema.get("enum").and_then(Json::as_array) {
-        let literals: Vec<String> = values.iter().map(python_literal).collect();
-        return format!("Literal[{}]", literals.join(", "));
+        return literal_type(values);
     }
     if let Some(value) = schema.get("const") {
-        return format!("Literal[{}]", python_literal(value));
+        return literal_type(std::slice::from_ref(value));
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(options) = schema.get(key).and_then(Json::as_array) {
@@ -154,6 +164,9 @@ pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
         return python_type(only, root, depth + 1);
     }
     match schema.get("type") {
+        Some(Json::String(name)) if schema.get("nullable") == Some(&Json::Bool(true)) => {
+            union([named_type(name, schema, root, depth), "None".to_owned()].into_iter())
+        }
         Some(Json::String(name)) => named_type(name, schema, root, depth),
         Some(Json::Array(names)) => {
             union(names.iter().filter_map(Json::as_str).map(|name| named_type(name, schema, root, depth)))
@@ -161,6 +174,25 @@ pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
         _ if schema.get("properties").is_some() => "dict".to_owned(),
         _ => "Any".to_owned(),
     }
+}
+
+/// `Literal[…]`, where Python has it for these values and they are few enough to read; else their types.
+fn literal_type(values: &[Json]) -> String {
+    let has_literal = |value: &Json| match value {
+        Json::Null | Json::Bool(_) | Json::String(_) => true,
+        Json::Number(number) => !number.is_f64(),
+        Json::Array(_) | Json::Object(_) => false,
+    };
+    if !values.is_empty() && values.len() <= MAX_LITERALS && values.iter().all(has_literal) {
+        let literals: Vec<String> = values.iter().map(python_literal).collect();
+        return format!("Literal[{}]", literals.join(", "));
+    }
+    union(values.iter().map(|value| match value {
+        Json::Array(_) => "list".to_owned(),
+        Json::Object(_) => "dict".to_owned(),
+        Json::Null => "None".to_owned(),
+        other => crate::Value::from_json(other.clone()).type_name().to_owned(),
+    }))
 }
 
 fn named_type(name: &str, schema: &Json, root: &Json, depth: usize) -> String {
@@ -230,6 +262,25 @@ mod tests {
              tags: list[str] | None = '...')"
         );
         assert_eq!(signature.described_parameters(), ["query: what to look for"]);
+    }
+
+    #[test]
+    fn types_are_ones_that_python_knows() {
+        let many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+        for (schema, expected) in [
+            (json!({"enum": [1.5, 2]}), "float | int"),
+            (json!({"enum": []}), "Any"),
+            (json!({"enum": [["a"], null]}), "list | None"),
+            (json!({ "enum": many }), "str"),
+            (json!({"const": 1.5}), "float"),
+            (json!({"enum": ["a", null]}), "Literal['a', None]"),
+            (json!({"type": "string", "nullable": true}), "str | None"),
+            (json!({"items": {"type": "string"}}), "Any"),
+        ] {
+            assert_eq!(python_type(&schema, &schema, 0), expected, "{schema}");
+        }
+        let schema = json!({"properties": {"a": {"type": "string", "default": null}}});
+        assert_eq!(Signature::from_json_schema(&schema).render("f"), "f(a: str | None = None)");
     }
 
     #[test]

@@ -1,100 +1,60 @@
 //! Tools written in Rust: data and a function, not a decorator.
+//!
+//! Everything between a model's raw text and the function lives here, once: parsing, validation, cancellation, panics,
+//! and the conversion of failures. Validators are compiled at the first call, because a program defines far more tools
+//! than it calls.
 
-use std::future::Future;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-use crate::{CallContext, Part, Signature, ToolError, ToolSpec, Value};
+use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
+use crate::{ErrorKind, Signature, SchemaError, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
+
+/// How long a model's raw arguments may be, in bytes.
+pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;
 
 /// What a model is told of a tool.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct ToolDefinition {
     pub name: String,
     pub description: String,
-    /// JSON Schema of the arguments.
+    /// JSON Schema of the arguments, draft-07.
     pub parameters: Json,
-}
-
-/// What a tool answers.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ToolResult {
-    Text(String),
-    Parts(Vec<Part>),
-    Json(Json),
-    /// A value that JSON cannot hold.
-    Value(Value),
-}
-
-impl ToolResult {
-    /// Any serialisable value, as JSON.
-    pub fn json(value: impl Serialize) -> Result<Self, ToolError> {
-        serde_json::to_value(value).map(Self::Json).map_err(|error| ToolError::internal(error.to_string()))
-    }
-
-    pub fn into_value(self) -> Value {
-        match self {
-            Self::Text(text) => Value::Str(text),
-            Self::Json(json) => Value::from_json(json),
-            Self::Value(value) => value,
-            Self::Parts(parts) => Value::List(parts.into_iter().map(Value::Part).collect()),
-        }
-    }
-}
-
-impl From<String> for ToolResult {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for ToolResult {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<Json> for ToolResult {
-    fn from(json: Json) -> Self {
-        Self::Json(json)
-    }
-}
-
-impl From<Value> for ToolResult {
-    fn from(value: Value) -> Self {
-        Self::Value(value)
-    }
-}
-
-/// What a tool's function receives beside its input.
-#[derive(Debug, Clone, Default)]
-pub struct ToolContext {
-    pub call: CallContext,
-}
-
-impl ToolContext {
-    pub fn new(call: CallContext) -> Self {
-        Self { call }
-    }
 }
 
 type Execute =
     dyn Fn(Json, ToolContext) -> Pin<Box<dyn Future<Output = Result<ToolResult, ToolError>> + Send>> + Send + Sync;
 
-/// A tool: what it is called, what it takes, and the function behind it.
+/// A tool: what it is called, what it takes, and the function behind it. Cheap to clone.
 #[derive(Clone)]
 pub struct Tool {
     spec: Arc<ToolSpec>,
     execute: Arc<Execute>,
+    compiled: Arc<Compiled>,
+}
+
+/// What is worked out from the schema when it is first needed.
+#[derive(Default)]
+struct Compiled {
+    validator: OnceLock<Result<Validator, SchemaError>>,
+    strip: OnceLock<Strip>,
 }
 
 impl Tool {
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    pub fn description(&self) -> &str {
+        &self.spec.description
     }
 
     pub fn spec(&self) -> Arc<ToolSpec> {
@@ -109,9 +69,58 @@ impl Tool {
         }
     }
 
-    /// Runs the tool on arguments that are JSON already.
+    /// The schema of the arguments in a provider's dialect.
+    pub fn compile_for(&self, provider: Provider) -> CompiledSchema {
+        crate::schema::compile(&self.spec.input_schema, provider)
+    }
+
+    /// Runs the tool on arguments that are JSON already. They are validated; a panic is an error.
     pub async fn execute(&self, arguments: Json, ctx: ToolContext) -> Result<ToolResult, ToolError> {
-        (self.execute)(arguments, ctx).await
+        self.validator()?.check_arguments(&arguments)?;
+        let until = ctx.clone();
+        let work = AssertUnwindSafe(async { (self.execute)(arguments, ctx).await }).catch_unwind();
+        until
+            .until_over(async {
+                work.await.unwrap_or_else(|panic| {
+                    let name = self.name();
+                    Err(ToolError::internal(format!("the tool '{name}' panicked: {}", panic_text(&*panic))))
+                })
+            })
+            .await
+    }
+
+    /// Runs the tool on arguments as a model wrote them: text that should be a JSON object. No text at all stands for no
+    /// arguments, and a `null` for an optional argument that cannot be null stands for leaving it out.
+    pub async fn execute_raw(&self, raw_arguments: &str, ctx: ToolContext) -> Result<ToolResult, ToolError> {
+        let arguments = self.parse(raw_arguments)?;
+        self.execute(arguments, ctx).await
+    }
+
+    /// Runs the tool on raw arguments and puts whatever happens into the message for the model.
+    ///
+    /// ```
+    /// use onetool_sdk::{MessageContent, ToolContext, define_tool};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Input {
+    ///     a: i64,
+    ///     b: i64,
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let add = define_tool("add", "Adds two numbers.", |input: Input, _ctx| async move {
+    ///     Ok((input.a + input.b).to_string())
+    /// });
+    /// let message = add.answer("call_1", r#"{"a": 1, "b": 2}"#, ToolContext::default()).await;
+    /// assert_eq!(message.content, MessageContent::Text("3".to_owned()));
+    ///
+    /// let message = add.answer("call_2", r#"{"a": 1, "c": 2}"#, ToolContext::default()).await;
+    /// assert!(message.is_error);
+    /// assert!(message.content.text().starts_with("Error executing tool: the arguments do not fit the schema"));
+    /// # });
+    /// ```
+    pub async fn answer(&self, tool_call_id: &str, raw_arguments: &str, ctx: ToolContext) -> ToolMessage {
+        ToolMessage::new(tool_call_id, self.name(), self.execute_raw(raw_arguments, ctx).await)
     }
 
     /// Adds an example call, shown in help.
@@ -133,11 +142,58 @@ impl Tool {
         change(Arc::make_mut(&mut self.spec));
         self
     }
+
+    fn validator(&self) -> Result<&Validator, ToolError> {
+        let validator = self.compiled.validator.get_or_init(|| Validator::draft07(&self.spec.input_schema));
+        validator.as_ref().map_err(|error| error.clone().into())
+    }
+
+    fn parse(&self, raw: &str) -> Result<Json, ToolError> {
+        if raw.len() > MAX_RAW_ARGUMENTS {
+            let message = format!("the arguments are {} bytes long, more than {MAX_RAW_ARGUMENTS}", raw.len());
+            return Err(ToolError::new(ErrorKind::TooLarge, message));
+        }
+        if raw.trim().is_empty() {
+            return Ok(Json::Object(Map::new()));
+        }
+        let arguments: Json = serde_json::from_str(raw).map_err(|error| {
+            ToolError::arguments(format!("the arguments are not JSON: {error}"))
+                .with_hint("send one JSON object, with every key and text in double quotes")
+        })?;
+        if !has_null(&arguments) {
+            return Ok(arguments);
+        }
+        let strip = self.compiled.strip.get_or_init(|| Strip::new(&self.spec.input_schema));
+        Ok(strip.apply(arguments))
+    }
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tool").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+fn has_null(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::Array(items) => items.iter().any(has_null),
+        Json::Object(object) => object.values().any(has_null),
+        _ => false,
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
 }
 
 /// Makes a tool from a name, a description and an async function of a typed input.
 ///
-/// The input's fields, in order, become the tool's parameters; its schema is checked by deserialising.
+/// The input's fields, in order, become the tool's parameters. Unknown keys are refused, at every level.
 pub fn define_tool<I, R, F, Fut>(name: &str, description: &str, execute: F) -> Tool
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -145,13 +201,51 @@ where
     F: Fn(I, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
-    let generator = schemars::generate::SchemaSettings::draft07().for_deserialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<I>().to_value();
-    if let Some(object) = schema.as_object_mut() {
-        object.entry("additionalProperties").or_insert(Json::Bool(false));
-        object.remove("title");
-        object.remove("$schema");
-    }
+    let execute = Arc::new(execute);
+    tool(name, description, definition_schema::<I>(), move |arguments, ctx| {
+        let execute = execute.clone();
+        Box::pin(async move { execute(read_input(arguments)?, ctx).await.map(Into::into) })
+    })
+}
+
+/// Makes a tool from a function that does not wait. It runs where the call runs, so it must be quick.
+///
+/// ```
+/// use onetool_sdk::define_sync_tool;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Input {
+///     /// The text to turn round.
+///     text: String,
+/// }
+///
+/// let reverse = define_sync_tool("reverse", "Turns text round.", |input: Input, _ctx| {
+///     Ok(input.text.chars().rev().collect::<String>())
+/// });
+/// assert_eq!(reverse.spec().signature.render("text.reverse"), "text.reverse(text: str)");
+/// ```
+pub fn define_sync_tool<I, R, F>(name: &str, description: &str, execute: F) -> Tool
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Into<ToolResult>,
+    F: Fn(I, &ToolContext) -> Result<R, ToolError> + Send + Sync + 'static,
+{
+    let execute = Arc::new(execute);
+    tool(name, description, definition_schema::<I>(), move |arguments, ctx| {
+        let execute = execute.clone();
+        Box::pin(async move { execute(read_input(arguments)?, &ctx).map(Into::into) })
+    })
+}
+
+fn tool(
+    name: &str,
+    description: &str,
+    schema: Json,
+    execute: impl Fn(Json, ToolContext) -> Pin<Box<dyn Future<Output = Result<ToolResult, ToolError>> + Send>>
+    + Send
+    + Sync
+    + 'static,
+) -> Tool {
     let spec = ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -162,14 +256,148 @@ where
         example: None,
         checkable: true,
     };
-    let execute = Arc::new(execute);
-    let run: Arc<Execute> = Arc::new(move |arguments, ctx| {
-        let execute = execute.clone();
-        Box::pin(async move {
-            let input: I =
-                serde_json::from_value(arguments).map_err(|error| ToolError::arguments(error.to_string()))?;
-            execute(input, ctx).await.map(Into::into)
+    Tool { spec: Arc::new(spec), execute: Arc::new(execute), compiled: Arc::default() }
+}
+
+/// What passed the schema may still be refused by the type itself, for example a number out of range.
+fn read_input<I: DeserializeOwned>(arguments: Json) -> Result<I, ToolError> {
+    serde_json::from_value(arguments).map_err(|error| ToolError::arguments(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+    use crate::CallContext;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Input {
+        query: String,
+        /// How many.
+        #[serde(default = "ten")]
+        count: u8,
+        #[serde(default)]
+        note: Option<String>,
+    }
+
+    fn ten() -> u8 {
+        10
+    }
+
+    fn echo() -> Tool {
+        define_tool("echo", "Echoes.", |input: Input, _| async move {
+            Ok(json!([input.query, input.count, input.note]))
         })
-    });
-    Tool { spec: Arc::new(spec), execute: run }
+    }
+
+    async fn said(tool: &Tool, raw: &str) -> String {
+        let message = tool.answer("c", raw, ToolContext::default()).await;
+        format!("{}{}", if message.is_error { "! " } else { "" }, message.content.text())
+    }
+
+    #[tokio::test]
+    async fn raw_arguments_are_parsed_validated_and_answered() {
+        let echo = echo();
+        assert_eq!(said(&echo, r#"{"query": "a", "note": "b"}"#).await, r#"["a",10,"b"]"#);
+        assert_eq!(said(&echo, r#"{"query": "a", "count": null, "note": null}"#).await, r#"["a",10,null]"#);
+        assert_eq!(
+            said(&echo, "").await,
+            "! Error executing tool: the arguments do not fit the schema: /query: expected a value, for it is required, \
+             got nothing"
+        );
+        assert_eq!(
+            said(&echo, r#"{"query": null}"#).await,
+            "! Error executing tool: the arguments do not fit the schema: /query: expected string, got null"
+        );
+        assert!(said(&echo, r#"{"query": "a", "count": 300}"#).await.contains("/count: expected at most 255"));
+        assert!(said(&echo, "{query: 1}").await.contains("not JSON: key must be a string at line 1 column 2"));
+        assert!(said(&echo, "[]").await.contains("(root): expected object"));
+        assert!(said(&echo, &" ".repeat(MAX_RAW_ARGUMENTS + 1)).await.contains("bytes long"));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_message_before_and_after_waiting() {
+        let early = define_tool("early", "", |_: Input, _| {
+            assert!(std::hint::black_box(false), "too early");
+            std::future::ready(Ok("never"))
+        });
+        let late = define_tool("late", "", |input: Input, _| async move {
+            tokio::task::yield_now().await;
+            assert!(input.query.is_empty(), "too {}", input.query);
+            Ok("never")
+        });
+        let raw = r#"{"query": "late"}"#;
+        assert_eq!(said(&early, raw).await, "! Error executing tool: the tool 'early' panicked: too early");
+        assert_eq!(said(&late, raw).await, "! Error executing tool: the tool 'late' panicked: too late");
+    }
+
+    #[tokio::test]
+    async fn cancellation_drops_the_running_tool() {
+        struct Flag(Arc<AtomicBool>);
+        impl Drop for Flag {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let dropped = Arc::new(AtomicBool::new(false));
+        let flag = dropped.clone();
+        let started = Arc::new(tokio::sync::Notify::new());
+        let tell = started.clone();
+        let slow = define_tool("slow", "", move |_: Input, _| {
+            let (flag, tell) = (Flag(flag.clone()), tell.clone());
+            async move {
+                tell.notify_one();
+                std::future::pending::<()>().await;
+                drop(flag);
+                Ok("never")
+            }
+        });
+        let call = CallContext::default();
+        let cancel = call.cancel.clone();
+        let (message, ()) = tokio::join!(slow.answer("c", r#"{"query": "a"}"#, ToolContext::new(call)), async {
+            started.notified().await;
+            cancel.cancel();
+        });
+        assert_eq!(message.content.text(), "Error executing tool: the call was cancelled");
+        assert!(dropped.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn a_sync_function_is_a_tool_too() {
+        let tool = define_sync_tool("up", "", |input: Input, ctx| {
+            ctx.check_cancelled()?;
+            Ok(input.query.to_uppercase())
+        });
+        assert_eq!(said(&tool, r#"{"query": "a"}"#).await, "A");
+    }
+
+    #[test]
+    fn the_definition_is_draft_07_and_closed() {
+        let definition = echo().definition();
+        assert_eq!(definition.name, "echo");
+        assert_eq!(
+            definition.parameters,
+            json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string"},
+                    "count": {"type": "integer", "format": "uint8", "minimum": 0, "maximum": 255, "default": 10,
+                              "description": "How many."},
+                    "note": {"type": ["string", "null"], "default": null}
+                },
+                "required": ["query"],
+                "additionalProperties": false
+            })
+        );
+    }
+
+    #[test]
+    fn defining_a_tool_compiles_no_validator() {
+        let tool = echo();
+        assert!(tool.compiled.validator.get().is_none() && tool.compiled.strip.get().is_none());
+    }
 }

@@ -110,7 +110,9 @@ impl Value {
             Self::Int(value) => Json::from(*value),
             Self::BigInt(value) => u64::try_from(value).map_or_else(|_| Json::String(value.to_string()), Json::from),
             Self::Float(value) => serde_json::Number::from_f64(*value).map_or(Json::Null, Json::Number),
-            Self::Str(text) | Self::Path(text) | Self::Opaque(text) => Json::String(text.clone()),
+            Self::Str(text) | Self::Path(text) | Self::Opaque(text) | Self::Part(Part::Text(text)) => {
+                Json::String(text.clone())
+            }
             Self::Bytes(bytes) => Json::String(bytes_text(bytes)),
             Self::List(items) | Self::Tuple(items) => Json::Array(items.iter().map(Self::to_json).collect()),
             Self::Set(items) | Self::FrozenSet(items) => {
@@ -119,7 +121,7 @@ impl Value {
             Self::Dict(pairs) => Json::Object(pairs.iter().map(|(key, value)| (key.key_text(), value.to_json())).collect()),
             Self::Date(date) => Json::String(date.to_string()),
             Self::DateTime(at) => Json::String(at.iso()),
-            Self::Time(time) => Json::String(time.to_string()),
+            Self::Time(time) => Json::String(time_iso(*time)),
             Self::TimeDelta(delta) => {
                 serde_json::Number::from_f64(seconds(*delta)).map_or(Json::Null, Json::Number)
             }
@@ -127,7 +129,6 @@ impl Value {
                 Json::Object(fields.iter().map(|(key, value)| (key.clone(), value.to_json())).collect())
             }
             Self::Exception { type_name, message } => Json::String(format!("{type_name}: {message}")),
-            Self::Part(Part::Text(text)) => Json::String(text.clone()),
             Self::Part(Part::Image { media_type, data }) => {
                 let mut object = Map::new();
                 object.insert("type".into(), "image".into());
@@ -199,7 +200,7 @@ impl Value {
             Self::Str(text) | Self::Path(text) => text.clone(),
             Self::Date(date) => date.to_string(),
             Self::DateTime(at) => at.iso().replacen('T', " ", 1),
-            Self::Time(time) => time.to_string(),
+            Self::Time(time) => time_iso(*time),
             Self::TimeDelta(delta) => timedelta_str(*delta),
             Self::Exception { message, .. } => message.clone(),
             other => other.repr(),
@@ -266,9 +267,9 @@ impl Value {
                 Ok(())
             }
             Self::Date(date) => write!(out, "datetime.date({})", date.format("%Y, %-m, %-d")),
-            Self::DateTime(at) => write!(out, "datetime.datetime.fromisoformat('{}')", at.iso()),
-            Self::Time(time) => write!(out, "datetime.time.fromisoformat('{time}')"),
-            Self::TimeDelta(delta) => write!(out, "datetime.timedelta(seconds={})", float_repr(seconds(*delta))),
+            Self::DateTime(at) => write!(out, "{}", datetime_repr(at)),
+            Self::Time(time) => write!(out, "datetime.time({})", clock_arguments(*time)),
+            Self::TimeDelta(delta) => write!(out, "{}", timedelta_repr(*delta)),
             Self::Path(path) => {
                 out.push_str("PosixPath(");
                 str_repr(path, out);
@@ -305,11 +306,62 @@ pub(crate) fn seconds(delta: TimeDelta) -> f64 {
     delta.num_microseconds().map_or(delta.num_seconds() as f64, |micros| micros as f64 / 1e6)
 }
 
+/// All of a span in microseconds. Python's longest spans do not fit 64 bits.
+pub(crate) fn microseconds(delta: TimeDelta) -> i128 {
+    i128::from(delta.num_seconds()) * 1_000_000 + i128::from(delta.subsec_nanos() / 1000)
+}
+
+/// Days, seconds and microseconds as Python splits a span: only the days are ever negative.
+fn timedelta_fields(delta: TimeDelta) -> (i128, i128, i128) {
+    const DAY: i128 = 86_400_000_000;
+    let all = microseconds(delta);
+    let rest = all.rem_euclid(DAY);
+    (all.div_euclid(DAY), rest / 1_000_000, rest % 1_000_000)
+}
+
+fn timedelta_repr(delta: TimeDelta) -> String {
+    let (days, seconds, microseconds) = timedelta_fields(delta);
+    let fields = [("days", days), ("seconds", seconds), ("microseconds", microseconds)];
+    let given: Vec<String> =
+        fields.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}={value}")).collect();
+    if given.is_empty() { "datetime.timedelta(0)".to_owned() } else { format!("datetime.timedelta({})", given.join(", ")) }
+}
+
+/// A time as Python's `isoformat()`: no fraction, or six digits.
+pub(crate) fn time_iso(time: NaiveTime) -> String {
+    let text = time.format("%H:%M:%S%.6f").to_string();
+    text.strip_suffix(".000000").map(str::to_owned).unwrap_or(text)
+}
+
+/// Hour and minute, and seconds and microseconds where they are not zero.
+fn clock_arguments(time: NaiveTime) -> String {
+    use chrono::Timelike as _;
+    let micros = time.nanosecond() / 1000;
+    let mut text = format!("{}, {}", time.hour(), time.minute());
+    if time.second() != 0 || micros != 0 {
+        text = format!("{text}, {}", time.second());
+    }
+    if micros != 0 {
+        text = format!("{text}, {micros}");
+    }
+    text
+}
+
+fn datetime_repr(at: &DateTimeValue) -> String {
+    let date = at.naive.format("%-Y, %-m, %-d");
+    let zone = match at.offset.map(|offset| offset.local_minus_utc()) {
+        None => String::new(),
+        Some(0) => ", tzinfo=datetime.timezone.utc".to_owned(),
+        Some(seconds) => {
+            let offset = timedelta_repr(TimeDelta::seconds(i64::from(seconds)));
+            format!(", tzinfo=datetime.timezone({offset})")
+        }
+    };
+    format!("datetime.datetime({date}, {}{zone})", clock_arguments(at.naive.time()))
+}
+
 fn timedelta_str(delta: TimeDelta) -> String {
-    let micros = delta.num_microseconds().unwrap_or(0);
-    let days = micros.div_euclid(86_400_000_000);
-    let rest = micros.rem_euclid(86_400_000_000);
-    let (secs, micros) = (rest / 1_000_000, rest % 1_000_000);
+    let (days, secs, micros) = timedelta_fields(delta);
     let clock = format!("{}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60);
     let clock = if micros > 0 { format!("{clock}.{micros:06}") } else { clock };
     match days {
@@ -379,14 +431,27 @@ fn str_repr(text: &str, out: &mut String) {
             '\r' => write!(out, "\\r"),
             '\t' => write!(out, "\\t"),
             c if c == quote => write!(out, "\\{c}"),
-            c if c.is_control() && (c as u32) < 0x100 => write!(out, "\\x{:02x}", c as u32),
-            c => {
+            c if is_printable(c) => {
                 out.push(c);
                 Ok(())
             }
+            c if (c as u32) < 0x100 => write!(out, "\\x{:02x}", c as u32),
+            c if (c as u32) < 0x1_0000 => write!(out, "\\u{:04x}", c as u32),
+            c => write!(out, "\\U{:08x}", c as u32),
         };
     }
     out.push(quote);
+}
+
+/// Whether Python's `repr()` shows a character rather than its number: not controls, not blanks other than the space, and
+/// not what is invisible or turns the direction of writing.
+fn is_printable(c: char) -> bool {
+    !c.is_control()
+        && (c == ' ' || !c.is_whitespace())
+        && !matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e000}'..='\u{f8ff}' | '\u{feff}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{10ffff}')
 }
 
 fn bytes_repr(bytes: &[u8], out: &mut String) {
@@ -460,6 +525,39 @@ mod tests {
             (Value::Bool(true), Value::Float(1e100)),
         ]);
         assert_eq!(value.repr(), r#"{1: (1.0,), "it's": set(), None: b"a\x00'", True: 1e+100}"#);
+    }
+
+    #[test]
+    fn times_are_written_as_python_writes_them() {
+        let date = NaiveDate::from_ymd_opt(2024, 2, 9).unwrap();
+        let at = |offset| Value::DateTime(DateTimeValue { naive: date.and_hms_micro_opt(1, 2, 3, 500_000).unwrap(), offset });
+        let cases = [
+            (at(None), "datetime.datetime(2024, 2, 9, 1, 2, 3, 500000)", "2024-02-09 01:02:03.500000"),
+            (
+                at(FixedOffset::east_opt(-3600)),
+                "datetime.datetime(2024, 2, 9, 1, 2, 3, 500000, \
+                 tzinfo=datetime.timezone(datetime.timedelta(days=-1, seconds=82800)))",
+                "2024-02-09 01:02:03.500000-01:00",
+            ),
+            (Value::Time(NaiveTime::from_hms_opt(1, 2, 0).unwrap()), "datetime.time(1, 2)", "01:02:00"),
+            (Value::Time(NaiveTime::from_hms_milli_opt(1, 2, 3, 5).unwrap()), "datetime.time(1, 2, 3, 5000)", "01:02:03.005000"),
+            (Value::TimeDelta(TimeDelta::zero()), "datetime.timedelta(0)", "0:00:00"),
+            (
+                Value::TimeDelta(TimeDelta::microseconds(-1)),
+                "datetime.timedelta(days=-1, seconds=86399, microseconds=999999)",
+                "-1 day, 23:59:59.999999",
+            ),
+            (Value::TimeDelta(TimeDelta::days(999_999_999)), "datetime.timedelta(days=999999999)", "999999999 days, 0:00:00"),
+        ];
+        for (value, repr, text) in cases {
+            assert_eq!((value.repr().as_str(), value.str().as_str()), (repr, text));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_escaped_in_a_repr() {
+        let text = "a\u{a0}\u{7f}\u{200b}\u{202e}\u{e0041} ü漢😀";
+        assert_eq!(Value::from(text).repr(), r"'a\xa0\x7f\u200b\u202e\U000e0041 ü漢😀'");
     }
 
     #[test]

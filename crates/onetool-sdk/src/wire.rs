@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike as _};
 use num_bigint::BigInt;
 use serde_json::{Map, Value as Json, json};
 
@@ -43,8 +43,12 @@ impl Value {
             }
             Self::Date(date) => tagged("date", date.to_string()),
             Self::DateTime(at) => tagged("datetime", at.iso()),
-            Self::Time(time) => tagged("time", time.to_string()),
-            Self::TimeDelta(delta) => tagged("timedelta", delta.num_microseconds().unwrap_or_default()),
+            Self::Time(time) => tagged("time", crate::value::time_iso(*time)),
+            Self::TimeDelta(delta) => {
+                let micros = crate::value::microseconds(*delta);
+                // Python's longest spans do not fit a JSON number that everyone reads alike.
+                tagged("timedelta", i64::try_from(micros).map_or_else(|_| Json::from(micros.to_string()), Json::from))
+            }
             Self::Path(path) => tagged("path", path.clone()),
             Self::Record { type_name, fields } => {
                 let fields: Vec<Json> = fields.iter().map(|(name, value)| json!([name, value.to_wire()])).collect();
@@ -111,7 +115,7 @@ fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
         "date" => Value::Date(text()?.parse::<NaiveDate>().map_err(|_| bad())?),
         "datetime" => Value::DateTime(parse_datetime(text()?).ok_or_else(bad)?),
         "time" => Value::Time(text()?.parse::<NaiveTime>().map_err(|_| bad())?),
-        "timedelta" => Value::TimeDelta(TimeDelta::microseconds(content.as_i64().ok_or_else(bad)?)),
+        "timedelta" => Value::TimeDelta(timedelta(&content).ok_or_else(bad)?),
         "path" => Value::Path(text()?.to_owned()),
         "record" => {
             let fields = pairs(content)?.into_iter().map(|(name, value)| (name.key_text(), value)).collect();
@@ -145,13 +149,30 @@ fn pairs(content: Json) -> Result<Vec<(Value, Value)>, WireError> {
         .collect()
 }
 
+/// Microseconds, as a number or, where they do not fit one, as digits.
+fn timedelta(content: &Json) -> Option<TimeDelta> {
+    let micros = match content {
+        Json::String(digits) => digits.parse::<i128>().ok()?,
+        number => i128::from(number.as_i64()?),
+    };
+    let seconds = i64::try_from(micros.div_euclid(1_000_000)).ok()?;
+    TimeDelta::new(seconds, u32::try_from(micros.rem_euclid(1_000_000) * 1000).ok()?)
+}
+
 /// Python's `isoformat()`, with and without an offset.
 fn parse_datetime(text: &str) -> Option<DateTimeValue> {
     if let Ok(aware) = DateTime::<FixedOffset>::parse_from_rfc3339(text) {
         return Some(DateTimeValue { naive: aware.naive_local(), offset: Some(*aware.offset()) });
     }
-    let naive = text.parse::<NaiveDateTime>().ok()?;
-    Some(DateTimeValue { naive, offset: None })
+    if let Ok(naive) = text.parse::<NaiveDateTime>() {
+        return Some(DateTimeValue { naive, offset: None });
+    }
+    // Offsets of historical zones have seconds, which RFC 3339 does not know.
+    let (local, offset) = text.split_at_checked(text.rfind(['+', '-'])?)?;
+    let sign = if offset.starts_with('-') { -1 } else { 1 };
+    let time = NaiveTime::parse_from_str(&offset[1..], "%H:%M:%S").ok()?;
+    let seconds = i32::try_from(time.num_seconds_from_midnight()).ok()?;
+    Some(DateTimeValue { naive: local.parse().ok()?, offset: Some(FixedOffset::east_opt(sign * seconds)?) })
 }
 
 #[cfg(test)]
@@ -177,7 +198,14 @@ mod tests {
                 naive: date.and_hms_opt(1, 2, 3).unwrap(),
                 offset: FixedOffset::east_opt(3600),
             }),
+            Value::DateTime(DateTimeValue {
+                naive: date.and_hms_opt(1, 2, 3).unwrap(),
+                offset: FixedOffset::west_opt(3208),
+            }),
+            Value::Time(NaiveTime::from_hms_micro_opt(1, 2, 3, 40_000).unwrap()),
             Value::TimeDelta(TimeDelta::microseconds(-1)),
+            Value::TimeDelta(TimeDelta::days(999_999_999)),
+            Value::TimeDelta(TimeDelta::days(-999_999_999)),
             Value::Path("/a/b".into()),
             Value::Record { type_name: "P".into(), fields: vec![("x".into(), Value::Int(1))] },
             Value::Part(Part::Image { media_type: "image/png".into(), data: vec![1, 2] }),

@@ -2,3 +2,5 @@
 
 pub mod native;
 pub mod process;
+pub mod proxy;
+pub mod worker;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use process_wrap::tokio::{CommandWrap, KillOnDrop};
 
@@ -48,4 +49,72 @@ pub fn command(child: &ChildCommand<'_>) -> CommandWrap {
     #[cfg(unix)]
     wrapped.wrap(process_wrap::tokio::ProcessGroup::leader());
     wrapped
+}
+
+/// Runs its arguments and ends them, with all that they started, when standard input ends: that is when whoever holds
+/// the other end dies, however it dies.
+#[cfg(unix)]
+const GUARD: &str = r#"
+exec 3<&0 </dev/null
+"$@" 3<&- &
+work=$!
+( read -r _ <&3; kill -KILL 0 ) >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+wait "$work"
+status=$?
+kill "$watch" 2>/dev/null
+exit "$status"
+"#;
+
+/// As [`command`], for a program that does not itself watch its standard input. Keep the child's standard input open
+/// for as long as the program may run. A program that does not exist ends with status 127, as in a shell.
+pub fn guarded(child: &ChildCommand<'_>) -> CommandWrap {
+    #[cfg(unix)]
+    {
+        let mut args: Vec<&OsStr> = ["-c", GUARD, "guard"].map(OsStr::new).to_vec();
+        args.push(child.program);
+        args.extend(&child.args);
+        let mut wrapped = command(&ChildCommand { program: OsStr::new("/bin/sh"), args, ..child.clone() });
+        wrapped.command_mut().stdin(std::process::Stdio::piped());
+        wrapped
+    }
+    #[cfg(not(unix))]
+    {
+        command(child)
+    }
+}
+
+/// The process group of a child that was started by [`command`]. Dropped, it kills every process in it.
+#[derive(Debug)]
+pub struct Group {
+    leader: AtomicU32,
+}
+
+impl Group {
+    /// Of the child with this process id, which leads its group.
+    pub fn of(leader: Option<u32>) -> Self {
+        Self { leader: AtomicU32::new(leader.unwrap_or(0)) }
+    }
+
+    /// Kills every process in the group.
+    pub fn kill(&self) {
+        #[cfg(unix)]
+        if let Some(leader) = i32::try_from(self.leader.load(Ordering::Acquire)).ok().and_then(rustix::process::Pid::from_raw) {
+            // Fails only where nothing is left to kill.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Kills every process in the group for the last time: its number may belong to others from now on.
+    pub fn end(&self) {
+        self.kill();
+        self.leader.store(0, Ordering::Release);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

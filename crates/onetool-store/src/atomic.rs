@@ -45,6 +45,13 @@ pub fn create(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Removes `path`, durably.
+pub fn remove(path: &Path) -> Result<(), StoreError> {
+    fs::remove_file(path).map_err(|error| StoreError::io(path, error))?;
+    sync_folder(path);
+    Ok(())
+}
+
 fn fill_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;

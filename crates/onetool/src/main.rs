@@ -1,1 +1,28 @@
-fn main(){}
+//! `onetool`: one MCP server, one tool.
+
+mod assemble;
+mod cli;
+mod config;
+mod log;
+mod recorder;
+mod server;
+
+use std::process::ExitCode;
+
+/// The interpreter's children count their memory in the allocator; they are this executable too.
+#[global_allocator]
+static ALLOCATOR: onetool_sandbox::monty::Allocator = onetool_sandbox::monty::Allocator;
+
+fn main() -> ExitCode {
+    // Children are started often and must be ready at once: nothing else happens before.
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    if first.as_deref().is_some_and(|first| first == onetool_sandbox::monty::CHILD_ARGUMENT) {
+        return onetool_sandbox::monty::serve();
+    }
+    #[cfg(unix)]
+    if first.as_deref().is_some_and(|first| first == onetool_sandbox::LAUNCH_ARGUMENT) {
+        return onetool_sandbox::launch(arguments);
+    }
+    cli::main()
+}

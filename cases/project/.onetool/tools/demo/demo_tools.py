@@ -1,0 +1,42 @@
+"""What cases need beside searching."""
+
+import datetime
+
+pack = "demo"
+
+__all__ = ["text", "listing", "nothing", "fail", "big", "odd", "image"]
+
+
+def text() -> str:
+    """Plain text."""
+    return 'plain "text"'
+
+
+def listing() -> list:
+    """A list of dicts."""
+    return [{"a": 1}, {"b": [1, 2]}]
+
+
+def nothing() -> None:
+    """Returns None."""
+    return None
+
+
+def fail(message: str = "no") -> None:
+    """Raises ValueError."""
+    raise ValueError(message)
+
+
+def big(size: int) -> str:
+    """Text of that many characters."""
+    return "x" * size
+
+
+def odd() -> dict:
+    """Values that JSON lacks."""
+    return {"when": datetime.date(2024, 2, 29), "raw": b"abc", "pair": (1, 2), 3: None}
+
+
+def image() -> dict:
+    """A small image, as a content part."""
+    return {"$ot": "image"}

@@ -1,0 +1,1 @@
+again(query="test")['query']

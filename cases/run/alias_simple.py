@@ -1,0 +1,1 @@
+ws(query="test")

@@ -1,0 +1,1 @@
+unknown(arg=1)

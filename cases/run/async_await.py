@@ -1,0 +1,2 @@
+r = await brave.search(query='a')
+r

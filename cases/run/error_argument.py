@@ -1,0 +1,1 @@
+brave.web_search(qqq=1)

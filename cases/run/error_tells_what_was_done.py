@@ -1,0 +1,3 @@
+print('one')
+brave.search(query='a')
+1 / 0

@@ -1,0 +1,1 @@
+demo.fail(message='broken')

@@ -1,0 +1,1 @@
+!onetool upper(text="hello")

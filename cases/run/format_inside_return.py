@@ -1,0 +1,2 @@
+__format__ = 'raw'
+return {'a': 1}

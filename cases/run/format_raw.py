@@ -1,0 +1,2 @@
+__format__ = "raw"
+{'a': (1, None)}

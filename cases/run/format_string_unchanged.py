@@ -1,0 +1,2 @@
+__format__ = "yml_h"
+'a: b'

@@ -1,0 +1,4 @@
+match {'a': 1}:
+    case {'a': x}:
+        r = x
+r

@@ -1,0 +1,2 @@
+import collections
+type(proj.onetool / 'src').__name__

@@ -1,0 +1,2 @@
+import textwrap
+textwrap.dedent('  a')

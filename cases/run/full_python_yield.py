@@ -1,0 +1,4 @@
+def g():
+    yield 1
+    yield 2
+list(g())

@@ -1,0 +1,7 @@
+def f():
+    a = 1
+
+    return a
+
+
+f()

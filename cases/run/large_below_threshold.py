@@ -1,0 +1,1 @@
+len(demo.big(size=10000)) == 10000 and demo.big(size=3)

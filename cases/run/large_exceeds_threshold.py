@@ -1,0 +1,1 @@
+demo.big(size=100000)

@@ -1,0 +1,1 @@
+brave.prefixes(query="t")['query']

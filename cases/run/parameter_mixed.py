@@ -1,0 +1,1 @@
+brave.two(query="test", c=5)

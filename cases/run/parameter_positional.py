@@ -1,0 +1,1 @@
+brave.two("test", 5)

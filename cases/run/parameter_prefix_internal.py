@@ -1,0 +1,1 @@
+file.read(pa="app/src/main.py")[:20] != ''

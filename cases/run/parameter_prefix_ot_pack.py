@@ -1,0 +1,1 @@
+ot.tools(p="web_sear", i="list")

@@ -1,0 +1,1 @@
+brave.search(q="test")

@@ -1,0 +1,1 @@
+[p['name'] for p in proj.list()]

@@ -1,0 +1,1 @@
+str(proj.onetool / "src")

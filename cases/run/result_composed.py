@@ -1,0 +1,1 @@
+{"d": brave.web_search(query="q"), "l": demo.listing()}

@@ -1,0 +1,1 @@
+{'n': float('nan'), 'i': float('inf')}

@@ -1,0 +1,1 @@
+brave.web_search(query="a b", count=2)

@@ -1,0 +1,3 @@
+s = '''a
+  b'''
+return s

@@ -1,0 +1,2 @@
+__sanitize__ = False
+'x'

@@ -1,0 +1,1 @@
+$wsq q1=AI q2=ML p=Compare

@@ -1,0 +1,1 @@
+$wsq q1="deep learning" q2='it is' 

@@ -1,0 +1,148 @@
+//! The account of a run that gave no value: what happened, where in the user's own text, what had been printed and which
+//! calls had been made already, so that nobody repeats what has had its effect.
+
+use onetool_sandbox::{Failure, Frame, Limits};
+
+use crate::code::{PreparedCode, SyntaxProblem};
+use crate::pack_proxy::CallRecord;
+
+pub(crate) struct Account<'a> {
+    pub(crate) failure: &'a Failure,
+    pub(crate) code: &'a PreparedCode,
+    pub(crate) printed: &'a str,
+    pub(crate) printed_truncated: bool,
+    pub(crate) calls: &'a [CallRecord],
+    pub(crate) limits: &'a Limits,
+}
+
+/// Frames of a traceback that are shown at the most.
+const SHOWN_FRAMES: usize = 8;
+/// Calls that are shown at the most.
+const SHOWN_CALLS: usize = 20;
+/// Bytes of printed text that an account repeats, from the end.
+const SHOWN_PRINTED: usize = 4 << 10;
+/// Characters of a line of code or an error that are shown.
+const SHOWN_LINE: usize = 200;
+
+pub(crate) fn syntax(problem: &SyntaxProblem) -> String {
+    let caret = " ".repeat(problem.column.saturating_sub(1).min(SHOWN_LINE as u32) as usize);
+    format!(
+        "SyntaxError: {} (line {})\n  line {}: {}\n  {}{caret}^",
+        problem.message,
+        problem.line,
+        problem.line,
+        problem.text,
+        " ".repeat(format!("line {}: ", problem.line).len()),
+    )
+}
+
+pub(crate) fn text(account: &Account<'_>) -> String {
+    let mut text = headline(account);
+    if !account.printed.is_empty() {
+        let start = account.printed.len().saturating_sub(SHOWN_PRINTED);
+        let start = (start..=account.printed.len()).find(|&at| account.printed.is_char_boundary(at)).unwrap_or(0);
+        let cut = if start > 0 || account.printed_truncated { " (cut)" } else { "" };
+        text.push_str(&format!("\n\nprinted before{cut}:\n{}", account.printed[start..].trim_end_matches('\n')));
+    }
+    if !account.calls.is_empty() {
+        text.push_str("\n\ntool calls already made (their effects remain):");
+        let skipped = account.calls.len().saturating_sub(SHOWN_CALLS);
+        if skipped > 0 {
+            text.push_str(&format!("\n- {skipped} earlier calls"));
+        }
+        for call in &account.calls[skipped..] {
+            let outcome = match &call.error {
+                None => format!("completed in {} ms", call.milliseconds),
+                Some(error) => format!("failed: {}", clip(error.lines().next().unwrap_or(error))),
+            };
+            text.push_str(&format!("\n- {}: {outcome}", call.name));
+        }
+    }
+    text
+}
+
+fn headline(account: &Account<'_>) -> String {
+    let limits = account.limits;
+    match account.failure {
+        Failure::Raised { exception, message, frames } => {
+            let (message, hint) = message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
+            let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
+            let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            format!("{head}{}{hint}", places(account.code, frames))
+        }
+        Failure::Typing(report) => format!("TypeError: the code was not run, because a call in it cannot work\n{report}"),
+        Failure::Timeout(limit) if *limit == limits.timeout => format!(
+            "TimeoutError: the run was stopped after {} s\nhint: do less in one run, or raise run.total_timeout",
+            limit.as_secs_f64()
+        ),
+        Failure::Timeout(limit) => format!(
+            "TimeoutError: the code computed for more than {} s and was stopped\nhint: look for a loop without end, do less in one run, or raise run.timeout",
+            limit.as_secs_f64()
+        ),
+        Failure::Memory => format!(
+            "MemoryError: the code needs more than {} MB of memory and was stopped\nhint: work on less data at once, or raise run.max_memory_mb",
+            limits.max_memory >> 20
+        ),
+        Failure::Calls(limit) => format!(
+            "RuntimeError: the run made more than {limit} tool calls and was stopped\nhint: make fewer calls, or raise run.max_calls"
+        ),
+        Failure::Crashed(reason) => format!(
+            "RuntimeError: the sandbox died while it ran this code ({reason})\nhint: the next run gets a new one; simplify the code if this happens again"
+        ),
+        Failure::Busy(reason) => format!("RuntimeError: too many runs at once: {reason}\nhint: try again in a moment"),
+        Failure::Cancelled => "CancelledError: the run was cancelled".to_owned(),
+        Failure::TooLarge(reason) => format!("ValueError: {reason}"),
+        Failure::Unavailable(reason) => {
+            let why = account.code.engine_reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("RuntimeError: this code needs full Python{why}, which cannot run here: {reason}")
+        }
+    }
+}
+
+/// `  line 3, in f: return 1 / 0`, the innermost last.
+fn places(code: &PreparedCode, frames: &[Frame]) -> String {
+    let lines: Vec<&str> = code.original.lines().collect();
+    let mut shown: Vec<String> = Vec::new();
+    for frame in frames {
+        let Some(line) = frame.line.checked_sub(code.line_offset).filter(|&line| line > 0) else { continue };
+        let Some(text) = lines.get(line as usize - 1) else { continue };
+        let function = frame
+            .function
+            .as_deref()
+            .filter(|name| *name != "<module>" && *name != "__main__")
+            .map(|name| format!(", in {name}"))
+            .unwrap_or_default();
+        let place = format!("\n  line {line}{function}: {}", clip(text.trim()));
+        if shown.last() != Some(&place) {
+            shown.push(place);
+        }
+    }
+    if shown.len() > SHOWN_FRAMES {
+        let skipped = shown.len() - SHOWN_FRAMES;
+        shown.splice(1..=skipped, [format!("\n  … {skipped} more")]);
+    }
+    shown.concat()
+}
+
+fn clip(text: &str) -> String {
+    if text.chars().count() <= SHOWN_LINE {
+        return text.to_owned();
+    }
+    text.chars().take(SHOWN_LINE).chain(['…']).collect()
+}
+
+/// Cuts a text in the middle, so that head and end remain.
+pub(crate) fn cap(text: String, max: usize) -> String {
+    if text.len() <= max {
+        return text;
+    }
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let head = boundary(max * 2 / 3);
+    let tail = boundary(text.len() - max / 3);
+    format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
+}

@@ -1,0 +1,225 @@
+//! What the rest must know of the code: how it ends, which names it binds, and what it says to us in magic variables.
+
+use std::collections::HashSet;
+
+use indexmap::IndexMap;
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, ExprContext, ModModule, Stmt};
+use ruff_text_size::Ranged as _;
+
+/// The value of a magic variable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MagicValue {
+    /// Written down as a literal, at the top: no need to run anything.
+    Text(String),
+    Truth(bool),
+    /// Only the run knows.
+    Computed,
+}
+
+/// Variables through which code speaks to us.
+pub const MAGIC: &[&str] = &["__format__", "__sanitize__", "__check__"];
+
+/// What is known of the code.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The last statement is an expression: its value is the run's.
+    pub ends_with_expression: bool,
+    /// The last expression is one call `ot.x(…)` and nothing else.
+    pub ends_with_ot_call: bool,
+    /// `return` stands outside any function.
+    pub returns_at_top: bool,
+    /// `await`, `async` or `asyncio` occur.
+    pub uses_async: bool,
+    /// `await` stands outside any function.
+    pub awaits_at_top: bool,
+    /// Every name that the code binds somewhere.
+    pub bound: HashSet<String>,
+    /// Names that the code reads and may not have bound, with how it uses them first.
+    pub used: IndexMap<String, Use>,
+    pub magic: IndexMap<&'static str, MagicValue>,
+    /// Nothing but comments.
+    pub is_empty: bool,
+}
+
+/// How a name is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Called,
+    Attribute,
+    Read,
+}
+
+impl Facts {
+    pub(super) fn of(module: &ModModule, source: &str) -> Self {
+        let mut collector = Collector { facts: Self::default(), function_depth: 0 };
+        collector.visit_body(&module.body);
+        let mut facts = collector.facts;
+        facts.is_empty = module.body.is_empty();
+        facts.uses_async |= source.contains("asyncio");
+        if let Some(Stmt::Expr(last)) = module.body.last() {
+            facts.ends_with_expression = true;
+            let value = match &*last.value {
+                Expr::Await(awaited) => &*awaited.value,
+                other => other,
+            };
+            facts.ends_with_ot_call = matches!(value, Expr::Call(call)
+                if matches!(&*call.func, Expr::Attribute(attribute)
+                    if matches!(&*attribute.value, Expr::Name(name) if name.id == "ot")))
+                && !facts.bound.contains("ot");
+        }
+        for statement in &module.body {
+            if let Stmt::Assign(assign) = statement
+                && let [Expr::Name(target)] = assign.targets.as_slice()
+                && let Some(name) = MAGIC.iter().find(|name| **name == target.id)
+            {
+                facts.magic.insert(name, literal(&assign.value));
+            }
+        }
+        for name in MAGIC {
+            // Bound somewhere else too: only the run knows which binding counts.
+            if facts.bound.contains(*name) && !facts.magic.contains_key(name) {
+                facts.magic.insert(name, MagicValue::Computed);
+            }
+        }
+        facts
+    }
+
+    pub fn magic(&self, name: &str) -> Option<&MagicValue> {
+        self.magic.get(name)
+    }
+
+    /// Magic variables whose value only the run knows.
+    pub fn computed_magic(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.magic.iter().filter(|(_, value)| **value == MagicValue::Computed).map(|(name, _)| *name)
+    }
+}
+
+fn literal(value: &Expr) -> MagicValue {
+    match value {
+        Expr::StringLiteral(text) => MagicValue::Text(text.value.to_str().to_owned()),
+        Expr::BooleanLiteral(truth) => MagicValue::Truth(truth.value),
+        _ => MagicValue::Computed,
+    }
+}
+
+struct Collector {
+    facts: Facts,
+    function_depth: usize,
+}
+
+impl Collector {
+    fn used(&mut self, name: &str, how: Use) {
+        if !self.facts.used.contains_key(name) {
+            self.facts.used.insert(name.to_owned(), how);
+        }
+    }
+
+    fn bind(&mut self, name: &str) {
+        if !self.facts.bound.contains(name) {
+            self.facts.bound.insert(name.to_owned());
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Collector {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(function) => {
+                self.bind(&function.name);
+                self.facts.uses_async |= function.is_async;
+                self.function_depth += 1;
+                visitor::walk_stmt(self, stmt);
+                self.function_depth -= 1;
+                return;
+            }
+            Stmt::ClassDef(class) => self.bind(&class.name),
+            Stmt::Return(_) if self.function_depth == 0 => self.facts.returns_at_top = true,
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let name = alias.asname.as_ref().unwrap_or(&alias.name);
+                    self.bind(name.split('.').next().unwrap_or(name));
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                for alias in &import.names {
+                    self.bind(alias.asname.as_ref().unwrap_or(&alias.name));
+                }
+            }
+            Stmt::With(with) if with.is_async => self.facts.uses_async = true,
+            Stmt::For(each) if each.is_async => self.facts.uses_async = true,
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) => match name.ctx {
+                ExprContext::Load => self.used(&name.id, Use::Read),
+                _ => self.bind(&name.id),
+            },
+            Expr::Call(call) => {
+                if let Expr::Name(name) = &*call.func {
+                    self.used(&name.id, Use::Called);
+                }
+            }
+            Expr::Attribute(attribute) => {
+                if let Expr::Name(name) = &*attribute.value {
+                    self.used(&name.id, Use::Attribute);
+                }
+            }
+            Expr::Await(_) => {
+                self.facts.uses_async = true;
+                self.facts.awaits_at_top |= self.function_depth == 0;
+            }
+            Expr::Lambda(_) => {
+                self.function_depth += 1;
+                visitor::walk_expr(self, expr);
+                self.function_depth -= 1;
+                return;
+            }
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+
+    fn visit_parameter(&mut self, parameter: &'a ruff_python_ast::Parameter) {
+        self.bind(&parameter.name);
+        visitor::walk_parameter(self, parameter);
+    }
+
+    fn visit_except_handler(&mut self, handler: &'a ruff_python_ast::ExceptHandler) {
+        let ruff_python_ast::ExceptHandler::ExceptHandler(inner) = handler;
+        if let Some(name) = &inner.name {
+            self.bind(name);
+        }
+        visitor::walk_except_handler(self, handler);
+    }
+
+    fn visit_pattern(&mut self, pattern: &'a ruff_python_ast::Pattern) {
+        use ruff_python_ast::Pattern;
+        match pattern {
+            Pattern::MatchAs(inner) => {
+                if let Some(name) = &inner.name {
+                    self.bind(name);
+                }
+            }
+            Pattern::MatchStar(inner) => {
+                if let Some(name) = &inner.name {
+                    self.bind(name);
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_pattern(self, pattern);
+    }
+}
+
+/// Where the last expression statement begins.
+pub(super) fn last_expression_start(module: &ModModule) -> Option<ruff_text_size::TextSize> {
+    match module.body.last() {
+        Some(Stmt::Expr(last)) => Some(last.start()),
+        _ => None,
+    }
+}

@@ -1,0 +1,245 @@
+//! The user's code before it runs: its indentation set right, its shape known, and the few changes that running needs.
+//!
+//! Everything here works on the syntax tree and keeps line numbers: an error in line 3 of what the user wrote is an
+//! error in line 3.
+
+mod awaited;
+mod facts;
+mod indentation;
+mod wrapping;
+
+pub use wrapping::NO_VALUE;
+
+use std::collections::HashSet;
+
+use onetool_sandbox::{Engine, needs_cpython_in};
+use ruff_python_ast::ModModule;
+use ruff_python_parser::{ParseError, Parsed};
+use ruff_text_size::{Ranged as _, TextRange};
+
+pub use facts::{Facts, MagicValue, Use};
+
+/// What a run hands to a sandbox.
+#[derive(Debug, Clone)]
+pub struct PreparedCode {
+    /// What is executed.
+    pub text: String,
+    /// What the user wrote, as errors show it.
+    pub original: String,
+    /// How many lines stand before the user's own first line.
+    pub line_offset: u32,
+    pub facts: Facts,
+    /// The engine that runs it: never `Auto`.
+    pub engine: Engine,
+    /// Why Monty cannot, where it is the other one.
+    pub engine_reason: Option<String>,
+}
+
+/// What preparing must know beside the code.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Which names are packs or aliases.
+    pub is_pack: &'a (dyn Fn(&str) -> bool + Sync),
+    /// The engine that the configuration asks for.
+    pub engine: Engine,
+}
+
+/// Code that is no Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxProblem {
+    pub message: String,
+    pub line: u32,
+    pub column: u32,
+    /// The line itself.
+    pub text: String,
+}
+
+/// Long chains make trees that are deep without being nested; walking them takes stack. Code larger than this is
+/// prepared on a thread that has enough.
+const SMALL: usize = 4 << 10;
+const STACK_BYTES: usize = 1 << 30;
+
+/// Prepares code.
+pub fn prepare(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCode, SyntaxProblem> {
+    if code.len() <= SMALL {
+        return prepare_here(code, surroundings);
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("prepare".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || prepare_here(code, surroundings));
+        match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(prepared)) => prepared,
+            _ => Err(SyntaxProblem {
+                message: "the code could not be read".to_owned(),
+                line: 1,
+                column: 1,
+                text: String::new(),
+            }),
+        }
+    })
+}
+
+fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCode, SyntaxProblem> {
+    let (original, parsed) = parse_leniently(code)?;
+    let facts = Facts::of(parsed.syntax(), &original);
+    let (engine, engine_reason) = match surroundings.engine {
+        Engine::Monty => (Engine::Monty, None),
+        Engine::CPython => (Engine::CPython, None),
+        Engine::Auto => match needs_cpython_in(parsed.syntax()) {
+            Some(reason) => (Engine::CPython, Some(reason)),
+            None => (Engine::Monty, None),
+        },
+    };
+    let mut edits: Vec<Edit> = Vec::new();
+    // The other engine marks the calls itself.
+    if facts.uses_async && engine == Engine::Monty {
+        awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
+    }
+    let (text, line_offset) = if facts.returns_at_top {
+        wrapping::as_function(&original, &parsed, &facts, edits)
+    } else {
+        (apply(&original, edits), 0)
+    };
+    Ok(PreparedCode { text, original, line_offset, facts, engine, engine_reason })
+}
+
+/// Parses, and where that fails because of indentation alone, sets the indentation right.
+fn parse_leniently(code: &str) -> Result<(String, Parsed<ModModule>), SyntaxProblem> {
+    let first = match ruff_python_parser::parse_module(code) {
+        Ok(parsed) => return Ok((code.to_owned(), parsed)),
+        Err(error) => error,
+    };
+    for candidate in indentation::candidates(code) {
+        if let Ok(parsed) = ruff_python_parser::parse_module(&candidate) {
+            return Ok((candidate, parsed));
+        }
+    }
+    Err(problem(code, &first))
+}
+
+fn problem(code: &str, error: &ParseError) -> SyntaxProblem {
+    let offset = error.location.start().to_usize().min(code.len());
+    let line_start = code[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let text = code[line_start..].lines().next().unwrap_or("");
+    SyntaxProblem {
+        message: error.error.to_string(),
+        line: code[..offset].matches('\n').count() as u32 + 1,
+        column: code[line_start..offset].chars().count() as u32 + 1,
+        text: text.chars().take(200).collect(),
+    }
+}
+
+/// A change to the text.
+#[derive(Debug, Clone)]
+pub(crate) struct Edit {
+    pub(crate) range: TextRange,
+    pub(crate) text: String,
+}
+
+fn apply(source: &str, mut edits: Vec<Edit>) -> String {
+    if edits.is_empty() {
+        return source.to_owned();
+    }
+    edits.sort_by_key(|edit| edit.range.start());
+    let mut out = String::with_capacity(source.len() + 64);
+    let mut at = 0;
+    for edit in edits {
+        let (start, end) = (edit.range.start().to_usize(), edit.range.end().to_usize());
+        out.push_str(&source[at..start]);
+        out.push_str(&edit.text);
+        at = end;
+    }
+    out.push_str(&source[at..]);
+    out
+}
+
+/// Byte offsets of lines that begin inside a string: their text is data.
+pub(crate) fn lines_inside_strings(source: &str, parsed: &Parsed<ModModule>) -> HashSet<usize> {
+    let mut inside = HashSet::new();
+    for token in parsed.tokens() {
+        if !is_string_part(token.kind()) {
+            continue;
+        }
+        let range = token.range();
+        let text = &source[range.start().to_usize()..range.end().to_usize()];
+        for (at, _) in text.match_indices('\n') {
+            inside.insert(range.start().to_usize() + at + 1);
+        }
+    }
+    inside
+}
+
+fn is_string_part(kind: ruff_python_ast::token::TokenKind) -> bool {
+    use ruff_python_ast::token::TokenKind;
+    matches!(
+        kind,
+        TokenKind::String
+            | TokenKind::FStringStart
+            | TokenKind::FStringMiddle
+            | TokenKind::FStringEnd
+            | TokenKind::TStringStart
+            | TokenKind::TStringMiddle
+            | TokenKind::TStringEnd
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Surroundings<'static> = Surroundings { is_pack: &|_| false, engine: Engine::Auto };
+
+    fn prepared(code: &str) -> PreparedCode {
+        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty }).unwrap()
+    }
+
+    #[test]
+    fn indented_code_is_set_right_and_strings_keep_their_text() {
+        assert_eq!(prepared("    x = 1\n    x").text, "x = 1\nx");
+        assert_eq!(prepared("  s = '''a\n    b\n  c'''\n  s").text, "s = '''a\n    b\n  c'''\ns");
+        assert_eq!(prepared("x = 1\n    y = 2\n    y").text, "x = 1\ny = 2\ny");
+        assert_eq!(prepared("if 1:\n\tx = 1\n        y = 2\n").text.matches('\t').count(), 0);
+        assert_eq!(prepared("  if 1:\n    x = 1\n\n  x").text, "if 1:\n  x = 1\n\nx");
+    }
+
+    #[test]
+    fn a_return_at_the_top_wraps_the_code() {
+        let code = prepared("x = '''a\nb'''\nif x:\n    return 1\nx");
+        assert_eq!(code.line_offset, 2);
+        assert!(code.text.contains("a\nb'''"), "{}", code.text);
+        assert!(code.text.contains("\n return x"), "{}", code.text);
+    }
+
+    #[test]
+    fn awaited_calls_of_packs_are_marked() {
+        let text = |code: &str| prepared(code).text;
+        assert_eq!(text("await p.f(1)"), "await p.awaited__f(1)");
+        assert_eq!(
+            text("import asyncio\nawait asyncio.gather(p.a(), *[p.b(p.c(i)) for i in x])"),
+            "import asyncio\nawait asyncio.gather(p.awaited__a(), *[p.awaited__b(p.c(i)) for i in x])"
+        );
+        assert_eq!(
+            text("import asyncio\nts = [p.a(i) for i in x]\nts.append(p.b())\nawait asyncio.gather(*ts)"),
+            "import asyncio\nts = [p.awaited__a(i) for i in x]\nts.append(p.awaited__b())\nawait asyncio.gather(*ts)"
+        );
+        assert_eq!(text("await q.f(p.g())"), "await q.f(p.g())");
+        assert_eq!(text("p = 5\nawait p.f()"), "p = 5\nawait p.f()");
+        assert_eq!(text("r = p.f()  # await p.f()"), "r = p.f()  # await p.f()");
+    }
+
+    #[test]
+    fn syntax_errors_name_the_line() {
+        let problem = prepare("x = 1\ny = = 2\n", NOTHING).unwrap_err();
+        assert_eq!((problem.line, problem.text.as_str()), (2, "y = = 2"));
+    }
+
+    #[test]
+    fn hostile_shapes_do_not_overflow() {
+        for code in ["1+".repeat(100_000) + "1", "a".to_owned() + &".b".repeat(100_000), "f".to_owned() + &"()".repeat(100_000)] {
+            let _ = prepare(&code, NOTHING);
+        }
+        assert!(prepare(&"(".repeat(100_000), NOTHING).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! From arguments as they were written to arguments by full name: positions, prefixes, and what is missing.
+//!
+//! A name that is no parameter but the beginning of one stands for the first such parameter in the signature's order.
+//! A name that matches nothing is passed on, so that the tool gives its own error.
+
+use indexmap::IndexMap;
+use onetool_sdk::{Arguments, ParameterKind, Signature, ToolError, ToolSpec, Value};
+
+/// Binds arguments to the parameters of a tool.
+pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Result<Arguments, ToolError> {
+    let signature = &tool.signature;
+    let mistaken = |problem: String| {
+        ToolError::arguments(format!("{qualified_name}() {problem}"))
+            .with_hint(format!("expected {}", signature.render(qualified_name)))
+    };
+    let mut named: IndexMap<String, Value> = IndexMap::with_capacity(arguments.named.len() + arguments.positional.len());
+    let mut rest = Vec::new();
+    let takes_rest = signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarPositional);
+    let mut places = signature.parameters.iter().filter(|parameter| {
+        matches!(parameter.kind, ParameterKind::PositionalOnly | ParameterKind::PositionalOrKeyword)
+    });
+    let given = arguments.positional.len();
+    for value in arguments.positional {
+        match places.next() {
+            Some(parameter) => {
+                named.insert(parameter.name.clone(), value);
+            }
+            None if takes_rest => rest.push(value),
+            None => {
+                let count = signature.parameters.iter().filter(|p| p.kind != ParameterKind::KeywordOnly).count();
+                return Err(mistaken(format!("takes {count} positional arguments but {given} were given")));
+            }
+        }
+    }
+    // Exact names first, so that a prefix never takes a parameter that is also given in full.
+    let (exact, inexact): (Vec<_>, Vec<_>) =
+        arguments.named.into_iter().partition(|(name, _)| find(signature, name).is_some());
+    for (name, value) in exact {
+        if named.insert(name.clone(), value).is_some() {
+            return Err(mistaken(format!("got multiple values for argument '{name}'")));
+        }
+    }
+    for (name, value) in inexact {
+        let full = match_prefix(signature, &name, &named).map_or(name.as_str(), |parameter| parameter);
+        if named.contains_key(full) {
+            return Err(mistaken(format!("got multiple values for argument '{full}'")));
+        }
+        named.insert(full.to_owned(), value);
+    }
+    if let Some(unknown) = named.keys().find(|name| find(signature, name).is_none())
+        && tool.checkable
+        && !signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarKeyword)
+        && !unknown.starts_with('_')
+    {
+        let names = signature.parameters.iter().map(|parameter| parameter.name.as_str());
+        let meant = crate::nearest::nearest(unknown, names)
+            .map(|name| format!("; did you mean '{name}'?"))
+            .unwrap_or_default();
+        return Err(mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")));
+    }
+    let missing: Vec<String> = signature
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.required && !named.contains_key(&parameter.name))
+        .filter(|parameter| !matches!(parameter.kind, ParameterKind::VarPositional | ParameterKind::VarKeyword))
+        .map(|parameter| format!("'{}'", parameter.name))
+        .collect();
+    if !missing.is_empty() {
+        let noun = if missing.len() == 1 { "argument" } else { "arguments" };
+        return Err(mistaken(format!("missing {} required {noun}: {}", missing.len(), missing.join(", "))));
+    }
+    Ok(Arguments { positional: rest, named })
+}
+
+fn find<'a>(signature: &'a Signature, name: &str) -> Option<&'a str> {
+    signature
+        .parameters
+        .iter()
+        .find(|parameter| parameter.name == name && is_nameable(parameter.kind))
+        .map(|parameter| parameter.name.as_str())
+}
+
+fn is_nameable(kind: ParameterKind) -> bool {
+    !matches!(kind, ParameterKind::VarPositional | ParameterKind::VarKeyword)
+}
+
+/// The first parameter that begins with `prefix` and has no value yet; failing that, the first that begins with it.
+fn match_prefix<'a>(signature: &'a Signature, prefix: &str, taken: &IndexMap<String, Value>) -> Option<&'a str> {
+    if prefix.is_empty() {
+        return None;
+    }
+    let mut matches = signature
+        .parameters
+        .iter()
+        .filter(|parameter| is_nameable(parameter.kind) && parameter.name.starts_with(prefix))
+        .map(|parameter| parameter.name.as_str());
+    let first = matches.next()?;
+    if taken.contains_key(first) { matches.find(|name| !taken.contains_key(*name)).or(Some(first)) } else { Some(first) }
+}
+
+/// The full name that `name` stands for in a call of this tool, where it stands for one.
+pub fn full_name<'a>(signature: &'a Signature, name: &str) -> Option<&'a str> {
+    find(signature, name).or_else(|| match_prefix(signature, name, &IndexMap::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(names: &[&str], required: usize) -> ToolSpec {
+        let properties: serde_json::Map<_, _> =
+            names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+        let schema = json!({"type": "object", "properties": properties, "required": &names[..required]});
+        ToolSpec {
+            name: "f".into(),
+            description: String::new(),
+            signature: Signature::from_json_schema(&schema),
+            input_schema: schema,
+            output_schema: None,
+            returns: None,
+            example: None,
+            checkable: true,
+        }
+    }
+
+    fn bound(names: &[&str], given: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+        let arguments = Arguments::named(given.iter().map(|(k, v)| (*k, Value::from(*v))));
+        bind("p.f", &tool(names, 0), arguments)
+            .map(|bound| bound.named.into_iter().map(|(k, v)| (k, v.str())).collect())
+            .map_err(|error| error.text())
+    }
+
+    #[test]
+    fn prefixes_follow_the_signatures_order() {
+        let names = ["query_info", "query", "quality"];
+        assert_eq!(bound(&names, &[("q", "1")]).unwrap(), [("query_info".into(), "1".into())]);
+        assert_eq!(bound(&names, &[("qual", "1")]).unwrap(), [("quality".into(), "1".into())]);
+        assert_eq!(bound(&names, &[("query", "1")]).unwrap(), [("query".into(), "1".into())]);
+        assert_eq!(
+            bound(&names, &[("q", "1"), ("query_info", "2")]).unwrap(),
+            [("query_info".into(), "2".into()), ("query".into(), "1".into())]
+        );
+    }
+
+    #[test]
+    fn mistakes_show_the_signature() {
+        let error = bound(&["query"], &[("xyz", "1")]).unwrap_err();
+        assert_eq!(
+            error,
+            "p.f() got an unexpected keyword argument 'xyz'\nhint: expected p.f(query: str = '...')"
+        );
+        let error = bind("p.f", &tool(&["a", "b"], 2), Arguments::default()).unwrap_err();
+        assert_eq!(error.message, "p.f() missing 2 required arguments: 'a', 'b'");
+        let many = Arguments { positional: vec![Value::None; 3], ..Default::default() };
+        let error = bind("p.f", &tool(&["a", "b"], 2), many).unwrap_err();
+        assert_eq!(error.message, "p.f() takes 2 positional arguments but 3 were given");
+    }
+
+    #[test]
+    fn positions_come_first() {
+        let arguments =
+            Arguments { positional: vec!["x".into()], named: [("b".to_owned(), Value::from("y"))].into_iter().collect() };
+        let bound = bind("p.f", &tool(&["alpha", "beta"], 1), arguments).unwrap();
+        assert_eq!(bound.named.keys().collect::<Vec<_>>(), ["alpha", "beta"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! One run, from the command to the reply: prepare, execute, present. What each step does lives in its own module.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use onetool_sandbox::{Execution, Program, Sandbox};
+use onetool_store::results::ResultStore;
+use onetool_sdk::{CallContext, Part, Value};
+
+use crate::account::{self, Account};
+use crate::code::{self, MagicValue, NO_VALUE, PreparedCode};
+use crate::pack_proxy::PackProxy;
+use crate::present::{self, Format};
+use crate::settings::RunSettings;
+use crate::toolbox::{Shared, Toolbox};
+use crate::{fence_processor, snippets};
+
+/// What the client gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReply {
+    pub text: String,
+    /// Content beside the text: images and the like.
+    pub parts: Vec<Part>,
+    pub is_error: bool,
+}
+
+impl RunReply {
+    fn error(text: String) -> Self {
+        Self { text, parts: Vec::new(), is_error: true }
+    }
+}
+
+/// Runs commands. Cheap to clone; clones share the toolbox and the sandbox.
+#[derive(Clone)]
+pub struct Runner {
+    toolbox: Toolbox,
+    sandbox: Arc<Sandbox>,
+    settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
+}
+
+/// What the code says of its own presentation.
+struct Wishes {
+    format: Option<Format>,
+    sanitise: bool,
+}
+
+impl Runner {
+    pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
+        Self { toolbox, sandbox, settings: Arc::new(parking_lot::RwLock::new(Arc::new(settings))) }
+    }
+
+    pub fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
+    pub fn sandbox(&self) -> &Arc<Sandbox> {
+        &self.sandbox
+    }
+
+    /// Later runs follow these.
+    pub fn replace_settings(&self, settings: RunSettings) {
+        *self.settings.write() = Arc::new(settings);
+    }
+
+    /// Executes a command. Never fails: a failure is a reply.
+    pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
+        let started = Instant::now();
+        let settings = self.settings.read().clone();
+        let shared = self.toolbox.now();
+        let reply = self.run_with(command, &ctx, &settings, &shared).await;
+        shared.record_run(command, &reply, started.elapsed(), &ctx);
+        reply
+    }
+
+    async fn run_with(
+        &self,
+        command: &str,
+        ctx: &CallContext,
+        settings: &RunSettings,
+        shared: &Arc<Shared>,
+    ) -> RunReply {
+        let prepared = match prepare(command, settings, shared) {
+            Ok(prepared) => prepared,
+            Err(text) => return finish_error(text, settings.sanitise, settings),
+        };
+        let mut ctx = ctx.clone();
+        ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
+        ctx.tools = Some(Arc::new(self.toolbox.clone()));
+        // A run that ends early takes its calls with it.
+        ctx.cancel = ctx.cancel.child_token();
+        let guard = ctx.cancel.clone().drop_guard();
+        let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
+        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
+        let program = Program {
+            code: prepared.text.clone(),
+            script_name: "run".to_owned(),
+            read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
+            type_stubs: None,
+        };
+        let execution = self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
+        drop(guard);
+        self.reply(execution, &prepared, settings, shared, &proxy).await
+    }
+
+    async fn reply(
+        &self,
+        execution: Execution,
+        prepared: &PreparedCode,
+        settings: &RunSettings,
+        shared: &Arc<Shared>,
+        proxy: &PackProxy,
+    ) -> RunReply {
+        let wishes = wishes(prepared, &execution, settings);
+        let value = match execution.result {
+            Ok(value) => value,
+            Err(failure) => {
+                let account = Account {
+                    failure: &failure,
+                    code: prepared,
+                    printed: &execution.printed,
+                    printed_truncated: execution.printed_truncated,
+                    calls: &proxy.calls(),
+                    limits: &settings.limits,
+                };
+                return finish_error(account::text(&account), wishes.sanitise, settings);
+            }
+        };
+        let has_value = prepared.facts.ends_with_expression
+            || (prepared.facts.returns_at_top && value.as_str() != Some(NO_VALUE));
+        let (rest, parts) = present::split_parts(value);
+        let mut text = execution.printed;
+        if execution.printed_truncated {
+            text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
+        }
+        let format = wishes.format.unwrap_or({
+            if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json }
+        });
+        let shown = match rest {
+            None => String::new(),
+            Some(_) if !has_value && text.is_empty() => NOTHING.to_owned(),
+            Some(_) if !has_value => String::new(),
+            Some(Value::None) if !text.is_empty() => String::new(),
+            Some(value) => present::format(&value, format),
+        };
+        if !text.is_empty() && !shown.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let text = if text.is_empty() { shown } else if shown.is_empty() { trim_newline(text) } else { text + &shown };
+        let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
+        let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
+        let text = self.fit(text, tool, wishes.format.unwrap_or_default(), shared).await;
+        RunReply { text, parts, is_error: false }
+    }
+
+    /// Stores what is too large for a reply and answers its summary instead.
+    async fn fit(&self, text: String, tool: String, format: Format, shared: &Arc<Shared>) -> String {
+        let output = shared.state.output.clone();
+        if output.max_inline_size == 0 || text.len() <= output.max_inline_size {
+            return text;
+        }
+        let stored = tokio::task::spawn_blocking(move || {
+            let store = ResultStore::new(&output.result_store_dir, output.result_ttl);
+            match store.store(&text, &tool, output.preview_lines) {
+                Ok(stored) => Ok(stored.summary(None)),
+                // A disk that is full must not cost the model its result altogether.
+                Err(error) => Err(format!(
+                    "{}\n[the whole result has {} bytes and could not be stored: {error}]",
+                    account::cap(text, output.max_inline_size),
+                    output.max_inline_size
+                )),
+            }
+        })
+        .await;
+        match stored {
+            Ok(Ok(summary)) => present::format(&summary, format),
+            Ok(Err(text)) => text,
+            Err(_) => "the result could not be stored".to_owned(),
+        }
+    }
+}
+
+/// Errors are sanitised too: their text may come from outside.
+fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunReply {
+    let text = account::cap(text, settings.max_error_bytes);
+    RunReply::error(if sanitise { present::sanitise(&text) } else { text })
+}
+
+const NOTHING: &str = "Code executed successfully (no value returned)";
+
+fn trim_newline(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    text
+}
+
+/// From the command to code; the error is a text for the client.
+fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<PreparedCode, String> {
+    if command.len() > settings.limits.max_source {
+        return Err(format!(
+            "ValueError: the command has {} bytes; at most {} are allowed\nhint: pass data through a tool (file.read, ot.result) instead of writing it into the code",
+            command.len(),
+            settings.limits.max_source
+        ));
+    }
+    let stripped = fence_processor::strip(command).map_err(|error| {
+        let kind = if error == fence_processor::FenceError::LegacyPrefix { "SyntaxError" } else { "ValueError" };
+        format!("{kind}: {error}\nhint: send Python code, e.g. ot.help()")
+    })?;
+    let expanded;
+    let source = if snippets::is_snippet(stripped) {
+        expanded = snippets::expand(stripped, &shared.state.snippets)
+            .map_err(|error| format!("ValueError: {error}"))?;
+        fence_processor::strip(&expanded).map_err(|error| format!("ValueError: the snippet expands to nothing: {error}"))?
+    } else {
+        stripped
+    };
+    let is_pack = |name: &str| shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name);
+    let surroundings = code::Surroundings { is_pack: &is_pack, engine: settings.engine };
+    code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))
+}
+
+fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {
+    let read_back = |name: &str| execution.read_back.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let magic = |name: &str| match prepared.facts.magic(name)? {
+        MagicValue::Text(text) => Some(Value::Str(text.clone())),
+        MagicValue::Truth(truth) => Some(Value::Bool(*truth)),
+        MagicValue::Computed => read_back(name),
+    };
+    Wishes {
+        format: magic("__format__").map(|value| value.as_str().map_or(Format::Json, Format::named)),
+        sanitise: match magic("__sanitize__") {
+            Some(Value::Bool(wish)) => wish,
+            Some(Value::None) | None => settings.sanitise,
+            Some(Value::Int(0)) => false,
+            Some(_) => true,
+        },
+    }
+}

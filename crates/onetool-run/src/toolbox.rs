@@ -1,0 +1,299 @@
+//! The one call path: resolve → match parameters → validate → permit → execute → record.
+//!
+//! Every way in (a run, REST, the command line, a tool that calls a tool) and every kind of tool goes through
+//! [`Shared::call`].
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use indexmap::IndexMap;
+use onetool_sdk::{
+    Arguments, CallContext, ErrorKind, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value,
+};
+use parking_lot::RwLock;
+
+use crate::catalog::{Catalog, CatalogPack};
+use crate::nearest::{listed, nearest};
+use crate::parameters;
+use crate::permission::{Permission, Permissions};
+use crate::runner::RunReply;
+use crate::settings::ToolboxState;
+use crate::tool_loader::ToolLoader;
+
+/// A tool that calls a tool that calls a tool …: this deep at the most.
+const MAX_DEPTH: u32 = 16;
+
+/// A folder that `proj.<name>` stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Project {
+    pub path: PathBuf,
+    pub attributes: IndexMap<String, serde_json::Value>,
+}
+
+/// What became of a call, for statistics and logs.
+#[derive(Debug, Clone)]
+pub struct CallOutcome<'a> {
+    pub name: &'a QualifiedName,
+    pub duration: Duration,
+    pub chars_in: usize,
+    pub chars_out: usize,
+    /// The exception type of a failed call.
+    pub error: Option<&'a str>,
+    pub ctx: &'a CallContext,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone)]
+pub struct RunOutcome<'a> {
+    pub command: &'a str,
+    pub duration: Duration,
+    pub chars_out: usize,
+    pub is_error: bool,
+    pub ctx: &'a CallContext,
+}
+
+/// Is told of every call and every run. Must not block.
+pub trait Recorder: Send + Sync {
+    fn call(&self, outcome: &CallOutcome<'_>);
+    fn run(&self, outcome: &RunOutcome<'_>);
+}
+
+/// What a toolbox is made of.
+pub struct ToolboxParts {
+    /// In order of precedence.
+    pub sources: Vec<Arc<dyn ToolSource>>,
+    /// All but the catalog, which follows the sources.
+    pub state: ToolboxState,
+    pub projects: IndexMap<String, Project>,
+    pub permissions: Permissions,
+    pub recorder: Arc<dyn Recorder>,
+}
+
+/// The toolbox at one moment. Runs keep the one they began with.
+pub struct Shared {
+    pub state: Arc<ToolboxState>,
+    pub projects: IndexMap<String, Project>,
+    loader: Arc<ToolLoader>,
+    permissions: Permissions,
+    recorder: Arc<dyn Recorder>,
+}
+
+/// All tools, behind one door. Cheap to clone; clones share.
+#[derive(Clone)]
+pub struct Toolbox {
+    current: Arc<RwLock<Arc<Shared>>>,
+}
+
+impl Toolbox {
+    pub fn new(parts: ToolboxParts) -> Self {
+        Self { current: Arc::new(RwLock::new(Arc::new(Shared::new(parts)))) }
+    }
+
+    /// Replaces everything. Runs and calls under way go on with what they have.
+    pub fn replace(&self, parts: ToolboxParts) {
+        let new = Arc::new(Shared::new(parts));
+        *self.current.write() = new;
+    }
+
+    /// The toolbox as it is now, with what the sources offer now.
+    pub fn now(&self) -> Arc<Shared> {
+        let shared = self.current.read().clone();
+        match shared.loader.changed() {
+            None => shared,
+            Some(catalog) => {
+                let state = ToolboxState { catalog, ..(*shared.state).clone() };
+                let fresh = Arc::new(Shared {
+                    state: Arc::new(state),
+                    projects: shared.projects.clone(),
+                    loader: shared.loader.clone(),
+                    permissions: shared.permissions.clone(),
+                    recorder: shared.recorder.clone(),
+                });
+                let mut current = self.current.write();
+                // Somebody may have replaced the whole toolbox meanwhile: theirs is newer.
+                if Arc::ptr_eq(&current, &shared) {
+                    *current = fresh.clone();
+                }
+                fresh
+            }
+        }
+    }
+
+    /// The sources, for health and shutdown.
+    pub fn sources(&self) -> Vec<Arc<dyn ToolSource>> {
+        self.current.read().loader.sources().to_vec()
+    }
+
+    pub async fn shutdown(&self) {
+        for source in self.sources() {
+            source.shutdown().await;
+        }
+    }
+}
+
+#[async_trait]
+impl ToolCaller for Toolbox {
+    async fn call_tool(
+        &self,
+        name: &QualifiedName,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
+        self.now().call(name, arguments, ctx).await
+    }
+}
+
+impl Shared {
+    fn new(parts: ToolboxParts) -> Self {
+        let loader = Arc::new(ToolLoader::new(parts.sources));
+        let state = ToolboxState { catalog: loader.load(), ..parts.state };
+        Self {
+            state: Arc::new(state),
+            projects: parts.projects,
+            loader,
+            permissions: parts.permissions,
+            recorder: parts.recorder,
+        }
+    }
+
+    /// What an alias stands for in the end; `None` for a name that is no alias. A pack's own name is never an alias.
+    pub(crate) fn resolve_alias(&self, name: &str) -> Result<Option<String>, ToolError> {
+        let aliases = &self.state.aliases;
+        let Some(mut target) = aliases.get(name) else { return Ok(None) };
+        for _ in 0..=aliases.len() {
+            match aliases.get(target) {
+                Some(next) => target = next,
+                None => return Ok(Some(target.clone())),
+            }
+        }
+        Err(ToolError::raised("NameError", format!("alias '{name}' leads back to itself"))
+            .with_hint("mend the alias section of the configuration"))
+    }
+
+    /// Executes a call, whatever its kind and wherever it came from.
+    pub async fn call(
+        &self,
+        name: &QualifiedName,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
+        let started = Instant::now();
+        let chars_in = size(&arguments);
+        let result = self.call_unrecorded(name, arguments, ctx).await;
+        let outcome = CallOutcome {
+            name,
+            duration: started.elapsed(),
+            chars_in,
+            chars_out: result.as_ref().map_or(0, value_size),
+            error: result.as_ref().err().map(ToolError::exception),
+            ctx,
+        };
+        self.recorder.call(&outcome);
+        result
+    }
+
+    async fn call_unrecorded(
+        &self,
+        name: &QualifiedName,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
+        if ctx.depth > MAX_DEPTH {
+            return Err(ToolError::denied(format!("{name}: tools call each other more than {MAX_DEPTH} deep")));
+        }
+        let entry = self.state.catalog.pack(&name.pack).ok_or_else(|| self.unknown_pack(&name.pack))?;
+        let tool =
+            entry.pack.tools.get(&name.function).ok_or_else(|| self.unknown_function(entry, &name.function))?.clone();
+        let arguments = parameters::bind(&name.to_string(), &tool, arguments)?;
+        match self.permissions.of(name) {
+            Permission::Allow => {}
+            Permission::Ask => self.permissions.ask(name, &arguments, ctx).await?,
+            Permission::Deny => {
+                return Err(ToolError::denied(format!("{name} is denied by policy"))
+                    .with_hint("security.policy in the configuration decides which tools may be called"));
+            }
+        }
+        let call = ToolCall { pack: entry.pack.clone(), tool, arguments };
+        execute(entry, call, ctx).await
+    }
+
+    fn unknown_pack(&self, pack: &str) -> ToolError {
+        let names: Vec<&str> = self.state.catalog.packs().map(|pack| pack.name.as_str()).collect();
+        let meant =
+            nearest(pack, names.iter().copied()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        ToolError::not_found(format!("no pack '{pack}'{meant}")).with_hint(format!("available packs: {}", listed(names)))
+    }
+
+    pub(crate) fn unknown_function(&self, entry: &CatalogPack, function: &str) -> ToolError {
+        let names: Vec<&str> = entry.pack.tools.keys().map(String::as_str).collect();
+        let meant = nearest(function, names.iter().copied())
+            .map(|near| format!("; did you mean '{near}'?"))
+            .unwrap_or_default();
+        let note = entry.pack.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+        ToolError::not_found(format!("pack '{}' has no function '{function}'{meant}", entry.pack.name)).with_hint(
+            format!("available functions in {}: {}{note}", entry.pack.name, listed(names)),
+        )
+    }
+
+    pub(crate) fn record_run(&self, command: &str, reply: &RunReply, duration: Duration, ctx: &CallContext) {
+        self.recorder.run(&RunOutcome {
+            command,
+            duration,
+            chars_out: reply.text.len(),
+            is_error: reply.is_error,
+            ctx,
+        });
+    }
+
+    /// The catalog, for those who list it.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.state.catalog
+    }
+}
+
+/// Runs the call against its source: bounded by the deadline, ended by cancellation, and safe from its panics.
+async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
+    let name = call.name();
+    let work = AssertUnwindSafe(entry.source.call(call, ctx)).catch_unwind();
+    let deadline = async {
+        match ctx.remaining() {
+            Some(left) => tokio::time::sleep(left).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        result = work => result.unwrap_or_else(|_| {
+            tracing::error!(tool = %name, "panic in a tool");
+            Err(ToolError::internal(format!("{name} failed inside; the log has the details")))
+        }),
+        () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, format!("{name} was cancelled"))),
+        () = deadline => Err(ToolError::new(ErrorKind::Timeout, format!("{name} did not end before the run's deadline"))),
+    }
+}
+
+fn size(arguments: &Arguments) -> usize {
+    arguments.positional.iter().map(value_size).sum::<usize>()
+        + arguments.named.iter().map(|(name, value)| name.len() + value_size(value)).sum::<usize>()
+}
+
+/// About as many characters as the value has in JSON.
+fn value_size(value: &Value) -> usize {
+    match value {
+        Value::Str(text) | Value::Path(text) | Value::Opaque(text) => text.len() + 2,
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            2 + items.iter().map(|item| value_size(item) + 1).sum::<usize>()
+        }
+        Value::Dict(pairs) => {
+            2 + pairs.iter().map(|(key, value)| value_size(key) + value_size(value) + 2).sum::<usize>()
+        }
+        Value::Record { fields, .. } => {
+            2 + fields.iter().map(|(key, value)| key.len() + value_size(value) + 4).sum::<usize>()
+        }
+        _ => 8,
+    }
+}

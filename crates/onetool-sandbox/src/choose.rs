@@ -1,0 +1,138 @@
+//! Which engine runs a program: the one that can, decided from its text before anything runs.
+//!
+//! Monty is preferred; [`needs_cpython`] names the first thing in a program that it lacks. What it lacks is a table
+//! (`choose/table.rs`), found by trying every entry on the pinned version: moving to another version means trying again.
+//! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
+
+mod nesting;
+mod survey;
+mod table;
+
+use std::str::FromStr;
+
+use ruff_python_ast::ModModule;
+use ruff_python_parser::{Mode, ParseErrorType, ParseOptions, parse_unchecked};
+
+use survey::Survey;
+
+pub use nesting::is_nested_deeply;
+
+/// How deep the parser may recurse.
+const MAX_RECURSION: u16 = 200;
+
+/// The engine that the configuration asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// Monty for what it can, full Python for the rest.
+    #[default]
+    Auto,
+    Monty,
+    CPython,
+}
+
+impl FromStr for Engine {
+    type Err = UnknownEngine;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "monty" => Ok(Self::Monty),
+            "cpython" => Ok(Self::CPython),
+            _ => Err(UnknownEngine(name.to_owned())),
+        }
+    }
+}
+
+/// A name that is no engine's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown engine '{0}': expected auto, monty or cpython")]
+pub struct UnknownEngine(String);
+
+/// Text that is not Python.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (line {line})")]
+pub struct SyntaxProblem {
+    pub message: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// Why Monty cannot run this program, or `None` if nothing is known against it.
+pub fn needs_cpython(code: &str) -> Result<Option<String>, SyntaxProblem> {
+    const TOO_DEEP: &str = "the program is nested deeply";
+    if is_nested_deeply(code) {
+        return Ok(Some(TOO_DEEP.to_owned()));
+    }
+    let parsed = parse_unchecked(code, ParseOptions::from(Mode::Module).with_max_recursion_depth(MAX_RECURSION));
+    if let Some(error) = parsed.errors().first() {
+        if error.error == ParseErrorType::RecursionLimitExceeded {
+            return Ok(Some(TOO_DEEP.to_owned()));
+        }
+        return Err(problem(code, usize::from(error.location.start()), error.error.to_string()));
+    }
+    Ok(parsed.try_into_module().and_then(|module| needs_cpython_in(module.syntax())))
+}
+
+/// The same for a program that is parsed already.
+pub fn needs_cpython_in(module: &ModModule) -> Option<String> {
+    Survey::of(module)
+}
+
+fn problem(code: &str, offset: usize, message: String) -> SyntaxProblem {
+    let before = code.get(..offset).unwrap_or(code);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    SyntaxProblem { message, line: line as u32, column: column as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_monty_can_stays_with_monty() {
+        for code in table::TRIED_IN_MONTY {
+            assert_eq!(needs_cpython(code), Ok(None), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_monty_lacks_goes_to_cpython() {
+        for code in table::REFUSED_BY_MONTY {
+            assert!(matches!(needs_cpython(code), Ok(Some(_))), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_syntax_error_names_its_place() {
+        let problem = needs_cpython("x = 1\ny = = 2").unwrap_err();
+        assert_eq!((problem.line, problem.column), (2, 5));
+    }
+
+    #[test]
+    fn deep_programs_are_not_parsed() {
+        for code in [
+            "1+".repeat(60_000) + "1",
+            "a".to_owned() + &".b".repeat(60_000),
+            "f".to_owned() + &"()".repeat(60_000),
+            "a".to_owned() + &"[0]".repeat(60_000),
+            "(".repeat(60_000) + &")".repeat(60_000),
+            "-".repeat(100_000) + "1",
+            "not ".repeat(60_000) + "1",
+            "lambda:".repeat(30_000) + "1",
+            format!("f'{{{}1}}'", "1+".repeat(60_000)),
+        ] {
+            assert_eq!(needs_cpython(&code), Ok(Some("the program is nested deeply".to_owned())), "{:.20}", code);
+        }
+        let long_list = format!("[{}]", "{'a': 1 + 2, 'b': x.y},".repeat(5_000));
+        assert_eq!(needs_cpython(&long_list), Ok(None));
+    }
+
+    #[test]
+    fn engines_are_read_by_name() {
+        assert_eq!("cpython".parse(), Ok(Engine::CPython));
+        assert!("python".parse::<Engine>().is_err());
+    }
+}

@@ -1,0 +1,533 @@
+# The inner side of the full Python engine: runs one program, then its process ends.
+#
+# Order matters: close what was inherited, read the order, put up the second wall, and only then look at the program. Two
+# descriptors, named by the arguments, carry messages in and out, one JSON object a line; 1 and 2 are what the program
+# prints. A program that digs its way to the private ones can say what it could say anyway: calls in the name of its run.
+
+import builtins as _builtins
+import os as _os
+import resource as _resource
+import signal as _signal
+import sys as _sys
+import _thread
+
+_IN, _OUT = map(int, _sys.argv[1:3])
+_HEADROOM = 64 << 20  # address space of the interpreter itself
+_REPORTING = 32 << 20  # more memory to report a failure with
+_THREAD_STACK = 1 << 20
+_MAX_FRAMES = 40
+_READ = 1 << 16
+_CANCEL = b"\x18\n"  # ends a line that is to be ignored
+
+
+class _Slot:
+    __slots__ = ("loop", "future", "answer")
+
+    def __init__(self, loop=None, future=None):
+        self.loop, self.future, self.answer = loop, future, None
+
+    def settle(self, answer):
+        self.answer = answer
+        if self.future is not None:
+            try:
+                self.loop.call_soon_threadsafe(self.wake)
+            except RuntimeError:
+                pass  # that loop is closed: nobody waits any more
+
+    def wake(self):
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+class Channel:
+    """Requests to the host, from any thread and any event loop. Whoever waits reads, for all others too."""
+
+    def __init__(self):
+        self.lock = _thread.allocate_lock()  # over `waiting`, `reading` and `number`
+        self.writing = _thread.allocate_lock()
+        self.reading = _thread.allocate_lock()
+        self.waiting = {}
+        self.number = 0
+        self.buffer = b""
+        self.limit = 1 << 20
+        self.watched = {}
+
+    def send(self, write):
+        """One message: `write` gets a Writer. A message that fails halfway is taken back."""
+
+        def emit(data):
+            view = memoryview(data)
+            while view:
+                view = view[_os.write(_OUT, view) :]
+
+        with self.writing:
+            writer = Writer(emit, self.limit)
+            try:
+                write(writer)
+                writer.raw("\n")
+                writer.flush()
+            except BaseException:
+                if writer.sent:
+                    emit(_CANCEL)
+                raise
+
+    def read_line(self):
+        """One message from the host, waiting for it."""
+        parts = [self.buffer]
+        while True:
+            head, newline, rest = parts[-1].partition(b"\n")
+            if newline:
+                parts[-1] = head
+                self.buffer = rest
+                return _loads(b"".join(parts))
+            piece = _os.read(_IN, _READ if len(parts) < 16 else _PIECE)
+            if not piece:
+                _os._exit(0)  # the host is gone
+            parts.append(piece)
+
+    def read_some(self):
+        """Waits for one message, and takes all that came with it: no one is woken for what is in the buffer."""
+        self.take(self.read_line())
+        while b"\n" in self.buffer:
+            self.take(self.read_line())
+
+    def take(self, message):
+        with self.lock:
+            slot = self.waiting.pop(message.get("id"), None)
+        if slot is not None:
+            slot.settle(message)
+
+    def register(self, slot):
+        with self.lock:
+            self.number += 1
+            self.waiting[self.number] = slot
+            return self.number
+
+    def request(self, write):
+        """Sends a request and waits, with everything else in this thread."""
+        slot = _Slot()
+        number = self.register(slot)
+        self.send(lambda writer: write(writer, number))
+        while slot.answer is None:
+            # Another reader may take the answer: look again whenever the turn to read comes.
+            if self.reading.acquire(timeout=0.01):
+                try:
+                    if slot.answer is None:
+                        self.read_some()
+                finally:
+                    self.reading.release()
+        return slot.answer
+
+    async def request_async(self, write, loop):
+        slot = _Slot(loop, loop.create_future())
+        number = self.register(slot)
+        self.send(lambda writer: write(writer, number))
+        self.watch(loop)
+        try:
+            while slot.answer is None:
+                await slot.future
+        finally:
+            self.unwatch(loop)
+            with self.lock:
+                self.waiting.pop(number, None)
+        return slot.answer
+
+    def watch(self, loop):
+        count = self.watched.get(id(loop), 0)
+        self.watched[id(loop)] = count + 1
+        if not count:
+            loop.add_reader(_IN, self.readable)
+
+    def unwatch(self, loop):
+        count = self.watched.pop(id(loop), 1) - 1
+        if count:
+            self.watched[id(loop)] = count
+        elif not loop.is_closed():
+            loop.remove_reader(_IN)
+
+    def readable(self):
+        if not self.reading.acquire(False):
+            return  # a thread reads, and takes what is for this loop too
+        try:
+            self.read_some()
+        finally:
+            self.reading.release()
+
+
+_channel = Channel()
+
+
+def _running_loop():
+    asyncio = _sys.modules.get("asyncio")
+    return asyncio._get_running_loop() if asyncio is not None else None
+
+
+def _answer(message):
+    error = message.get("error")
+    if error is not None:
+        raise make_exception(error[0], error[1])
+    return message
+
+
+class HostFunction:
+    """A function that the host executes."""
+
+    __slots__ = ("_pack", "_function", "_full_name", "__name__")
+
+    def __init__(self, pack, function):
+        self._pack, self._function = pack, function
+        self.__name__ = function
+        self._full_name = function if pack is None else "%s.%s" % (pack, function)
+
+    def __repr__(self):
+        return "<function %s>" % self._full_name
+
+    def _message(self, args, kwargs):
+        def write(writer, number):
+            pack = "null" if self._pack is None else _quote(self._pack)
+            writer.raw('{"call":{"id":%d,"pack":%s,"function":%s,"args":' % (number, pack, _quote(self._function)))
+            writer.items(list(args), 3)
+            writer.raw(',"kwargs":[')
+            for index, (name, value) in enumerate(kwargs.items()):
+                writer.raw("%s[%s," % ("," if index else "", _quote(str(name))))
+                writer.value(value, 5)
+                writer.raw("]")
+            writer.raw("]}}")
+
+        return write
+
+    def __call__(self, /, *args, **kwargs):
+        return decode(_answer(_channel.request(self._message(args, kwargs))).get("value"))
+
+    async def _start(self, args, kwargs):
+        loop = _running_loop()
+        if loop is None:
+            return self(*args, **kwargs)
+        return decode(_answer(await _channel.request_async(self._message(args, kwargs), loop)).get("value"))
+
+
+class Pack:
+    """An object of the host: its attributes are asked for when they are used."""
+
+    __slots__ = ("_name", "_known")
+
+    def __init__(self, name):
+        self._name, self._known = name, {}
+
+    def __repr__(self):
+        return "<pack %s>" % self._name
+
+    def __getattr__(self, name):
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError("pack '%s' has no attribute '%s'" % (self._name, name), name=name, obj=self)
+        known = self._known.get(name)
+        if known is not None:
+            return known
+
+        def write(writer, number):
+            pair = (number, _quote(self._name), _quote(name))
+            writer.raw('{"attribute":{"id":%d,"pack":%s,"name":%s}}' % pair)
+
+        found = _answer(_channel.request(write)).get("found") or {}
+        if not found:
+            raise AttributeError("pack '%s' has no attribute '%s'" % (self._name, name), name=name, obj=self)
+        value = _found(found, self._name)
+        if isinstance(value, (HostFunction, Pack)):
+            self._known[name] = value
+        return value
+
+
+def _found(found, pack):
+    if "pack" in found:
+        return Pack(found["pack"])
+    if "function" in found:
+        return HostFunction(pack, found["function"])
+    return decode(found["value"])
+
+
+def _call_async(function, /, *args, **kwargs):
+    return function._start(args, kwargs) if type(function) is HostFunction else function(*args, **kwargs)
+
+
+async def _ready(value):
+    return value
+
+
+def _settle(value):
+    is_coroutine = isinstance(value, _types.GeneratorType) and value.gi_code.co_flags & 0x100
+    return value if is_coroutine or hasattr(type(value), "__await__") else _ready(value)
+
+
+def _settle_all(values):
+    return [_settle(value) for value in values]
+
+
+class _Return(BaseException):
+    def __init__(self, value):
+        self.value = value
+
+
+class Run:
+    """One program."""
+
+    def __init__(self, order):
+        self.source, self.name = order["code"], order["script_name"]
+        self.read_back = order["read_back"]
+        self.recursion = order["max_recursion"]
+        self.module = _types.ModuleType("__main__")
+        self.globals = self.module.__dict__
+        self.globals["__builtins__"] = _builtins
+        self.refused = {}
+        self.compiled = False
+        self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
+
+    def resolve(self, names):
+        """Asks the host for names that are neither ours nor Python's."""
+        names = [name for name in names if name not in self.globals and not hasattr(_builtins, name)]
+        names = [name for name in names if name not in self.hidden and name not in self.refused]
+        if not names:
+            return
+        listed = ",".join(map(_quote, sorted(names)))
+        write = lambda writer, number: writer.raw('{"lookup":{"id":%d,"names":[%s]}}' % (number, listed))
+        for name, found in _answer(_channel.request(write))["names"].items():
+            if "error" in found:
+                self.refused[name] = found["error"]
+            else:
+                self.globals[name] = _found(found, None)
+
+    def compile(self):
+        tree = _ast.parse(self.source, self.name, "exec")
+        self.resolve(names_read(tree))
+        tree = rewrite(tree, self.source)
+        return compile(tree, self.name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+
+    def dynamic(self, name):
+        """`eval` and `exec` that find the host's names too."""
+        real = getattr(_builtins, name)
+
+        def evaluate(source, globals=None, locals=None, /, **options):
+            caller = _sys._getframe(1)
+            if globals is None:
+                globals = caller.f_globals
+                locals = caller.f_locals if locals is None else locals
+            if isinstance(source, str) and globals is self.globals:
+                try:
+                    tree = _ast.parse(source, "<string>", "exec")
+                except SyntaxError:
+                    tree = None
+                if tree is not None:
+                    self.resolve(names_read(tree))
+            return real(source, globals, locals, **options)
+
+        evaluate.__name__ = evaluate.__qualname__ = name
+        return evaluate
+
+    def prepare(self):
+        def no_input(prompt="", /):
+            raise EOFError("no input in a sandbox")
+
+        def leave(code=None):
+            raise SystemExit(code)
+
+        _builtins.input = no_input
+        _builtins.exit = _builtins.quit = leave
+        _builtins.eval, _builtins.exec = self.dynamic("eval"), self.dynamic("exec")
+        for name, value in self.hidden.items():
+            setattr(_builtins, name, value)
+        _sys.modules["__main__"] = self.module
+        _sys.argv = [self.name]
+        if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
+            import linecache
+
+            lines = self.source.splitlines(keepends=True)
+            linecache.cache[self.name] = (len(self.source), None, lines, self.name)
+
+    def drive(self, coroutine):
+        if "asyncio" not in self.source:
+            # Nothing can wait for anything but the host: one step does it all.
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                return
+            coroutine.close()
+            raise RuntimeError("the program awaits something that no event loop drives: import asyncio")
+        import asyncio
+
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        main = loop.create_task(coroutine)
+        loop.run_until_complete(main)
+        leftover = asyncio.all_tasks(loop)
+        for task in leftover:
+            task.cancel()
+        if leftover:
+            loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
+    def execute(self):
+        code = self.compile()
+        self.compiled = True
+        self.prepare()
+        _sys.setrecursionlimit(self.recursion)
+        try:
+            if code.co_flags & 0x80:  # a coroutine: the top level awaits
+                self.drive(_real_eval(code, self.globals))
+            else:
+                _real_exec(code, self.globals)
+        except _Return as early:
+            return early.value
+        return self.globals.pop(VALUE, None)
+
+    def frames(self, error):
+        if isinstance(error, SyntaxError) and error.filename == self.name and error.lineno:
+            return [(error.lineno, None)]
+        frames, trace = [], error.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code.co_filename == self.name:
+                frames.append((trace.tb_lineno, None if code.co_name == "<module>" else code.co_name))
+            trace = trace.tb_next
+        return frames if len(frames) <= _MAX_FRAMES else frames[:5] + frames[5 - _MAX_FRAMES :]
+
+    def failure(self, error):
+        """What to report, as the pieces of a message."""
+        frames = self.frames(error)
+        kind, message = type(error).__name__, error.msg if isinstance(error, SyntaxError) else message_of(error)
+        if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
+            kind, message = self.refused[error.name]
+        if isinstance(error, MemoryError) and not self.compiled:
+            kind = "SyntaxError"  # the parser ran out of its own stack, not of memory
+            message = "the program is nested too deeply"
+        return kind, message or "", frames
+
+    def kept(self, writer):
+        writer.raw('"read_back":[')
+        names = [name for name in self.read_back if name in self.globals]
+        for index, name in enumerate(names):
+            writer.raw("%s[%s," % ("," if index else "", _quote(name)))
+            writer.value(self.globals[name], 5)
+            writer.raw("]")
+        writer.raw("]}}")
+
+    def report(self):
+        try:
+            value = self.execute()
+            _flush()
+
+            def done(writer):
+                writer.raw('{"done":{"value":')
+                writer.value(value, 3)
+                writer.raw(",")
+                self.kept(writer)
+
+            _channel.send(done)
+            return
+        except TooLarge as error:
+            failed = ("", str(error), [], "true")
+        except BaseException as error:
+            _more_memory()
+            failed = (*self.failure(error), "false")
+            error.__traceback__ = None
+        _sys.setrecursionlimit(10_000)
+        kind, message, frames, too_large = failed
+        _flush()
+
+        def write(writer):
+            writer.raw('{"failed":{"exception":%s,"message":' % _quote(kind))
+            writer.text(message)
+            writer.raw(',"too_large":%s,"frames":%s,' % (too_large, _dumps(frames)))
+            self.kept(writer)
+
+        _channel.send(write)
+
+
+_real_eval, _real_exec = eval, exec
+
+
+def _flush():
+    for stream in (_sys.stdout, _sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def _more_memory():
+    try:
+        _, hard = _resource.getrlimit(_resource.RLIMIT_AS)
+        _resource.setrlimit(_resource.RLIMIT_AS, (hard, hard))
+    except (OSError, ValueError):
+        pass
+
+
+def _limit(order):
+    """The run's own limits, below those that the launcher set."""
+    cpu = int(order["timeout"]) + 5
+    space = order["max_memory"] + _HEADROOM
+    for kind, soft, hard in (
+        (_resource.RLIMIT_CPU, cpu, cpu + 1),
+        (_resource.RLIMIT_AS, space, space + _REPORTING),
+    ):
+        _, ceiling = _resource.getrlimit(kind)
+        if ceiling != _resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        try:
+            _resource.setrlimit(kind, (soft, hard))
+        except (OSError, ValueError):
+            pass  # a system without that limit
+    # Ends the process should the host die while the program sleeps.
+    _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
+
+
+def _wall(program):
+    """The second seccomp filter: from here on no process is started, no file is opened for writing."""
+    import ctypes
+
+    code = bytes.fromhex(program)
+
+    class Program(ctypes.Structure):
+        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+    buffer = ctypes.create_string_buffer(code, len(code))
+    filters = Program(len(code) // 8, ctypes.addressof(buffer))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(22, 2, ctypes.byref(filters), 0, 0):
+        raise OSError(ctypes.get_errno(), "the second seccomp filter was refused")
+
+
+def _main():
+    import io
+
+    low, high = min(_IN, _OUT), max(_IN, _OUT)
+    for start, end in ((3, low), (low + 1, high), (high + 1, 1 << 16)):
+        _os.closerange(start, end)
+    _os.environ.clear()
+    for name in ("stdout", "stderr"):
+        stream = io.TextIOWrapper(getattr(_sys, name).detach(), "utf-8", "backslashreplace", line_buffering=True)
+        setattr(_sys, name, stream)
+        setattr(_sys, "__%s__" % name, stream)
+    _thread.stack_size(_THREAD_STACK)
+    try:
+        import ctypes  # for the wall only: loaded while there is time, dropped before the program runs
+    except ImportError:
+        pass  # the wall will say so
+    _channel.send(lambda writer: writer.raw('"ready"'))
+    order = _channel.read_line()
+    _limit(order)
+    try:
+        if order["wall"] is not None:
+            _wall(order["wall"])
+    except Exception as error:
+        if order["wall_required"]:
+            reason = "the Python interpreter cannot confine itself: %s" % error
+            _channel.send(lambda writer: writer.raw('{"unavailable":%s}' % _quote(reason)))
+            _os._exit(0)
+    for name in [name for name in _sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes")]:
+        del _sys.modules[name]
+    _sys.modules["ctypes"] = _sys.modules["_ctypes"] = None
+    _channel.limit = order["max_value_bytes"]
+    Run(order).report()
+    _os._exit(0)
+
+
+_main()

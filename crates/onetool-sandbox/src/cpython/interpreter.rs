@@ -1,0 +1,160 @@
+//! Finding the Python that the engine runs, and what it must be able to read.
+//!
+//! The first `python3` on the path may be a script that picks another one: so each candidate is asked once, outside the
+//! sandbox and with our own few lines only, for its real executable, its library and the shared objects it loads.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::process::Command;
+
+const OLDEST: (u32, u32) = (3, 10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_CANDIDATES: usize = 12;
+
+/// Prints what [`Probe`] reads. Imports the modules that load shared objects, so that their folders are known.
+const PROBE: &str = r#"
+import json, os, sys
+for name in ("_ctypes", "_ssl", "_hashlib", "_sqlite3", "_lzma", "_bz2", "zlib", "_decimal", "_uuid", "_socket"):
+    try:
+        __import__(name)
+    except ImportError:
+        pass
+objects = set()
+try:
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")
+            if path[1] and ".so" in path[2]:
+                objects.add("/" + path[2])
+except OSError:
+    pass
+library = os.path.dirname(os.path.realpath(os.__file__))
+print(json.dumps({
+    "executable": os.path.realpath(sys.executable),
+    "version": list(sys.version_info[:2]),
+    "implementation": sys.implementation.name,
+    "library": [library] + [os.path.realpath(path) for path in sys.path if path],
+    "objects": sorted(objects),
+}))
+"#;
+
+/// Files of the system that Python's own library reads.
+const SYSTEM_FILES: &[&str] =
+    &["/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/dev/null", "/dev/urandom"];
+
+/// A Python that can run programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interpreter {
+    pub(super) executable: PathBuf,
+    /// Files and folders that it may read.
+    pub(super) read: Vec<PathBuf>,
+    /// Files that the kernel may execute: the interpreter and the dynamic loader.
+    pub(super) execute: Vec<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Probe {
+    executable: PathBuf,
+    version: (u32, u32),
+    implementation: String,
+    library: Vec<PathBuf>,
+    objects: Vec<PathBuf>,
+}
+
+/// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
+pub(super) async fn find(named: Option<&Path>) -> Result<Interpreter, String> {
+    let candidates = match named {
+        Some(path) => vec![path.to_owned()],
+        None => on_path(),
+    };
+    let mut refused = Vec::new();
+    for candidate in candidates {
+        match probe(&candidate).await {
+            Ok(interpreter) => return Ok(interpreter),
+            Err(reason) => refused.push(format!("{}: {reason}", candidate.display())),
+        }
+    }
+    let tried = if refused.is_empty() { "no python3 on the path".to_owned() } else { refused.join("; ") };
+    let (major, minor) = OLDEST;
+    Err(format!("no usable Python interpreter ({tried})\nhint: install Python {major}.{minor} or newer, or name one in the configuration"))
+}
+
+fn on_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for name in ["python3", "python"] {
+        for candidate in folders.iter().map(|folder| folder.join(name)) {
+            if found.len() < MAX_CANDIDATES && candidate.is_file() && !found.contains(&candidate) {
+                found.push(candidate);
+            }
+        }
+    }
+    found
+}
+
+async fn probe(candidate: &Path) -> Result<Interpreter, String> {
+    let mut command = Command::new(candidate);
+    command.args(["-I", "-S", "-B", "-c", PROBE]).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PROBE_TIMEOUT, command.output())
+        .await
+        .map_err(|_| format!("gave no answer in {} s", PROBE_TIMEOUT.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!("ended with {}", output.status));
+    }
+    let probe: Probe = serde_json::from_slice(&output.stdout).map_err(|_| "gave no description of itself".to_owned())?;
+    if probe.implementation != "cpython" {
+        return Err(format!("is {}, not CPython", probe.implementation));
+    }
+    if probe.version < OLDEST {
+        return Err(format!("is Python {}.{}", probe.version.0, probe.version.1));
+    }
+    Ok(resolve(probe))
+}
+
+fn resolve(probe: Probe) -> Interpreter {
+    let mut read: Vec<PathBuf> = SYSTEM_FILES.iter().map(PathBuf::from).collect();
+    read.extend(probe.library);
+    let mut execute = vec![probe.executable.clone()];
+    for object in &probe.objects {
+        let name = object.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("ld-") || name.starts_with("ld.") {
+            execute.push(object.clone());
+        }
+        read.extend(object.parent().map(Path::to_owned));
+    }
+    read.push(probe.executable.clone());
+    read.retain(|path| path.parent().is_some());
+    read.sort();
+    read.dedup();
+    Interpreter { executable: probe.executable, read, execute }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_python_is_refused_with_the_reason() {
+        let error = find(Some(Path::new("/bin/cat"))).await.unwrap_err();
+        assert!(error.contains("/bin/cat") && error.contains("hint:"), "{error}");
+    }
+
+    #[test]
+    fn the_root_is_never_readable() {
+        let probe = Probe {
+            executable: "/opt/python/bin/python3".into(),
+            version: (3, 12),
+            implementation: "cpython".into(),
+            library: vec!["/".into(), "/opt/python/lib/python3.12".into()],
+            objects: vec!["/lib/ld-musl-x86_64.so.1".into()],
+        };
+        let found = resolve(probe);
+        assert!(!found.read.contains(&PathBuf::from("/")), "{found:?}");
+        assert!(found.execute.contains(&PathBuf::from("/lib/ld-musl-x86_64.so.1")), "{found:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The launcher: our own executable, started again under a hidden argument, that becomes the confined interpreter.
+//!
+//! It gets the protocol as its standard input and output and the printed text as its standard error. It moves the
+//! protocol to descriptors of its own, so that nothing a program prints can touch it, limits itself, raises the first wall
+//! and executes Python. It returns only when one of these fails.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{IntoRawFd as _, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+/// The argument under which our executable is the launcher.
+pub const LAUNCH_ARGUMENT: &str = "sandbox-launch";
+
+/// How the launcher says that it could not confine: its standard error holds the reason.
+pub(super) const CANNOT_CONFINE: i32 = 78;
+
+const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("rewrite.py"), "\n", include_str!("engine_host.py"));
+
+/// Ceilings; the run's own limits are lower and are set by the host script.
+const MAX_ADDRESS_SPACE: u64 = 16 << 30;
+const MAX_CPU_SECONDS: u64 = 24 * 3600;
+const MAX_OPEN_FILES: u64 = 256;
+
+/// What to do when the system cannot confine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Confinement {
+    Required,
+    /// The user opted in: as much as there is.
+    WherePossible,
+}
+
+/// What the launcher is told, as one argument.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LaunchOrder {
+    pub(super) executable: PathBuf,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) execute: Vec<PathBuf>,
+    pub(super) confinement: Confinement,
+}
+
+/// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. On success it never returns: the
+/// process has become Python.
+pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let order = arguments.next().and_then(|text| serde_json::from_str::<LaunchOrder>(text.to_str()?).ok());
+    let reason = match order {
+        Some(order) => become_python(&order),
+        None => "the launcher of the sandbox is started by OneTool only".to_owned(),
+    };
+    eprintln!("{reason}");
+    ExitCode::from(CANNOT_CONFINE as u8)
+}
+
+/// Returns the reason why it failed.
+fn become_python(order: &LaunchOrder) -> String {
+    let descriptors = match move_descriptors() {
+        Ok(descriptors) => descriptors.map(|number| number.to_string()),
+        Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
+    };
+    limit();
+    if let Err(reason) = confine(order)
+        && order.confinement == Confinement::Required
+    {
+        return reason;
+    }
+    let error = Command::new(&order.executable)
+        .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore::SyntaxWarning", "-W", "ignore::DeprecationWarning"])
+        .args(["-c", HOST])
+        .args(descriptors)
+        .env_clear()
+        // One heap for all threads: a second one would reserve address space that the limit counts.
+        .env("MALLOC_ARENA_MAX", "1")
+        .current_dir("/")
+        .exec();
+    format!("cannot execute {}: {error}", order.executable.display())
+}
+
+/// The protocol moves to descriptors of its own, which stay open across the execution and whose numbers this returns;
+/// then input is empty, and output goes where errors go.
+fn move_descriptors() -> std::io::Result<[RawFd; 2]> {
+    let null = File::open("/dev/null")?;
+    let messages_in = rustix::io::dup(rustix::stdio::stdin())?;
+    let messages_out = rustix::io::dup(rustix::stdio::stdout())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok([messages_in.into_raw_fd(), messages_out.into_raw_fd()])
+}
+
+fn limit() {
+    let limits = [
+        (Resource::As, MAX_ADDRESS_SPACE),
+        (Resource::Cpu, MAX_CPU_SECONDS),
+        (Resource::Nofile, MAX_OPEN_FILES),
+        (Resource::Fsize, 0),
+        (Resource::Core, 0),
+    ];
+    for (resource, ceiling) in limits {
+        let current = rustix::process::getrlimit(resource);
+        let maximum = current.maximum.map_or(ceiling, |maximum| maximum.min(ceiling));
+        // Lowering one's own limits is never refused where the system has them.
+        let _ = setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) });
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn confine(order: &LaunchOrder) -> Result<(), String> {
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up privileges: {error}"))?;
+    super::wall::raise_first(&order.read, &order.execute).map_err(|error| error.to_string())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confine(_: &LaunchOrder) -> Result<(), String> {
+    Err("this system has no Landlock and seccomp".to_owned())
+}

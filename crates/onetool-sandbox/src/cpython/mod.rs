@@ -1,0 +1,35 @@
+//! The second engine: full CPython, confined by the kernel.
+//!
+//! Each program gets a process of its own, which is never used again: no state can leak from one run to the next. The
+//! process is our own executable, started again as a launcher that gives up everything and becomes Python (`launch`,
+//! `wall`), runs `engine_host.py`, and talks to the [`Host`](crate::Host) through `session`.
+//!
+//! **Invariant:** no code of a user runs in a process that could open a file outside Python's own library, reach the
+//! network, start a process or signal another one, unless the settings say `allow_unconfined`. A program that finds the
+//! descriptors of the protocol can only make the calls that it could make anyway, and they are counted the same.
+
+#[cfg(unix)]
+mod child;
+#[cfg(unix)]
+mod engine;
+#[cfg(unix)]
+mod interpreter;
+#[cfg(unix)]
+mod launch;
+#[cfg(unix)]
+mod protocol;
+#[cfg(unix)]
+mod session;
+mod settings;
+#[cfg(not(unix))]
+mod unsupported;
+#[cfg(target_os = "linux")]
+mod wall;
+
+#[cfg(unix)]
+pub use engine::CPython;
+#[cfg(unix)]
+pub use launch::{LAUNCH_ARGUMENT, launch};
+pub use settings::CPythonSettings;
+#[cfg(not(unix))]
+pub use unsupported::CPython;

@@ -1,0 +1,37 @@
+//! How the engine is set up.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of the full Python engine.
+#[derive(Debug, Clone)]
+pub struct CPythonSettings {
+    /// The interpreter; `None`: the first `python3` on the path that is new enough.
+    pub python: Option<PathBuf>,
+    /// The executable that answers to [`LAUNCH_ARGUMENT`](super::LAUNCH_ARGUMENT); `None`: this one.
+    pub launcher: Option<PathBuf>,
+    /// Run programs with less confinement, or none, where the system cannot give it. Off: such a system runs nothing.
+    pub allow_unconfined: bool,
+    /// Programs that run at once.
+    pub max_children: usize,
+    /// How long a program may wait for its turn.
+    pub queue_timeout: Duration,
+    /// Keep one interpreter started after the first use, so that the next program does not wait for it.
+    pub prewarm: bool,
+    /// How long that interpreter is kept without use.
+    pub spare_idle: Duration,
+}
+
+impl Default for CPythonSettings {
+    fn default() -> Self {
+        Self {
+            python: None,
+            launcher: None,
+            allow_unconfined: false,
+            max_children: 4,
+            queue_timeout: Duration::from_secs(10),
+            prewarm: true,
+            spare_idle: Duration::from_secs(300),
+        }
+    }
+}

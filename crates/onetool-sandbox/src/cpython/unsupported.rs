@@ -1,0 +1,31 @@
+//! Where there is neither a way to confine Python nor to hand it private descriptors.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::CPythonSettings;
+use crate::{Execution, Failure, Host, Limits, Program};
+
+/// The full Python engine, on a system that it does not support.
+#[derive(Debug)]
+pub struct CPython;
+
+impl CPython {
+    pub fn new(_: CPythonSettings) -> Self {
+        Self
+    }
+
+    /// Says that it cannot.
+    #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
+    pub async fn execute(&self, _: &Program, _: &Limits, _: Arc<dyn Host>, _: CancellationToken) -> Execution {
+        let reason = "full Python is not supported on this system\nhint: use the monty engine".to_owned();
+        Execution {
+            result: Err(Failure::Unavailable(reason)),
+            printed: String::new(),
+            printed_truncated: false,
+            read_back: Vec::new(),
+            calls: 0,
+        }
+    }
+}

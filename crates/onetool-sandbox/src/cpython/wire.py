@@ -1,0 +1,401 @@
+# The Python side of the wire form of values: plain JSON stands for itself, everything else is {"$ot": type, "v": content}.
+#
+# Values are written straight into the stream, in pieces, so that a large one is never held twice. What no other process
+# can know crosses as its text; a cycle crosses as Python's own "[...]".
+
+import codecs as _codecs
+import datetime as _datetime
+import json as _json
+import math as _math
+import pathlib as _pathlib
+import types as _types
+
+_MAX_JSON_DEPTH = 100  # the reader gives up at 128 levels
+_MAX_INT_BITS = 14_000  # about the 4300 digits at which Python itself refuses to print
+_MAX_TEXT = 1 << 16  # of the text of an object that has no other form
+_PIECE = 1 << 20
+_ITEMS_PIECE = 10_000
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_SCALARS = {int, str, bool, type(None), float}
+
+_quote = _json.encoder.encode_basestring
+_dumps = _json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_loads = _json.loads
+_codecs.register_error("onetool", lambda error: ("\ufffd" * (error.end - error.start), error.end))
+
+
+class Content:
+    """Content that is not text (an image, a recording, a resource). Hand it on as it is."""
+
+    __slots__ = ("_wire", "_text")
+
+    def __init__(self, wire, text):
+        self._wire, self._text = wire, text
+
+    def __repr__(self):
+        return self._text
+
+
+class _Foreign:
+    """An object of another process, known by its text only."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text):
+        self._text = text
+
+    def __repr__(self):
+        return self._text
+
+
+class ProjectPath(type(_pathlib.Path())):
+    """A path that belongs to the host."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return "ProjectPath(%r)" % str(self)
+
+
+class _Record(_types.SimpleNamespace):
+    def __getitem__(self, name):
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise KeyError(name) from None
+
+
+class TooLarge(BaseException):
+    """A message is larger than the run may send."""
+
+
+def _tagged_text(wire):
+    kind = wire.get("$ot")
+    if kind == "text":
+        return wire.get("v", "")
+    if kind == "image":
+        return "[image %s, %d bytes]" % (wire.get("t"), len(wire.get("v", "")) * 3 // 4)
+    content = wire.get("v")
+    return "[%s]" % (content.get("type", "content") if isinstance(content, dict) else "content")
+
+
+_record_types = {}
+
+
+def record_type(name):
+    found = _record_types.get(name)
+    if found is None:
+        found = _record_types[name] = type(str(name), (_Record,), {"__module__": "onetool"})
+    return found
+
+
+_DECODERS = {
+    "int": lambda wire: int(wire["v"]),
+    "float": lambda wire: float(wire["v"]),
+    "bytes": lambda wire: _codecs.decode(wire["v"].encode(), "base64"),
+    "tuple": lambda wire: tuple(map(decode, wire["v"])),
+    "set": lambda wire: set(map(decode, wire["v"])),
+    "frozenset": lambda wire: frozenset(map(decode, wire["v"])),
+    "dict": lambda wire: {decode(key): decode(value) for key, value in wire["v"]},
+    "date": lambda wire: _datetime.date.fromisoformat(wire["v"]),
+    "datetime": lambda wire: _datetime.datetime.fromisoformat(wire["v"]),
+    "time": lambda wire: _time_of(wire["v"]),
+    "timedelta": lambda wire: _datetime.timedelta(microseconds=wire["v"]),
+    "path": lambda wire: ProjectPath(wire["v"]),
+    "record": lambda wire: record_type(wire["t"])(**{name: decode(value) for name, value in wire["v"]}),
+    "exception": lambda wire: make_exception(wire["t"], wire["v"]),
+    "opaque": lambda wire: _Foreign(wire["v"]),
+}
+
+
+def _time_of(text):
+    # Before 3.11 only 3 or 6 digits of a second are read.
+    head, dot, fraction = text.partition(".")
+    return _datetime.time.fromisoformat(head + dot + fraction[:6].ljust(6, "0") if dot else head)
+
+
+def decode(wire):
+    """A value from its wire form."""
+    if type(wire) is list:
+        return [decode(item) for item in wire]
+    if type(wire) is dict:
+        tag = wire.get("$ot")
+        if tag is None:
+            return {key: decode(value) for key, value in wire.items()}
+        decoder = _DECODERS.get(tag)
+        return Content(wire, _tagged_text(wire)) if decoder is None else decoder(wire)
+    return wire
+
+
+_exception_types = {}
+
+
+def make_exception(name, message):
+    """The builtin exception of that name, or one that is made for it."""
+    import builtins
+
+    found = _exception_types.get(name)
+    if found is None:
+        builtin = getattr(builtins, name, None)
+        if not (isinstance(builtin, type) and issubclass(builtin, Exception)) or issubclass(builtin, UnicodeError):
+            found = type(str(name), (RuntimeError,), {"__module__": "builtins"})
+        elif builtin is KeyError:
+            # KeyError shows the repr of its key: what the host sends is the text already.
+            found = type("KeyError", (KeyError,), {"__module__": "builtins", "__str__": Exception.__str__})
+        else:
+            found = builtin
+        _exception_types[name] = found
+    try:
+        return found(message)
+    except Exception:
+        return RuntimeError("%s: %s" % (name, message))
+
+
+def text_of(value):
+    """The text of any object, however badly it behaves."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = "<%s object whose repr raised %s>" % (type(value).__name__, type(error).__name__)
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."
+
+
+class Writer:
+    """One message on its way out. `emit` takes bytes; more than `limit` of them raise TooLarge."""
+
+    __slots__ = ("emit", "limit", "sent", "parts", "size", "open")
+
+    def __init__(self, emit, limit):
+        self.emit, self.limit = emit, limit
+        self.sent = self.size = 0
+        self.parts = []
+        self.open = set()
+
+    def raw(self, text):
+        self.parts.append(text)
+        self.size += len(text)
+        if self.size >= _PIECE:
+            self.flush()
+
+    def flush(self):
+        if self.parts:
+            data = "".join(self.parts).encode("utf-8", "onetool")
+            self.parts.clear()
+            self.size = 0
+            self.sent += len(data)
+            if self.sent > self.limit:
+                raise TooLarge("a value of more than %d bytes" % self.limit)
+            self.emit(data)
+
+    def text(self, text):
+        if len(text) <= _PIECE:
+            self.raw(_quote(text))
+            return
+        self.raw('"')
+        for start in range(0, len(text), _PIECE):
+            self.raw(_quote(text[start : start + _PIECE])[1:-1])
+        self.raw('"')
+
+    def tagged(self, tag, text):
+        self.raw('{"$ot":"%s","v":' % tag)
+        self.text(text)
+        self.raw("}")
+
+    def opaque(self, text):
+        self.tagged("opaque", text)
+
+    def value(self, value, depth=0):
+        kind = type(value)
+        if kind is str:
+            self.text(value)
+        elif value is None:
+            self.raw("null")
+        elif kind is bool:
+            self.raw("true" if value else "false")
+        elif kind is int:
+            self.integer(value)
+        elif kind is float:
+            self.number(value)
+        else:
+            self.compound(value, kind, depth)
+
+    def integer(self, value):
+        if _INT_MIN <= value <= _INT_MAX:
+            self.raw(int.__repr__(value))
+        elif value.bit_length() > _MAX_INT_BITS:
+            self.opaque("<int of %d bits>" % value.bit_length())
+        else:
+            self.tagged("int", int.__repr__(value))
+
+    def number(self, value):
+        if _math.isfinite(value):
+            self.raw(float.__repr__(value))
+        else:
+            self.tagged("float", float.__repr__(value))
+
+    def compound(self, value, kind, depth):
+        if isinstance(value, (list, tuple, dict, set, frozenset)) or hasattr(kind, "__dataclass_fields__"):
+            if id(value) in self.open:
+                brackets = {list: "[...]", tuple: "(...)"}.get(kind, "{...}")
+                self.opaque(brackets)
+                return
+            if depth > _MAX_JSON_DEPTH:
+                self.opaque("<%s nested too deeply>" % kind.__name__)
+                return
+            self.open.add(id(value))
+            try:
+                self.container(value, kind, depth)
+            finally:
+                self.open.discard(id(value))
+        else:
+            self.other(value, kind, depth)
+
+    def container(self, value, kind, depth):
+        fields = getattr(value, "_fields", None) if isinstance(value, tuple) else None
+        if isinstance(value, dict):
+            self.mapping(value, depth)
+        elif isinstance(value, list):
+            self.items(value, depth + 1)
+        elif isinstance(fields, tuple) and all(type(field) is str for field in fields):
+            self.record(kind.__name__, zip(fields, value), depth)
+        elif isinstance(value, (tuple, set, frozenset)):
+            tag = "tuple" if isinstance(value, tuple) else "set" if isinstance(value, set) else "frozenset"
+            self.raw('{"$ot":"%s","v":' % tag)
+            self.items(list(value), depth + 2)
+            self.raw("}")
+        else:
+            names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)]
+            self.record(kind.__name__, [(name, getattr(value, name)) for name in names], depth)
+
+    def plain(self, values):
+        """Whether the C encoder writes these just as this class would."""
+        kinds = set(map(type, values))
+        if not kinds <= _SCALARS:
+            return False
+        if int in kinds and not all(_INT_MIN <= item <= _INT_MAX for item in values if type(item) is int):
+            return False
+        if float in kinds and not all(_math.isfinite(item) for item in values if type(item) is float):
+            return False
+        return str not in kinds or sum(len(item) for item in values if type(item) is str) <= _PIECE
+
+    def items(self, items, depth):
+        self.raw("[")
+        for start in range(0, len(items), _ITEMS_PIECE):
+            piece = items[start : start + _ITEMS_PIECE]
+            if start:
+                self.raw(",")
+            if self.plain(piece):
+                self.raw(_dumps(piece)[1:-1])
+                continue
+            for index, item in enumerate(piece):
+                if index:
+                    self.raw(",")
+                self.value(item, depth)
+        self.raw("]")
+
+    def mapping(self, mapping, depth):
+        pairs = list(dict.items(mapping)) if type(mapping) is dict else list(mapping.items())
+        if all(type(key) is str and key != "$ot" for key, _ in pairs):
+            if len(pairs) <= _ITEMS_PIECE and self.plain([item for _, item in pairs]):
+                self.raw(_dumps(dict(pairs)))
+                return
+            self.raw("{")
+            for index, (key, item) in enumerate(pairs):
+                if index:
+                    self.raw(",")
+                self.text(key)
+                self.raw(":")
+                self.value(item, depth + 1)
+            self.raw("}")
+            return
+        self.raw('{"$ot":"dict","v":')
+        self.pairs(pairs, depth + 3)
+        self.raw("}")
+
+    def pairs(self, pairs, depth):
+        self.raw("[")
+        for index, (key, item) in enumerate(pairs):
+            self.raw(",[" if index else "[")
+            self.value(key, depth)
+            self.raw(",")
+            self.value(item, depth)
+            self.raw("]")
+        self.raw("]")
+
+    def record(self, name, pairs, depth):
+        self.raw('{"$ot":"record","t":%s,"v":' % _quote(name))
+        self.pairs(pairs, depth + 3)
+        self.raw("}")
+
+    def other(self, value, kind, depth):
+        if isinstance(value, str):
+            self.text(str.__str__(value))
+        elif isinstance(value, int):
+            self.integer(int(value))
+        elif isinstance(value, float):
+            self.number(float(value))
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            import binascii
+
+            self.tagged("bytes", binascii.b2a_base64(bytes(value), newline=False).decode())
+        elif isinstance(value, _datetime.datetime):
+            offset = value.utcoffset()
+            odd = offset is not None and (offset.microseconds or offset.seconds % 60)
+            self.tagged("opaque" if odd else "datetime", value.isoformat())
+        elif isinstance(value, _datetime.date):
+            self.tagged("date", value.isoformat())
+        elif isinstance(value, _datetime.time):
+            self.tagged("opaque" if value.tzinfo else "time", value.isoformat())
+        elif isinstance(value, _datetime.timedelta):
+            micros = value // _datetime.timedelta(microseconds=1)
+            if _INT_MIN <= micros <= _INT_MAX:
+                self.raw('{"$ot":"timedelta","v":%d}' % micros)
+            else:
+                self.opaque(text_of(value))
+        elif isinstance(value, _pathlib.PurePath):
+            self.tagged("path", str(value))
+        elif isinstance(value, Content):
+            self.json(value._wire)
+        elif isinstance(value, _types.SimpleNamespace):
+            self.nested(value, lambda: self.record(kind.__name__, list(vars(value).items()), depth), depth)
+        elif isinstance(value, BaseException):
+            self.raw('{"$ot":"exception","t":%s,"v":' % _quote(kind.__name__))
+            self.text(message_of(value))
+            self.raw("}")
+        elif isinstance(value, _types.MappingProxyType):
+            self.nested(value, lambda: self.mapping(value, depth), depth)
+        elif isinstance(value, (range, type({}.keys()), type({}.values()), type({}.items()))) or (
+            kind.__module__ in ("collections", "array") and kind.__name__ in ("deque", "array")
+        ):
+            self.nested(value, lambda: self.items(list(value), depth + 1), depth)
+        elif kind.__module__ in ("decimal", "fractions", "uuid") and kind.__name__ in ("Decimal", "Fraction", "UUID"):
+            self.opaque(str(value))
+        else:
+            self.opaque(text_of(value))
+
+    def nested(self, value, write, depth):
+        if id(value) in self.open or depth > _MAX_JSON_DEPTH:
+            self.opaque("...")
+            return
+        self.open.add(id(value))
+        try:
+            write()
+        finally:
+            self.open.discard(id(value))
+
+    def json(self, wire):
+        self.raw(_dumps(wire))
+
+
+def message_of(error):
+    """The text of an exception, with those of its group."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "<its str() raised>"
+    inner = getattr(error, "exceptions", None)
+    if isinstance(inner, tuple) and isinstance(error, BaseException):
+        text += "".join("\n- %s: %s" % (type(one).__name__, message_of(one)) for one in inner[:10])
+    for note in (getattr(error, "__notes__", None) or [])[:10]:
+        text += "\n%s" % (note,)
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."

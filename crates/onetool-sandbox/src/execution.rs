@@ -1,0 +1,95 @@
+//! What both engines take and give: a program with its limits, and what came of it.
+
+use std::time::Duration;
+
+use onetool_sdk::Value;
+
+/// What to run.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    pub code: String,
+    /// The name of the text in tracebacks.
+    pub script_name: String,
+    /// Names whose final values are wanted, e.g. `__format__`.
+    pub read_back: Vec<String>,
+    /// Declarations of what the host offers, for an engine that checks types before it runs.
+    pub type_stubs: Option<String>,
+}
+
+/// How much a program may use.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// What the program itself may compute; waiting for the host does not count.
+    pub max_compute: Duration,
+    /// Wall clock, from start to end, with all that it waits for.
+    pub timeout: Duration,
+    /// Bytes.
+    pub max_memory: usize,
+    /// Calls to the host.
+    pub max_calls: usize,
+    pub max_recursion: usize,
+    /// Bytes of printed text that are kept.
+    pub max_printed: usize,
+    /// Bytes of source.
+    pub max_source: usize,
+    /// Bytes of one value that crosses between the program and the host.
+    pub max_value_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_compute: Duration::from_secs(30),
+            timeout: Duration::from_mins(10),
+            max_memory: 256 << 20,
+            max_calls: 10_000,
+            max_recursion: 1000,
+            max_printed: 1 << 20,
+            max_source: 256 << 10,
+            max_value_bytes: 256 << 20,
+        }
+    }
+}
+
+/// A place in the program's own text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// From 1.
+    pub line: u32,
+    /// `None` at the top level.
+    pub function: Option<String>,
+}
+
+/// Why a program gave no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It raised; the innermost frame is the last.
+    Raised { exception: String, message: String, frames: Vec<Frame> },
+    /// The type checker refused it; nothing ran.
+    Typing(String),
+    Timeout(Duration),
+    Memory,
+    /// More calls than this.
+    Calls(usize),
+    /// The engine's process died.
+    Crashed(String),
+    /// No process was free in time.
+    Busy(String),
+    Cancelled,
+    TooLarge(String),
+    /// The engine cannot run here; says why and what to do.
+    Unavailable(String),
+}
+
+/// What came of a program.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The value of the last top-level expression statement, else `Value::None`.
+    pub result: Result<Value, Failure>,
+    pub printed: String,
+    pub printed_truncated: bool,
+    /// Those of [`Program::read_back`] that exist.
+    pub read_back: Vec<(String, Value)>,
+    /// How many calls reached the host.
+    pub calls: usize,
+}

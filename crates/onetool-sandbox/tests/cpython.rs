@@ -1,0 +1,359 @@
+//! The full Python engine, with a real interpreter behind real walls.
+
+mod support {
+    pub mod toolbox;
+}
+
+use std::time::Duration;
+
+use onetool_sandbox::{CPython, CPythonSettings, Execution, Failure, Frame, Limits, Program};
+use onetool_sdk::{Part, Value};
+use support::toolbox::Toolbox;
+use tokio_util::sync::CancellationToken;
+
+fn engine() -> CPython {
+    CPython::new(settings())
+}
+
+fn settings() -> CPythonSettings {
+    CPythonSettings { launcher: Some(env!("CARGO_BIN_EXE_onetool-sandbox-child").into()), ..Default::default() }
+}
+
+fn program(code: &str) -> Program {
+    Program {
+        code: code.to_owned(),
+        script_name: "run.py".to_owned(),
+        read_back: vec!["__format__".to_owned(), "missing".to_owned()],
+        type_stubs: None,
+    }
+}
+
+async fn run_in(engine: &CPython, code: &str, limits: &Limits) -> Execution {
+    engine.execute(&program(code), limits, Toolbox::shared(), CancellationToken::new()).await
+}
+
+async fn run(code: &str) -> Execution {
+    run_in(&engine(), code, &Limits::default()).await
+}
+
+async fn value(code: &str) -> Value {
+    let execution = run(code).await;
+    execution.result.unwrap_or_else(|failure| panic!("{code}\n{failure:?}\n{}", execution.printed))
+}
+
+async fn raised(code: &str) -> (String, String, Vec<Frame>) {
+    match run(code).await.result {
+        Err(Failure::Raised { exception, message, frames }) => (exception, message, frames),
+        other => panic!("{code}\n{other:?}"),
+    }
+}
+
+fn frame(line: u32, function: Option<&str>) -> Frame {
+    Frame { line, function: function.map(str::to_owned) }
+}
+
+fn ints(items: impl IntoIterator<Item = i64>) -> Value {
+    Value::List(items.into_iter().map(Value::Int).collect())
+}
+
+#[tokio::test]
+async fn the_last_expression_is_the_value() {
+    let engine = engine();
+    for (code, expected) in [
+        ("1 + 1", Value::Int(2)),
+        ("x = 1", Value::None),
+        ("x = 5\nx * 2", Value::Int(10)),
+        ("for i in range(3):\n    i", Value::None),
+        ("return 7", Value::Int(7)),
+        ("if True:\n    return 8\n9", Value::Int(8)),
+        ("", Value::None),
+        ("# only a comment", Value::None),
+        ("'a string'", Value::Str("a string".into())),
+        ("def g():\n    yield 1\n    yield 2\nlist(g())", ints([1, 2])),
+        ("class A:\n    def __len__(self):\n        return 3\nclass B(A): pass\nlen(B())", Value::Int(3)),
+        ("match [1, 2]:\n    case [a, b]:\n        c = a + b\nc", Value::Int(3)),
+        ("import re\nre.sub('a', lambda m: 'b', 'aa')", Value::Str("bb".into())),
+    ] {
+        let execution = run_in(&engine, code, &Limits::default()).await;
+        assert_eq!(execution.result, Ok(expected), "{code}");
+        assert_eq!(execution.printed, "", "{code}");
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_value_crosses() {
+    let list = value(
+        "import datetime, pathlib, collections, dataclasses, decimal\n\
+         @dataclasses.dataclass\nclass P:\n    x: int\n\
+         N = collections.namedtuple('N', 'a b')\n\
+         [None, True, -5, 10**30, 1.5, float('inf'), 'é\\ud800', b'\\x00\\xff', (1,), {1}, frozenset(), {'a': 1}, {1: 'b'},\n\
+          datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4), datetime.timedelta(seconds=1),\n\
+          pathlib.Path('/a'), P(1), N(1, 2), ValueError('v'), range(2), decimal.Decimal('1.10'), object]",
+    )
+    .await;
+    let Value::List(items) = list else { panic!("{list:?}") };
+    let texts: Vec<String> = items.iter().map(Value::repr).collect();
+    assert_eq!(
+        texts,
+        [
+            "None",
+            "True",
+            "-5",
+            "1000000000000000000000000000000",
+            "1.5",
+            "inf",
+            "'é\u{fffd}'",
+            "b'\\x00\\xff'",
+            "(1,)",
+            "{1}",
+            "frozenset()",
+            "{'a': 1}",
+            "{1: 'b'}",
+            "datetime.date(2024, 2, 29)",
+            "datetime.datetime.fromisoformat('2024-02-29T01:02:03.000004')",
+            "datetime.timedelta(seconds=1.0)",
+            "PosixPath('/a')",
+            "P(x=1)",
+            "N(a=1, b=2)",
+            "ValueError('v')",
+            "[0, 1]",
+            "1.10",
+            "<class 'object'>",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn values_come_back_from_the_host_as_they_went() {
+    let sent = "[1, 2.5, 'x', b'1', (1, {2}), {'$ot': 1}, None, 10**20]";
+    assert_eq!(value(&format!("pack.echo({sent}) == {sent}")).await, Value::Bool(true));
+    assert_eq!(
+        value("picture = pack.picture()\n[type(picture).__name__, pack.echo(picture), picture]").await,
+        Value::List(vec![
+            Value::Str("Content".into()),
+            Value::Part(Part::Image { media_type: "image/png".into(), data: vec![1, 2, 3] }),
+            Value::Part(Part::Image { media_type: "image/png".into(), data: vec![1, 2, 3] }),
+        ])
+    );
+    assert_eq!(
+        value("r = pack.record()\n[r.name, r['name'], type(r).__name__, pack.echo(r) == r]").await.repr(),
+        "['n', 'n', 'Point', True]"
+    );
+    assert_eq!(
+        value("p = pack.home / 'src'\n[type(p).__name__, p, isinstance(p, __import__('pathlib').Path)]").await.repr(),
+        "['ProjectPath', PosixPath('/home/project/src'), True]"
+    );
+}
+
+#[tokio::test]
+async fn cycles_depth_and_hostile_objects_become_text() {
+    assert_eq!(value("a = [1]\na.append(a)\na").await.repr(), "[1, [...]]");
+    assert_eq!(value("d = {}\nd['d'] = d\nd").await.repr(), "{'d': {...}}");
+    assert_eq!(value("[[[]]]").await.repr(), "[[[]]]");
+    let deep = value("a = []\nfor _ in range(500):\n    a = [a]\na").await.repr();
+    assert!(deep.contains("nested too deeply"), "{deep}");
+    let bad = value("class Bad:\n    def __repr__(self):\n        raise ValueError('no')\nBad()").await.repr();
+    assert!(bad.contains("whose repr raised ValueError"), "{bad}");
+    let huge = value("1 << 100_000").await.repr();
+    assert_eq!(huge, "<int of 100001 bits>");
+}
+
+#[tokio::test]
+async fn tools_are_called_with_all_arguments() {
+    assert_eq!(value("pack.show(1, *[2], c='x', **{'d': [3]})").await.str(), "pack.show(1, 2, c='x', d=[3])");
+    assert_eq!(value("helper(1)").await.str(), "helper(1)");
+    assert_eq!(value("f = pack.show\nlist(map(f, [1, 2]))[1]").await.str(), "pack.show(2)");
+    assert_eq!(value("def g():\n    return pack.show()\ng()").await.str(), "pack.show()");
+    assert_eq!(value("eval('pack.show(5)')").await.str(), "pack.show(5)");
+    assert_eq!(value("answer + 1").await, Value::Int(43));
+    let execution = run("for i in range(10):\n    pack.show(i)").await;
+    assert_eq!(execution.calls, 10);
+}
+
+#[tokio::test]
+async fn what_the_host_refuses_is_raised() {
+    let (exception, message, frames) = raised("x = 1\npack.fail('KeyError', \"'k'\")").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("KeyError", "'k'"));
+    assert_eq!(frames, [frame(2, None)]);
+    let (exception, message, _) = raised("pack.fail('UpstreamBroke', 'it did')").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("UpstreamBroke", "it did"));
+    assert_eq!(value("try:\n    pack.fail('ValueError', 'v')\nexcept ValueError as e:\n    r = str(e)\nr").await.str(), "v");
+    let (exception, message, _) = raised("pack.nothing").await;
+    assert_eq!(exception, "AttributeError");
+    assert!(message.contains("nothing"), "{message}");
+    let (exception, message, frames) = raised("def f():\n    return forbidden.x\nf()").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("NameError", "no pack 'forbidden', there is: pack"));
+    assert_eq!(frames, [frame(3, None), frame(2, Some("f"))]);
+    let (exception, message, _) = raised("unknown_name").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("NameError", "name 'unknown_name' is not defined"));
+}
+
+#[tokio::test]
+async fn awaited_calls_run_at_once() {
+    // `meet(n)` answers when n calls are there: one after the other would never end.
+    for code in [
+        "import asyncio\nawait asyncio.gather(pack.meet(2), pack.meet(2))",
+        "import asyncio\nawait asyncio.gather(*[pack.meet(2) for _ in range(2)])",
+        "import asyncio\ntasks = [pack.meet(2) for _ in range(2)]\nawait asyncio.gather(*tasks)",
+        "import asyncio\nts = []\nfor _ in range(2):\n    ts.append(pack.meet(2))\nawait asyncio.gather(*ts)",
+        "import asyncio\na = asyncio.create_task(pack.meet(2))\nb = asyncio.create_task(pack.meet(2))\n[await a, await b]",
+        "from asyncio import gather as g\nawait g(pack.meet(2), pack.meet(2))",
+        "import asyncio\nasync def one():\n    return await pack.meet(2)\nasync def main():\n    return await asyncio.gather(one(), one())\nasyncio.run(main())",
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as e:\n    r = list(e.map(pack.meet, [2, 2]))\nr",
+        "import asyncio\nawait asyncio.gather(asyncio.to_thread(pack.meet, 2), pack.meet(2))",
+    ] {
+        let limits = Limits { timeout: Duration::from_secs(20), ..Limits::default() };
+        let execution = run_in(&engine(), code, &limits).await;
+        assert_eq!(execution.result, Ok(ints([2, 2])), "{code}\n{}", execution.printed);
+    }
+}
+
+#[tokio::test]
+async fn awaiting_works_without_an_event_loop_and_on_plain_values() {
+    assert_eq!(value("await pack.echo(3)").await, Value::Int(3));
+    assert_eq!(value("x = pack.echo(4)\nawait x").await, Value::Int(4));
+    assert_eq!(value("async def f():\n    return await pack.echo(5)\nawait f()").await, Value::Int(5));
+    assert_eq!(value("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 6\nawait f()").await, Value::Int(6));
+    let (exception, _, frames) = raised("import asyncio\nasync def f():\n    await pack.fail('OSError', 'o')\nawait f()").await;
+    assert_eq!(exception, "OSError");
+    assert_eq!(frames, [frame(4, None), frame(3, Some("f"))]);
+}
+
+#[tokio::test]
+async fn errors_name_lines_of_the_users_text() {
+    let (exception, message, frames) = raised("x = 1\ny = = 2").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("SyntaxError", "invalid syntax"));
+    assert_eq!(frames, [frame(2, None)]);
+    let (exception, _, frames) = raised("import json\ndef f(t):\n    return json.loads(t)\nf('{')").await;
+    assert_eq!(exception, "JSONDecodeError");
+    assert_eq!(frames, [frame(4, None), frame(3, Some("f"))]);
+    let (exception, _, frames) = raised("def f():\n    f()\nf()").await;
+    assert_eq!(exception, "RecursionError");
+    assert!(frames.len() <= 40 && frames[0] == frame(3, None), "{frames:?}");
+    let (exception, message, _) = raised("import sys\nsys.exit(3)").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("SystemExit", "3"));
+    assert_eq!(raised("exit()").await.0, "SystemExit");
+    let (exception, message, _) = raised("input('name? ')").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("EOFError", "no input in a sandbox"));
+    let (exception, message, _) = raised("class Mine(Exception): pass\nraise Mine('m')").await;
+    assert_eq!((exception.as_str(), message.as_str()), ("Mine", "m"));
+}
+
+#[tokio::test]
+async fn printed_text_is_captured_and_capped() {
+    let execution = run("import sys, os\nprint('a', 'b')\nsys.stderr.write('c\\n')\nos.write(1, b'd')\n__format__ = 'yml'\n1").await;
+    assert_eq!(execution.printed, "a b\nc\nd");
+    assert_eq!(execution.read_back, [("__format__".to_owned(), Value::Str("yml".into()))]);
+    assert!(!execution.printed_truncated);
+    let limits = Limits { max_printed: 1000, ..Limits::default() };
+    let execution = run_in(&engine(), "for i in range(200_000):\n    print('flood' * 4)\n'end'", &limits).await;
+    assert_eq!(execution.result, Ok(Value::Str("end".into())));
+    assert_eq!((execution.printed.len(), execution.printed_truncated), (1000, true));
+    let execution = run("print('before')\n1 / 0").await;
+    assert_eq!(execution.printed, "before\n");
+}
+
+#[tokio::test]
+async fn limits_stop_a_program_and_the_engine_goes_on() {
+    let engine = engine();
+    let short = Limits { timeout: Duration::from_millis(500), ..Limits::default() };
+    let execution = run_in(&engine, "print('on')\nwhile True: pass", &short).await;
+    assert_eq!(execution.result, Err(Failure::Timeout(Duration::from_millis(500))));
+    assert_eq!(execution.printed, "on\n");
+    for code in ["import time\ntime.sleep(100)", "import re\nre.match('(a+)+$', 'a' * 50 + 'b')", "pack.never()"] {
+        let execution = run_in(&engine, code, &short).await;
+        assert_eq!(execution.result, Err(Failure::Timeout(Duration::from_millis(500))), "{code}");
+    }
+    for code in ["[0] * 10**10", "x = []\nwhile True:\n    x.append('a' * 1_000_000)", "'a' * (300 << 20)"] {
+        assert_eq!(run_in(&engine, code, &Limits::default()).await.result, Err(Failure::Memory), "{code}");
+    }
+    let few = Limits { max_calls: 3, ..Limits::default() };
+    let execution = run_in(&engine, "while True:\n    pack.show()", &few).await;
+    assert_eq!((execution.result, execution.calls), (Err(Failure::Calls(3)), 3));
+    let small = Limits { max_value_bytes: 1000, ..Limits::default() };
+    for code in ["'x' * 5000", "pack.echo('x' * 5000)", "list(range(5000))"] {
+        let result = run_in(&engine, code, &small).await.result;
+        assert!(matches!(result, Err(Failure::TooLarge(_))), "{code}: {result:?}");
+    }
+    let result = run_in(&engine, "pack.long()", &small).await.result;
+    assert!(matches!(&result, Err(Failure::Raised { exception, .. }) if exception == "ValueError"), "{result:?}");
+    let short_source = Limits { max_source: 4, ..Limits::default() };
+    let result = run_in(&engine, "1 + 1", &short_source).await.result;
+    assert!(matches!(result, Err(Failure::TooLarge(_))), "{result:?}");
+    assert_eq!(run_in(&engine, "1 + 1", &Limits::default()).await.result, Ok(Value::Int(2)));
+}
+
+#[tokio::test]
+async fn a_large_value_crosses_within_the_memory_limit() {
+    let Value::Str(text) = value("'é' * 50_000_000").await else { panic!("not text") };
+    assert_eq!(text.len(), 100_000_000);
+    let Value::List(items) = value("list(range(1_000_000))").await else { panic!("not a list") };
+    assert_eq!(items.len(), 1_000_000);
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_program() {
+    let engine = engine();
+    let cancel = CancellationToken::new();
+    let toolbox = Toolbox::shared();
+    let (program, limits) = (program("pack.started()\nwhile True: pass"), Limits::default());
+    let running = engine.execute(&program, &limits, toolbox.clone(), cancel.clone());
+    let stop = async {
+        toolbox.started.notified().await;
+        cancel.cancel();
+    };
+    let (execution, ()) = tokio::join!(running, stop);
+    assert_eq!(execution.result, Err(Failure::Cancelled));
+}
+
+#[tokio::test]
+async fn no_state_leaks_from_one_run_to_the_next() {
+    let engine = engine();
+    let limits = Limits::default();
+    run_in(&engine, "import builtins, json\nbuiltins.leak = 1\njson.dumps = None\nleft = 1", &limits).await;
+    let execution = run_in(&engine, "import builtins, json\n[hasattr(builtins, 'leak'), 'left' in globals(), json.dumps(1)]", &limits).await;
+    assert_eq!(execution.result.unwrap().repr(), "[False, False, '1']");
+}
+
+#[tokio::test]
+async fn programs_beyond_the_number_of_children_wait_then_are_refused() {
+    let settings = CPythonSettings { max_children: 1, queue_timeout: Duration::from_millis(50), ..settings() };
+    let engine = CPython::new(settings);
+    let toolbox = Toolbox::shared();
+    let cancel = CancellationToken::new();
+    let (first, limits) = (program("pack.started()\npack.never()"), Limits::default());
+    let running = engine.execute(&first, &limits, toolbox.clone(), cancel.clone());
+    let second = async {
+        toolbox.started.notified().await;
+        let execution = run_in(&engine, "1", &limits).await;
+        cancel.cancel();
+        execution
+    };
+    let (first, second) = tokio::join!(running, second);
+    assert_eq!(first.result, Err(Failure::Cancelled));
+    assert!(matches!(second.result, Err(Failure::Busy(_))), "{:?}", second.result);
+}
+
+#[tokio::test]
+async fn a_missing_interpreter_is_said_so() {
+    let engine = CPython::new(CPythonSettings { python: Some("/nowhere/python3".into()), ..settings() });
+    let result = run_in(&engine, "1", &Limits::default()).await.result;
+    assert!(matches!(&result, Err(Failure::Unavailable(text)) if text.contains("/nowhere/python3")), "{result:?}");
+}
+
+#[tokio::test]
+async fn the_standard_library_works() {
+    for code in [
+        "import zoneinfo, datetime\nstr(datetime.datetime.now().year)",
+        "import statistics, itertools, functools, collections, random, string, textwrap, uuid, hashlib, secrets\nhashlib.sha256(b'').hexdigest()",
+        "import sqlite3\ndb = sqlite3.connect(':memory:')\ndb.execute('select 1 + 1').fetchone()",
+        "import csv, io\nlist(csv.reader(io.StringIO('a,b')))",
+        "import xml.etree.ElementTree as E\nE.fromstring('<a/>').tag",
+        "import typing, enum, abc, contextlib, operator, copy, pickle, heapq, bisect, decimal, fractions\n'%s-%d' % ('a', 1)",
+        "import traceback\ntry:\n    1 / 0\nexcept Exception:\n    t = traceback.format_exc()\nassert '1 / 0' in t, t",
+        "import logging\nlogging.warning('w')",
+    ] {
+        let execution = run(code).await;
+        assert!(execution.result.is_ok(), "{code}: {:?}\n{}", execution.result, execution.printed);
+    }
+}

@@ -1,0 +1,13 @@
+//! What the engines start as their child in tests: the hidden subcommands of the product, nothing else.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let subcommand = arguments.next().unwrap_or_default();
+    if subcommand == onetool_sandbox::LAUNCH_ARGUMENT {
+        return onetool_sandbox::launch(arguments);
+    }
+    eprintln!("unknown subcommand {}", subcommand.display());
+    ExitCode::FAILURE
+}

@@ -1,0 +1,181 @@
+//! Tool outputs stay in the conversation while they fit; then the oldest give way to references.
+//!
+//! [`OutputCache::fit`] keeps the messages of a conversation below a [`Budget`]; [`OutputCache::lines`] and
+//! [`OutputCache::search`] read what a reference stands for, a chunk at a time. **Invariants**: a message never gets
+//! longer, errors and the newest message are never touched, and nothing is trimmed before it is stored.
+
+mod content;
+mod lines;
+mod memory;
+mod store;
+
+use std::sync::Arc;
+
+pub use lines::{Line, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, Search};
+pub use memory::{MemoryLimits, MemoryOutputStore};
+pub use store::{OutputRef, OutputStore, OutputWriter, StoredOutput};
+
+use crate::{MessageContent, ToolError, ToolMessage};
+
+/// How much tool output a conversation keeps where nobody says otherwise, in bytes.
+const DEFAULT_KEEP: usize = 200_000;
+/// The media type of plain text.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+/// How the text begins that stands for a trimmed output.
+const TRIMMED: &str = "[output trimmed: ";
+
+/// How much tool output a conversation keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Nothing is trimmed while all outputs together have at most this many bytes.
+    pub keep_bytes: usize,
+    /// Once there is more, outputs are trimmed until so many are left: lower than `keep_bytes`, so that not every new
+    /// message changes an old one (which would spoil a provider's prompt cache).
+    pub trim_to_bytes: usize,
+}
+
+impl Budget {
+    /// Keeps `keep_bytes`, and trims to three quarters of that.
+    pub fn new(keep_bytes: usize) -> Self {
+        Self { keep_bytes, trim_to_bytes: keep_bytes / 4 * 3 }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(DEFAULT_KEEP)
+    }
+}
+
+/// What [`OutputCache::fit`] did.
+#[derive(Debug, Default)]
+pub struct Trimmed {
+    /// How many messages now hold a reference in place of their output.
+    pub messages: usize,
+    pub bytes_saved: usize,
+    /// Why outputs that should have been trimmed were kept.
+    pub failures: Vec<ToolError>,
+}
+
+/// The outputs of one conversation (its scope), and the store that keeps them. Cheap to clone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use onetool_sdk::{Budget, LineRange, MemoryOutputStore, OutputCache, ToolMessage};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let cache = OutputCache::new(Arc::new(MemoryOutputStore::default()), "conversation-1", Budget::new(1_000));
+/// let mut messages = vec![
+///     ToolMessage::new("1", "read", Ok("line\n".repeat(500).into())),
+///     ToolMessage::new("2", "read", Ok("short".into())),
+/// ];
+/// assert_eq!(cache.fit(&mut messages).await.messages, 1);
+///
+/// let reference = messages[0].output_ref.as_ref().unwrap().parse().unwrap();
+/// let page = cache.lines(&reference, LineRange { first: 499, count: 10 }).await.unwrap();
+/// assert_eq!(page.render(), "   499\tline\n   500\tline\n");
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct OutputCache {
+    store: Arc<dyn OutputStore>,
+    scope: Arc<str>,
+    budget: Budget,
+}
+
+impl OutputCache {
+    /// `scope` separates conversations: a reference of one means nothing in another.
+    pub fn new(store: Arc<dyn OutputStore>, scope: impl Into<Arc<str>>, budget: Budget) -> Self {
+        Self { store, scope: scope.into(), budget }
+    }
+
+    /// Trims `messages`, oldest first, where all together exceed the budget.
+    pub async fn fit(&self, messages: &mut [ToolMessage]) -> Trimmed {
+        let mut total: usize = messages.iter().map(|message| message.content.size()).sum();
+        let mut report = Trimmed::default();
+        if total <= self.budget.keep_bytes {
+            return report;
+        }
+        let Some((_newest, older)) = messages.split_last_mut() else { return report };
+        for message in older {
+            if total <= self.budget.trim_to_bytes {
+                break;
+            }
+            if message.is_error || is_trimmed(message) {
+                continue;
+            }
+            let size = message.content.size();
+            // A reference has the same length whatever it refers to, so this is known before anything is stored.
+            if reference_text(&message.content, &OutputRef::sample()).len() >= size {
+                continue;
+            }
+            match self.put(&message.content).await {
+                Ok(reference) => {
+                    message.content = MessageContent::Text(reference_text(&message.content, &reference));
+                    message.output_ref = Some(reference.to_string());
+                    let saved = size - message.content.size();
+                    total -= saved;
+                    report.messages += 1;
+                    report.bytes_saved += saved;
+                }
+                Err(error) => report.failures.push(error),
+            }
+        }
+        report
+    }
+
+    /// Stores a message's output and notes the reference, without trimming it.
+    pub async fn remember(&self, message: &mut ToolMessage) -> Result<OutputRef, ToolError> {
+        let reference = self.put(&message.content).await?;
+        message.output_ref = Some(reference.to_string());
+        Ok(reference)
+    }
+
+    /// Stores a text or parts. The same content gets the same reference.
+    pub async fn put(&self, content: &MessageContent) -> Result<OutputRef, ToolError> {
+        content::put(&*self.store, &self.scope, content).await
+    }
+
+    /// Stores an output that arrives in chunks and is never held as a whole here.
+    pub async fn writer(&self, media_type: &str) -> Result<Box<dyn OutputWriter>, ToolError> {
+        self.store.writer(&self.scope, media_type).await
+    }
+
+    /// The whole content that was stored, as it was.
+    pub async fn restore(&self, reference: &OutputRef) -> Result<MessageContent, ToolError> {
+        content::restore(&*self.store, &self.scope, reference).await
+    }
+
+    pub async fn describe(&self, reference: &OutputRef) -> Result<StoredOutput, ToolError> {
+        self.store.describe(&self.scope, reference).await
+    }
+
+    /// Some lines of an output; what is not text is told in a line.
+    pub async fn lines(&self, reference: &OutputRef, range: LineRange) -> Result<LinePage, ToolError> {
+        lines::page(&*self.store, &self.scope, reference, range).await
+    }
+
+    /// The lines of an output that match, with their surroundings.
+    pub async fn search(&self, reference: &OutputRef, search: &Search) -> Result<LinePage, ToolError> {
+        lines::search(&*self.store, &self.scope, reference, search).await
+    }
+}
+
+fn is_trimmed(message: &ToolMessage) -> bool {
+    match (&message.content, &message.output_ref) {
+        (MessageContent::Text(text), Some(reference)) => text.starts_with(TRIMMED) && text.contains(reference.as_str()),
+        _ => false,
+    }
+}
+
+fn reference_text(content: &MessageContent, reference: &OutputRef) -> String {
+    let what = match content {
+        MessageContent::Text(text) => format!("{} bytes, {} lines", text.len(), text.lines().count()),
+        MessageContent::Parts(parts) => format!("{} bytes, {} parts", content.size(), parts.len()),
+    };
+    format!("{TRIMMED}{what}; read it with tool_output_cache, ref_id {reference}]")
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

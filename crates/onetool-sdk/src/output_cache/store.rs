@@ -1,0 +1,99 @@
+//! Where outputs are kept: a trait, because this crate writes no files.
+
+use std::fmt;
+use std::str::FromStr;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::ToolError;
+
+/// How many hexadecimal digits a reference has: 128 bits.
+const DIGITS: usize = 32;
+
+/// Names an output by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputRef(String);
+
+impl OutputRef {
+    /// The reference that a finished hash stands for. Feed the hasher with [`OutputRef::hasher`].
+    pub fn from_hash(hasher: &blake3::Hasher) -> Self {
+        Self(hasher.finalize().to_hex().as_str()[..DIGITS].to_owned())
+    }
+
+    /// A hasher for content of a media type: the same bytes as text and as an image are two outputs.
+    pub fn hasher(media_type: &str) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(media_type.as_bytes());
+        hasher.update(&[0]);
+        hasher
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn sample() -> Self {
+        Self("0".repeat(DIGITS))
+    }
+}
+
+impl fmt::Display for OutputRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for OutputRef {
+    type Err = ToolError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        if text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        let shown: String = text.chars().take(2 * DIGITS).collect();
+        Err(ToolError::arguments(format!("'{shown}' is not the reference of an output"))
+            .with_hint(format!("a reference has {DIGITS} hexadecimal digits; take it from output_ref")))
+    }
+}
+
+/// What is known of an output without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredOutput {
+    pub reference: OutputRef,
+    pub media_type: String,
+    pub bytes: u64,
+    pub expires: Option<DateTime<Utc>>,
+}
+
+/// Takes one output, a chunk at a time. Dropped before it is finished, it leaves nothing behind.
+#[async_trait]
+pub trait OutputWriter: Send {
+    async fn write(&mut self, chunk: &[u8]) -> Result<(), ToolError>;
+
+    /// Makes the output readable under its reference.
+    async fn finish(self: Box<Self>) -> Result<StoredOutput, ToolError>;
+}
+
+/// Keeps outputs by content, apart by scope, until they expire.
+#[async_trait]
+pub trait OutputStore: Send + Sync {
+    /// Begins an output.
+    async fn writer(&self, scope: &str, media_type: &str) -> Result<Box<dyn OutputWriter>, ToolError>;
+
+    /// Fails with [`crate::ErrorKind::NotFound`] where the scope has no such output (any more).
+    async fn describe(&self, scope: &str, reference: &OutputRef) -> Result<StoredOutput, ToolError>;
+
+    /// At most `limit` bytes from `offset`; fewer only at the end.
+    async fn read(&self, scope: &str, reference: &OutputRef, offset: u64, limit: usize) -> Result<Vec<u8>, ToolError>;
+
+    /// Deletes what has expired; says how many outputs that were.
+    async fn sweep(&self) -> Result<usize, ToolError>;
+}
+
+/// The error for a reference that leads nowhere.
+pub(super) fn not_found(reference: &OutputRef) -> ToolError {
+    ToolError::not_found(format!("output not found or expired: {reference}"))
+        .with_hint("call the tool again to get its output")
+}

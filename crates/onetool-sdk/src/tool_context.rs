@@ -1,0 +1,170 @@
+//! What a tool's function receives beside its input: the call, a clock, a logger and its dependencies.
+//!
+//! A clone is the same context: it shares the call's dependencies. [`ToolContext::next_call`] is the context of another
+//! call in the same run: what was made for the run stays, what was made for the call is made anew.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio_util::sync::CancellationToken;
+
+use crate::dependency::{Dependencies, DependencyKey, Resolutions};
+use crate::{CallContext, ErrorKind, ToolError};
+
+/// Where the time comes from.
+pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+/// Where a tool's log lines go. Must not block.
+pub trait Logger: Send + Sync {
+    fn log(&self, level: LogLevel, message: &str);
+}
+
+/// Writes log lines as `tracing` events.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TracingLogger;
+
+impl Logger for TracingLogger {
+    fn log(&self, level: LogLevel, message: &str) {
+        match level {
+            LogLevel::Debug => tracing::debug!(target: "onetool::tool", "{message}"),
+            LogLevel::Info => tracing::info!(target: "onetool::tool", "{message}"),
+            LogLevel::Warning => tracing::warn!(target: "onetool::tool", "{message}"),
+            LogLevel::Error => tracing::error!(target: "onetool::tool", "{message}"),
+        }
+    }
+}
+
+/// What a tool's function receives beside its input. Cheap to clone.
+#[derive(Clone)]
+pub struct ToolContext {
+    pub call: CallContext,
+    /// Values and factories given from outside; they win over what a key would create.
+    pub deps: Dependencies,
+    clock: Clock,
+    logger: Arc<dyn Logger>,
+    resolutions: Resolutions,
+}
+
+impl ToolContext {
+    pub fn new(call: CallContext) -> Self {
+        Self {
+            call,
+            deps: Dependencies::default(),
+            clock: Arc::new(Utc::now),
+            logger: Arc::new(TracingLogger),
+            resolutions: Resolutions::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_dependencies(self, deps: Dependencies) -> Self {
+        Self { deps, ..self }
+    }
+
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+
+    #[must_use]
+    pub fn with_logger(self, logger: impl Logger + 'static) -> Self {
+        Self { logger: Arc::new(logger), ..self }
+    }
+
+    /// The context of another call in the same run.
+    #[must_use]
+    pub fn next_call(&self) -> Self {
+        self.with_resolutions(self.resolutions.next_call())
+    }
+
+    pub(crate) fn resolutions(&self) -> &Resolutions {
+        &self.resolutions
+    }
+
+    pub(crate) fn with_resolutions(&self, resolutions: Resolutions) -> Self {
+        Self { resolutions, ..self.clone() }
+    }
+
+    /// The time, from the clock that the caller chose.
+    pub fn now(&self) -> DateTime<Utc> {
+        (self.clock)()
+    }
+
+    pub fn log(&self, level: LogLevel, message: impl AsRef<str>) {
+        self.logger.log(level, message.as_ref());
+    }
+
+    /// Ends when the caller gives up.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.call.cancel
+    }
+
+    /// Fails where the caller gave up or the deadline has passed. For loops that do not await.
+    pub fn check_cancelled(&self) -> Result<(), ToolError> {
+        if self.call.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        match self.call.remaining() {
+            Some(left) if left.is_zero() => Err(timed_out()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The value of a dependency: made once for this call (or this run, see [`DependencyKey::per_run`]), also when
+    /// several resolve it at the same time. A failure is not kept, a cycle is an error.
+    pub async fn resolve<T: Send + Sync + 'static>(&self, key: &DependencyKey<T>) -> Result<Arc<T>, ToolError> {
+        let work = crate::dependency::resolve(self, key);
+        self.until_over(work).await
+    }
+
+    /// Awaits `work` until it ends, the caller gives up, or the deadline passes.
+    pub(crate) async fn until_over<T>(
+        &self,
+        work: impl Future<Output = Result<T, ToolError>>,
+    ) -> Result<T, ToolError> {
+        let deadline = self.call.deadline.map(tokio::time::Instant::from_std);
+        let expiry = async move {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.call.cancel.cancelled() => Err(cancelled()),
+            outcome = work => outcome,
+            () = expiry => Err(timed_out()),
+        }
+    }
+}
+
+fn cancelled() -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, "the call was cancelled")
+}
+
+fn timed_out() -> ToolError {
+    ToolError::new(ErrorKind::Timeout, "the call took longer than its deadline allows")
+        .with_hint("ask for less at once, or allow more time")
+}
+
+impl Default for ToolContext {
+    fn default() -> Self {
+        Self::new(CallContext::default())
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext").field("call", &self.call).field("deps", &self.deps).finish_non_exhaustive()
+    }
+}

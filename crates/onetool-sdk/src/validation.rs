@@ -1,0 +1,474 @@
+//! Checking JSON against a JSON Schema, with errors that a model can act upon.
+//!
+//! A [`Validator`] is compiled once and used often. Each [`Issue`] says where (a JSON pointer), what was expected, what
+//! came, and the nearest name or value that would have been right. **Invariant**: nothing is ever fetched: a `$ref` that
+//! leaves the schema is a [`SchemaError`], and so is every other fault of the schema itself.
+
+use std::sync::Arc;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{Draft, PatternOptions, ValidationError};
+use serde_json::Value as Json;
+
+use crate::nearest::nearest;
+use crate::{ErrorKind, ToolError};
+
+/// How many issues one error tells; a model mends the first ones first.
+const MAX_ISSUES: usize = 8;
+/// How much of a value an issue shows, in characters.
+const MAX_SHOWN: usize = 60;
+/// How many allowed values or keys an issue lists.
+const MAX_LISTED: usize = 20;
+/// How deep a schema or a value may nest, so that walking it cannot exhaust the stack.
+const MAX_DEPTH: usize = 200;
+/// How often a pattern may backtrack before the value counts as not matching.
+const MAX_BACKTRACKING: usize = 100_000;
+/// How large a compiled pattern may get, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// A schema that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    #[error("the JSON Schema is not valid at '{pointer}': {reason}")]
+    Invalid { pointer: String, reason: String },
+    #[error("the JSON Schema nests deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+}
+
+impl From<SchemaError> for ToolError {
+    fn from(error: SchemaError) -> Self {
+        Self::internal(error.to_string())
+            .with_hint("correct the schema; references must stay inside it, because none is fetched")
+    }
+}
+
+/// One way in which a value does not fit its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Where, as a JSON pointer; empty for the whole value.
+    pub pointer: String,
+    pub expected: String,
+    pub got: String,
+    /// The name or value that was probably meant.
+    pub nearest: Option<String>,
+}
+
+impl std::fmt::Display for Issue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = if self.pointer.is_empty() { "(root)" } else { &self.pointer };
+        write!(f, "{place}: expected {}, got {}", self.expected, self.got)?;
+        match &self.nearest {
+            Some(name) => write!(f, "; did you mean '{name}'?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A compiled schema.
+#[derive(Debug, Clone)]
+pub struct Validator {
+    inner: Arc<jsonschema::Validator>,
+    schema: Arc<Json>,
+}
+
+impl Validator {
+    /// Compiles a schema of any draft: the one that `$schema` names, else 2020-12, else draft-07 where only that fits.
+    ///
+    /// ```
+    /// use onetool_sdk::Validator;
+    /// use serde_json::json;
+    ///
+    /// let validator = Validator::new(&json!({"type": "object", "properties": {"count": {"type": "integer"}}})).unwrap();
+    /// let issues = validator.issues(&json!({"count": "ten"}));
+    /// assert_eq!(issues[0].to_string(), r#"/count: expected integer, got string "ten""#);
+    /// ```
+    pub fn new(schema: &Json) -> Result<Self, SchemaError> {
+        match Self::compile(schema, None) {
+            Err(error) if schema.get("$schema").is_none() => {
+                Self::compile(schema, Some(Draft::Draft7)).map_err(|_| error)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Compiles a draft-07 schema, as tool definitions are.
+    pub fn draft07(schema: &Json) -> Result<Self, SchemaError> {
+        Self::compile(schema, Some(Draft::Draft7))
+    }
+
+    fn compile(schema: &Json, draft: Option<Draft>) -> Result<Self, SchemaError> {
+        if exceeds_depth(schema, MAX_DEPTH) {
+            return Err(SchemaError::TooDeep);
+        }
+        let patterns =
+            PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
+        let mut options = jsonschema::options().offline().with_pattern_options(patterns);
+        if let Some(draft) = draft {
+            options = options.with_draft(draft);
+        }
+        let inner = options.build(schema).map_err(|error| SchemaError::Invalid {
+            pointer: error.instance_path().as_str().to_owned(),
+            reason: shorten(&error.to_string(), 200),
+        })?;
+        Ok(Self { inner: Arc::new(inner), schema: Arc::new(schema.clone()) })
+    }
+
+    /// The schema that was compiled.
+    pub fn schema(&self) -> &Json {
+        &self.schema
+    }
+
+    pub fn is_valid(&self, value: &Json) -> bool {
+        !exceeds_depth(value, MAX_DEPTH) && self.inner.is_valid(value)
+    }
+
+    /// What is wrong with `value`; empty where it fits.
+    pub fn issues(&self, value: &Json) -> Vec<Issue> {
+        if exceeds_depth(value, MAX_DEPTH) {
+            return vec![Issue {
+                pointer: String::new(),
+                expected: format!("at most {MAX_DEPTH} levels of nesting"),
+                got: "more".to_owned(),
+                nearest: None,
+            }];
+        }
+        if self.inner.is_valid(value) {
+            return Vec::new();
+        }
+        let mut issues = Vec::new();
+        for error in self.inner.iter_errors(value).take(MAX_ISSUES) {
+            self.explain(&error, &mut issues);
+        }
+        issues.dedup();
+        issues.truncate(MAX_ISSUES);
+        issues
+    }
+
+    /// Fails with [`ErrorKind::Arguments`] where `value` does not fit.
+    pub fn check_arguments(&self, value: &Json) -> Result<(), ToolError> {
+        self.check(value, ErrorKind::Arguments, "the arguments do not fit the schema")
+    }
+
+    /// Fails with [`ErrorKind::Output`] where `value`, which a tool returned, does not fit.
+    pub fn check_output(&self, value: &Json) -> Result<(), ToolError> {
+        self.check(value, ErrorKind::Output, "the result does not fit the tool's output schema")
+    }
+
+    fn check(&self, value: &Json, kind: ErrorKind, title: &str) -> Result<(), ToolError> {
+        let issues = self.issues(value);
+        if issues.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> = issues.iter().map(Issue::to_string).collect();
+        let message = match lines.as_slice() {
+            [only] => format!("{title}: {only}"),
+            _ => format!("{title}:\n- {}", lines.join("\n- ")),
+        };
+        Err(ToolError::new(kind, message))
+    }
+
+    fn explain(&self, error: &ValidationError<'_>, issues: &mut Vec<Issue>) {
+        let pointer = error.instance_path().as_str().to_owned();
+        let got = describe(error.instance());
+        let issue = |expected: String| Issue { pointer: pointer.clone(), expected, got: got.clone(), nearest: None };
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                let known = self.known_keys(error);
+                issues.extend(unexpected.iter().map(|key| Issue {
+                    pointer: format!("{pointer}/{}", escape(key)),
+                    expected: expected_keys(&known),
+                    got: format!("unknown key '{}'", shorten(key, MAX_SHOWN)),
+                    nearest: nearest(key, known.iter().map(String::as_str)).map(str::to_owned),
+                }));
+            }
+            ValidationErrorKind::PropertyNames { error: inner } => {
+                let key = inner.instance().as_str().unwrap_or_default().to_owned();
+                let known = match inner.kind() {
+                    ValidationErrorKind::Enum { options } => texts(options),
+                    _ => Vec::new(),
+                };
+                issues.push(Issue {
+                    pointer: format!("{pointer}/{}", escape(&key)),
+                    expected: expected_keys(&known),
+                    got: format!("unknown key '{}'", shorten(&key, MAX_SHOWN)),
+                    nearest: nearest(&key, known.iter().map(String::as_str)).map(str::to_owned),
+                });
+            }
+            ValidationErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                issues.push(Issue {
+                    pointer: format!("{pointer}/{}", escape(name)),
+                    expected: "a value, for it is required".to_owned(),
+                    got: "nothing".to_owned(),
+                    nearest: None,
+                });
+            }
+            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+                self.explain_union(&pointer, &got, context, issues);
+            }
+            ValidationErrorKind::Enum { options } => issues.push(Issue {
+                nearest: error
+                    .instance()
+                    .as_str()
+                    .and_then(|text| nearest(text, texts(options).iter().map(String::as_str)).map(str::to_owned)),
+                ..issue(expected(error))
+            }),
+            _ => issues.push(issue(expected(error))),
+        }
+    }
+
+    /// A union fails in every branch. When all but one failed by the mere type, that one was meant: tell its errors.
+    fn explain_union(
+        &self,
+        pointer: &str,
+        got: &str,
+        branches: &[Vec<ValidationError<'static>>],
+        issues: &mut Vec<Issue>,
+    ) {
+        let other_type = |branch: &&Vec<ValidationError<'static>>| {
+            branch.iter().any(|error| {
+                error.instance_path().as_str() == pointer
+                    && matches!(error.kind(), ValidationErrorKind::Type { .. })
+            })
+        };
+        let other_tag = |branch: &&Vec<ValidationError<'static>>| {
+            branch.iter().any(|error| matches!(error.kind(), ValidationErrorKind::Constant { .. }))
+        };
+        let meant: Vec<_> = branches.iter().filter(|branch| !other_type(branch) && !other_tag(branch)).collect();
+        if let [branch] = meant.as_slice() {
+            for error in branch.iter().take(MAX_ISSUES) {
+                self.explain(error, issues);
+            }
+            return;
+        }
+        let mut options: Vec<String> = Vec::new();
+        for branch in branches.iter().take(MAX_LISTED) {
+            let Some(error) = branch.first() else { continue };
+            let place = error.instance_path().as_str();
+            let inner = place.strip_prefix(pointer).unwrap_or(place);
+            let option =
+                if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
+            if !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        issues.push(Issue {
+            pointer: pointer.to_owned(),
+            expected: options.join(" or "),
+            got: got.to_owned(),
+            nearest: None,
+        });
+    }
+
+    /// The keys that the schema of the failing object lists.
+    fn known_keys(&self, error: &ValidationError<'_>) -> Vec<String> {
+        let path = error.schema_path().as_str();
+        let object = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        self.schema
+            .pointer(object)
+            .and_then(|schema| schema.get("properties"))
+            .and_then(Json::as_object)
+            .map(|properties| properties.keys().cloned().collect())
+            .unwrap_or_default()
+    }
+}
+
+/// Checks one value against one schema. For more than one value, keep a [`Validator`].
+///
+/// ```
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"query": {}}, "additionalProperties": false});
+/// let error = onetool_sdk::validate(&schema, &json!({"qury": 1})).unwrap_err();
+/// assert!(error.message.contains("did you mean 'query'?"));
+/// assert!(onetool_sdk::validate(&json!({"$ref": "https://example.com/s.json"}), &json!(1)).is_err());
+/// ```
+pub fn validate(schema: &Json, value: &Json) -> Result<(), ToolError> {
+    Validator::new(schema)?.check_arguments(value)
+}
+
+fn expected(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => kind.to_string(),
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(kinds) } => {
+            kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or ")
+        }
+        ValidationErrorKind::Enum { options } => {
+            let all = options.as_array().map(Vec::as_slice).unwrap_or_default();
+            let listed: Vec<String> =
+                all.iter().take(MAX_LISTED).map(|option| shorten(&option.to_string(), MAX_SHOWN)).collect();
+            let more = if all.len() > MAX_LISTED { ", …" } else { "" };
+            format!("one of {}{more}", listed.join(", "))
+        }
+        ValidationErrorKind::Constant { expected_value } => shorten(&expected_value.to_string(), MAX_SHOWN),
+        ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
+        ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
+        ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+        ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+        ValidationErrorKind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        ValidationErrorKind::MinLength { limit } => format!("at least {limit} characters"),
+        ValidationErrorKind::MaxLength { limit } => format!("at most {limit} characters"),
+        ValidationErrorKind::MinItems { limit } => format!("at least {limit} items"),
+        ValidationErrorKind::MaxItems { limit } => format!("at most {limit} items"),
+        ValidationErrorKind::AdditionalItems { limit } => format!("at most {limit} items"),
+        ValidationErrorKind::MinProperties { limit } => format!("at least {limit} keys"),
+        ValidationErrorKind::MaxProperties { limit } => format!("at most {limit} keys"),
+        ValidationErrorKind::UniqueItems => "items that all differ".to_owned(),
+        ValidationErrorKind::Pattern { pattern } => format!("text that matches {}", shorten(pattern, MAX_SHOWN)),
+        ValidationErrorKind::Format { format } => format!("text in the format '{format}'"),
+        ValidationErrorKind::FalseSchema => "nothing".to_owned(),
+        ValidationErrorKind::Required { property } => format!("an object with the key {property}"),
+        ValidationErrorKind::AdditionalProperties { .. } => "an object without further keys".to_owned(),
+        ValidationErrorKind::OneOfMultipleValid { .. } => "exactly one of the alternatives".to_owned(),
+        ValidationErrorKind::Not { .. } => "a value that the 'not' schema excludes".to_owned(),
+        _ => shorten(&error.masked().to_string(), 2 * MAX_SHOWN),
+    }
+}
+
+fn expected_keys(known: &[String]) -> String {
+    if known.is_empty() {
+        return "no such key".to_owned();
+    }
+    let listed: Vec<&str> = known.iter().take(MAX_LISTED).map(String::as_str).collect();
+    let more = if known.len() > MAX_LISTED { ", …" } else { "" };
+    format!("one of the keys {}{more}", listed.join(", "))
+}
+
+/// The type and the beginning of a value.
+fn describe(value: &Json) -> String {
+    match value {
+        Json::Null => "null".to_owned(),
+        Json::Bool(value) => format!("boolean {value}"),
+        Json::Number(number) if number.is_f64() => format!("number {number}"),
+        Json::Number(number) => format!("integer {number}"),
+        // Shortened before it is quoted: the text may be megabytes long.
+        Json::String(text) => format!("string {}", Json::String(shorten(text, MAX_SHOWN))),
+        Json::Array(items) => format!("array of {} items", items.len()),
+        Json::Object(object) => format!("object with {} keys", object.len()),
+    }
+}
+
+fn texts(options: &Json) -> Vec<String> {
+    let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+    options.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+}
+
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn shorten(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether `value` nests deeper than `limit`. Looks no deeper than that.
+pub(crate) fn exceeds_depth(value: &Json, limit: usize) -> bool {
+    match value {
+        Json::Array(items) => limit == 0 || items.iter().any(|item| exceeds_depth(item, limit - 1)),
+        Json::Object(object) => limit == 0 || object.values().any(|item| exceeds_depth(item, limit - 1)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(schema: Json, value: Json) -> Vec<String> {
+        Validator::draft07(&schema).unwrap().issues(&value).iter().map(Issue::to_string).collect()
+    }
+
+    #[test]
+    fn an_issue_says_where_what_was_expected_what_came_and_what_was_meant() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "minLength": 2},
+                "sort": {"enum": ["stars", "forks"]},
+                "inner": {"$ref": "#/definitions/Inner"}
+            },
+            "required": ["query"],
+            "additionalProperties": false,
+            "definitions": {"Inner": {"type": "object", "properties": {"depth": {"type": "integer", "minimum": 1}},
+                                      "additionalProperties": false}}
+        });
+        assert_eq!(
+            told(schema.clone(), json!({"qurey": 1})),
+            [
+                "/qurey: expected one of the keys query, sort, inner, got unknown key 'qurey'; did you mean 'query'?",
+                "/query: expected a value, for it is required, got nothing",
+            ]
+        );
+        assert_eq!(
+            told(schema.clone(), json!({"query": "x", "sort": "star", "inner": {"depht": 1, "depth": 0}})),
+            [
+                "/query: expected at least 2 characters, got string \"x\"",
+                "/sort: expected one of \"stars\", \"forks\", got string \"star\"; did you mean 'stars'?",
+                "/inner/depth: expected at least 1, got integer 0",
+                "/inner/depht: expected one of the keys depth, got unknown key 'depht'; did you mean 'depth'?",
+            ]
+        );
+        assert_eq!(told(schema, json!([])), ["(root): expected object, got array of 0 items"]);
+    }
+
+    #[test]
+    fn a_union_tells_the_branch_that_was_meant() {
+        let optional = json!({"anyOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]});
+        assert_eq!(told(optional.clone(), json!({})), ["/a: expected a value, for it is required, got nothing"]);
+        assert_eq!(told(optional, json!(3)), ["(root): expected object or null, got integer 3"]);
+        let tagged = json!({"oneOf": [
+            {"type": "object", "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"]},
+            {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]}
+        ]});
+        assert_eq!(told(tagged, json!({"kind": "a", "x": "1"})), ["/x: expected integer, got string \"1\""]);
+    }
+
+    #[test]
+    fn a_bad_schema_is_an_error_value() {
+        assert!(matches!(Validator::new(&json!({"type": "nonsense"})), Err(SchemaError::Invalid { .. })));
+        assert!(matches!(Validator::new(&json!({"pattern": "("})), Err(SchemaError::Invalid { .. })));
+        assert!(matches!(Validator::new(&json!({"$ref": "#/definitions/gone"})), Err(SchemaError::Invalid { .. })));
+        for address in ["http://127.0.0.1:1/s.json", "file:///etc/hostname", "other.json"] {
+            assert!(Validator::new(&json!({"$ref": address})).is_err(), "{address}");
+        }
+        let mut deep = json!({});
+        for _ in 0..=MAX_DEPTH {
+            deep = json!({ "items": deep });
+        }
+        assert_eq!(Validator::new(&deep).unwrap_err(), SchemaError::TooDeep);
+    }
+
+    #[test]
+    fn deep_values_and_costly_patterns_are_refused_rather_than_followed() {
+        let mut deep = json!(1);
+        for _ in 0..=MAX_DEPTH {
+            deep = json!([deep]);
+        }
+        let schema = json!({"type": "array", "items": {"$ref": "#"}});
+        let error = Validator::new(&schema).unwrap().check_arguments(&deep).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Arguments);
+        let costly = json!({"type": "string", "pattern": "^(?=(a+)+$)(a+)+$"});
+        assert!(!Validator::new(&costly).unwrap().is_valid(&json!(format!("{}b", "a".repeat(40)))));
+    }
+
+    #[test]
+    fn drafts_are_told_apart() {
+        let tuple = json!({"items": [{"type": "string"}], "additionalItems": false});
+        assert!(Validator::new(&tuple).unwrap().is_valid(&json!(["a"])));
+        assert!(!Validator::new(&tuple).unwrap().is_valid(&json!([1])));
+        let modern = json!({"prefixItems": [{"type": "string"}], "items": false});
+        assert!(!Validator::new(&modern).unwrap().is_valid(&json!(["a", "b"])));
+    }
+
+    #[test]
+    fn a_long_value_is_shown_in_part() {
+        let [issue] = &told(json!({"type": "integer"}), json!("x".repeat(1_000_000)))[..] else { panic!() };
+        assert!(issue.len() < 200, "{}", issue.len());
+    }
+}

@@ -1,0 +1,155 @@
+//! Putting new lines where other lines were found by a looser match.
+//!
+//! What the caller did not change stays as the file has it, byte for byte; what is new gets the file's indentation in
+//! place of the caller's. Pairs of old and found lines tell how the one translates into the other.
+
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::view::View;
+
+const DEFAULT_UNIT: usize = 4;
+
+/// The text that replaces the lines `found` when a caller wants `old` to become `new`. Both lists are lines without
+/// endings; `old` is as long as `found`.
+pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], new: &[&str]) -> (Range<usize>, String) {
+    let range = view.lines[found.start].start..view.lines[found.end - 1].end;
+    if new.is_empty() {
+        return (whole_lines(view, &found, range), String::new());
+    }
+    let newline = view.newline_for(&range).map_or("\n", super::super::content::Newline::text);
+    let pairs: Vec<(usize, &str, &str)> = found
+        .clone()
+        .zip(old)
+        .enumerate()
+        .filter(|(_, (index, line))| !line.trim().is_empty() && !view.line(*index).trim().is_empty())
+        .map(|(position, (index, line))| (position, indent(line), indent(view.line(index))))
+        .collect();
+    let translation = Translation::new(&pairs, new);
+    let mut pieces: Vec<(String, &str)> = Vec::with_capacity(new.len());
+    let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    for op in capture_diff_slices(Algorithm::Myers, &trimmed(old), &trimmed(new)) {
+        if let DiffOp::Equal { old_index, len, .. } = op {
+            for position in old_index..old_index + len {
+                let index = found.start + position;
+                let ending = view.ending(index).map_or(newline, super::super::content::Newline::text);
+                pieces.push((view.line(index).to_owned(), ending));
+            }
+            continue;
+        }
+        for line in &new[op.new_range()] {
+            pieces.push((translation.apply(line, op.old_range().start), newline));
+        }
+    }
+    let mut text = String::new();
+    let last = pieces.len() - 1;
+    for (position, (line, ending)) in pieces.iter().enumerate() {
+        text.push_str(line);
+        if position < last {
+            text.push_str(ending);
+        }
+    }
+    (range, text)
+}
+
+/// The lines with one newline: the one after them, or before them at the end of a file that has none after.
+fn whole_lines(view: &View<'_>, found: &Range<usize>, range: Range<usize>) -> Range<usize> {
+    if range.end < view.text.len() {
+        range.start..range.end + 1
+    } else if found.start > 0 {
+        range.start - 1..range.end
+    } else {
+        range
+    }
+}
+
+pub(super) fn indent(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
+/// How indentation as the caller writes it becomes indentation as the file has it.
+struct Translation<'a> {
+    /// Position, the caller's indentation, the file's.
+    pairs: &'a [(usize, &'a str, &'a str)],
+    /// One level as the caller writes it, and as the file does, where they differ.
+    units: Option<(usize, String)>,
+}
+
+impl<'a> Translation<'a> {
+    fn new(pairs: &'a [(usize, &'a str, &'a str)], new: &[&str]) -> Self {
+        Self { pairs, units: units(pairs, new) }
+    }
+
+    /// `line` with the file's indentation; `near` is the old line it stands for, or before.
+    fn apply(&self, line: &str, near: usize) -> String {
+        let wanted = indent(line);
+        let content = &line[wanted.len()..];
+        if content.trim().is_empty() || self.pairs.is_empty() {
+            return line.to_owned();
+        }
+        let distance = |position: usize| position.abs_diff(near);
+        // The nearest line with the same indentation, else the one whose indentation is the longest part of it.
+        let base = self
+            .pairs
+            .iter()
+            .filter(|(_, old, _)| wanted.starts_with(old))
+            .max_by_key(|(position, old, _)| (old.len(), usize::MAX - distance(*position)));
+        if let Some((_, old, file)) = base {
+            return format!("{file}{}{content}", self.levels(&wanted[old.len()..]));
+        }
+        // Less indented than every old line: take from the file's what is missing from the caller's.
+        let deeper = self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
+        if let Some((_, old, file)) = deeper {
+            let missing = self.levels(&old[wanted.len()..]);
+            return format!("{}{content}", file.strip_suffix(missing.as_str()).unwrap_or(""));
+        }
+        line.to_owned()
+    }
+
+    fn levels(&self, rest: &str) -> String {
+        let Some((width, unit)) = &self.units else { return rest.to_owned() };
+        if !rest.chars().all(|c| c == ' ' || c == '\t') {
+            return rest.to_owned();
+        }
+        let columns: usize = rest.chars().map(|c| if c == '\t' { *width } else { 1 }).sum();
+        format!("{}{}", unit.repeat(columns / width), " ".repeat(columns % width))
+    }
+}
+
+/// One level on either side: from two pairs of which one is deeper, else from what tabs and spaces tell.
+fn units(pairs: &[(usize, &str, &str)], new: &[&str]) -> Option<(usize, String)> {
+    let mut steps: Vec<(usize, String)> = Vec::new();
+    for (_, old, file) in pairs {
+        for (_, deeper_old, deeper_file) in pairs {
+            let (Some(step), Some(file_step)) = (deeper_old.strip_prefix(*old), deeper_file.strip_prefix(*file)) else {
+                continue;
+            };
+            if !step.is_empty() && !file_step.is_empty() {
+                steps.push((step.chars().count(), file_step.to_owned()));
+            }
+        }
+    }
+    steps.sort();
+    if let Some((width, unit)) = steps.into_iter().next() {
+        // A tab on the caller's side counts as the width of one level.
+        return Some((width, unit));
+    }
+    let caller_tabs = pairs.iter().any(|(_, old, _)| old.contains('\t')) || new.iter().any(|line| line.starts_with('\t'));
+    let file_tabs = pairs.iter().any(|(_, _, file)| file.contains('\t'));
+    let spaces_in_file = pairs.iter().any(|(_, _, file)| file.contains(' '));
+    match (caller_tabs, file_tabs) {
+        (false, true) => Some((space_step(new).unwrap_or(DEFAULT_UNIT), "\t".to_owned())),
+        (true, false) if spaces_in_file => Some((1, " ".repeat(DEFAULT_UNIT))),
+        _ => None,
+    }
+}
+
+/// The smallest difference between two indentations of spaces.
+fn space_step(lines: &[&str]) -> Option<usize> {
+    let mut widths: Vec<usize> =
+        lines.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(line).len()).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    widths.windows(2).map(|pair| pair[1] - pair[0]).min()
+}

@@ -1,0 +1,78 @@
+//! The pack `file`: text files inside the allowed roots.
+//!
+//! **Invariant**: everything is opened beneath a root's directory handle (see [`place`]), every write replaces a file
+//! whole or not at all (see [`change`]), and bytes that are not text are refused rather than damaged (see [`content`]).
+//! A change is computed in memory by pure functions and only then written.
+
+mod change;
+mod content;
+mod diff;
+mod edit;
+mod glob;
+mod grep;
+mod info;
+mod list;
+mod outcome;
+mod patch;
+mod place;
+mod read;
+mod settings;
+mod trash;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onetool_sdk::{ErrorKind, ToolError};
+use parking_lot::{Mutex, MutexGuard};
+
+pub use settings::FileSettings;
+
+use super::NativePack;
+
+/// What all tools of the pack share.
+#[derive(Clone)]
+struct Files {
+    settings: Arc<FileSettings>,
+    /// One change at a time, from reading what is there to writing what shall be.
+    writing: Arc<Mutex<()>>,
+}
+
+/// How long a change waits for those before it.
+const WRITE_WAIT: Duration = Duration::from_secs(20);
+
+impl Files {
+    fn writing(&self) -> Result<MutexGuard<'_, ()>, ToolError> {
+        self.writing
+            .try_lock_for(WRITE_WAIT)
+            .ok_or_else(|| ToolError::new(ErrorKind::Timeout, "another change of files takes too long"))
+    }
+
+    fn is_first_root(&self, place: &place::Place) -> bool {
+        self.settings.roots.first() == Some(&place.root)
+    }
+}
+
+/// The pack `file`.
+pub fn pack(settings: FileSettings) -> NativePack {
+    let files = Files { settings: Arc::new(settings), writing: Arc::default() };
+    NativePack {
+        name: "file",
+        description: "Read, search and change text files of the project.",
+        tools: vec![
+            read::tool(files.clone()),
+            write::tool(files.clone()),
+            edit::tool(files.clone()),
+            patch::tool(files.clone()),
+            list::tool(files.clone()),
+            glob::tool(files.clone()),
+            grep::tool(files.clone()),
+            info::tool(files.clone()),
+            trash::tool(files),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! From a path that a caller wrote to a place inside a root.
+//!
+//! Every place is a directory handle and a path below it, and everything is opened through that handle: no symbolic
+//! link, `..`, absolute path or exchange of a folder at the wrong moment leads outside, because the kernel resolves the
+//! path beneath the handle. The path is canonical, so that rules on paths see where it really leads.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt as _};
+use onetool_sdk::ToolError;
+
+use super::settings::FileSettings;
+
+/// How many names of a folder are compared with one that is missing.
+const MAX_COMPARED_NAMES: usize = 5000;
+/// Names less alike than this are not suggested.
+const MIN_NAME_SIMILARITY: f64 = 0.6;
+const MAX_SUGGESTIONS: usize = 3;
+
+/// What a path is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    Write,
+}
+
+/// A place inside a root.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) dir: Dir,
+    /// The root's own path, for showing and walking.
+    pub(super) root: PathBuf,
+    /// Canonical and below `dir`; `.` is the root itself.
+    pub(super) relative: PathBuf,
+    /// As the caller may write it again: relative in the first root, absolute elsewhere.
+    pub(super) shown: String,
+}
+
+impl Place {
+    pub(super) fn is_root(&self) -> bool {
+        self.relative == Path::new(".")
+    }
+
+    pub(super) fn metadata(&self) -> io::Result<Metadata> {
+        self.dir.symlink_metadata(&self.relative)
+    }
+
+    /// Opens a regular file. A pipe or a device is refused, and never waited for.
+    pub(super) fn open_file(&self) -> Result<File, ToolError> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+        let file = self.dir.open_with(&self.relative, &options).map_err(|error| io_error(&self.shown, &error))?;
+        let metadata = file.metadata().map_err(|error| io_error(&self.shown, &error))?;
+        if metadata.is_dir() {
+            return Err(is_a_directory(&self.shown));
+        }
+        if !metadata.is_file() {
+            return Err(ToolError::value_error(format!("{} is not a regular file", self.shown)));
+        }
+        Ok(file)
+    }
+}
+
+/// A path that exists, links followed.
+pub(super) fn existing(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<Place, ToolError> {
+    let start = start(settings, path)?;
+    start.dir.metadata(&start.given).map_err(|error| start.explain(settings, path, &error))?;
+    let relative = start.canonicalize(&start.given).map_err(|error| start.explain(settings, path, &error))?;
+    start.place(settings, relative, purpose)
+}
+
+/// A path that may or may not exist: links are followed as far as there is something.
+pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolError> {
+    let start = start(settings, path)?;
+    let mut existing = start.given.clone();
+    let mut missing: Vec<std::ffi::OsString> = Vec::new();
+    loop {
+        match start.dir.metadata(&existing) {
+            Ok(metadata) if !missing.is_empty() && !metadata.is_dir() => {
+                let shown = existing.display();
+                return Err(ToolError::raised("NotADirectoryError", format!("{shown} is a file, not a folder")));
+            }
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if start.dir.symlink_metadata(&existing).is_ok() {
+                    return Err(ToolError::value_error(format!("{} is a link to nothing", existing.display())));
+                }
+                let Some(Component::Normal(name)) = existing.components().next_back() else {
+                    return Err(start.explain(settings, path, &error));
+                };
+                missing.push(name.to_owned());
+                existing.pop();
+                if existing.as_os_str().is_empty() {
+                    existing.push(".");
+                }
+            }
+            Err(error) => return Err(start.explain(settings, path, &error)),
+        }
+    }
+    let mut relative = start.canonicalize(&existing).map_err(|error| start.explain(settings, path, &error))?;
+    relative.extend(missing.iter().rev());
+    start.place(settings, without_dots(&relative), Purpose::Write)
+}
+
+/// The directory entry itself: a link is not followed.
+pub(super) fn entry(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<Place, ToolError> {
+    let start = start(settings, path)?;
+    start.dir.symlink_metadata(&start.given).map_err(|error| start.explain(settings, path, &error))?;
+    let relative = match (start.given.parent(), start.given.components().next_back()) {
+        (Some(parent), Some(Component::Normal(name))) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let parent = start.canonicalize(parent).map_err(|error| start.explain(settings, path, &error))?;
+            parent.join(name)
+        }
+        _ => start.canonicalize(&start.given).map_err(|error| start.explain(settings, path, &error))?,
+    };
+    start.place(settings, without_dots(&relative), purpose)
+}
+
+/// A root and what the caller wants below it, not yet looked at.
+struct Start {
+    dir: Dir,
+    root: PathBuf,
+    first: bool,
+    given: PathBuf,
+}
+
+fn start(settings: &FileSettings, path: &str) -> Result<Start, ToolError> {
+    if path.is_empty() {
+        return Err(ToolError::value_error("the path is empty").with_hint("`.` is the first root"));
+    }
+    if path.contains('\0') {
+        return Err(ToolError::value_error("the path contains a zero byte"));
+    }
+    let given = Path::new(path);
+    if given.is_relative() {
+        let root = settings.roots.first().ok_or_else(|| ToolError::denied("no folder is allowed for files"))?;
+        return open_root(root, true, given.to_owned());
+    }
+    for (index, root) in settings.roots.iter().enumerate() {
+        // The caller may know the root by the name in the settings or by its real one.
+        let real = std::fs::canonicalize(root).ok();
+        let below = given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
+        if let Some(below) = below {
+            return open_root(root, index == 0, below.to_owned());
+        }
+    }
+    Err(outside(settings, path))
+}
+
+fn open_root(root: &Path, first: bool, given: PathBuf) -> Result<Start, ToolError> {
+    let dir = Dir::open_ambient_dir(root, ambient_authority())
+        .map_err(|error| ToolError::unavailable(format!("the root {} can't be opened: {error}", root.display())))?;
+    let given = if given.as_os_str().is_empty() { PathBuf::from(".") } else { given };
+    Ok(Start { dir, root: root.to_owned(), first, given })
+}
+
+impl Start {
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.dir.canonicalize(path).map(|path| without_dots(&path))
+    }
+
+    fn place(self, settings: &FileSettings, relative: PathBuf, purpose: Purpose) -> Result<Place, ToolError> {
+        let shown = shown(&self.root, self.first, &relative);
+        if settings.is_unreadable(&relative) {
+            return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
+        }
+        if purpose == Purpose::Write && settings.is_protected(&relative) {
+            return Err(ToolError::denied(format!("{shown} is protected; tools may not change it"))
+                .with_hint("ask the user to change it, or to allow it in the configuration"));
+        }
+        Ok(Place { dir: self.dir, root: self.root, relative, shown })
+    }
+
+    fn explain(&self, settings: &FileSettings, path: &str, error: &io::Error) -> ToolError {
+        // The kernel's own refusals have a number; the one for leaving the root has none.
+        if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+            return outside(settings, path);
+        }
+        let explained = io_error(path, error);
+        if error.kind() != io::ErrorKind::NotFound {
+            return explained;
+        }
+        let near = self.near_names();
+        match near.as_slice() {
+            [] => explained.with_hint(format!("paths are relative to {}; see file.list or file.glob", self.root.display())),
+            near => explained.with_hint(format!("did you mean {}?", near.join(", "))),
+        }
+    }
+
+    /// Names that exist and look like the first part of the path that does not.
+    fn near_names(&self) -> Vec<String> {
+        let mut folder = PathBuf::from(".");
+        for component in self.given.components() {
+            let next = folder.join(component);
+            if self.dir.symlink_metadata(&next).is_ok() {
+                folder = next;
+                continue;
+            }
+            let missing = component.as_os_str().to_string_lossy().to_lowercase();
+            let Ok(entries) = self.dir.read_dir(&folder) else { return Vec::new() };
+            let mut names: Vec<(f64, String)> = entries
+                .flatten()
+                .take(MAX_COMPARED_NAMES)
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .map(|name| (strsim::normalized_damerau_levenshtein(&missing, &name.to_lowercase()), name))
+                .filter(|(similarity, _)| *similarity >= MIN_NAME_SIMILARITY)
+                .collect();
+            names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            return names
+                .into_iter()
+                .take(MAX_SUGGESTIONS)
+                .map(|(_, name)| shown(&self.root, self.first, &without_dots(&folder.join(name))))
+                .collect();
+        }
+        Vec::new()
+    }
+}
+
+/// The path as text, with `/` between its parts.
+pub(super) fn slashed(path: &Path) -> String {
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
+}
+
+pub(super) fn shown(root: &Path, first: bool, relative: &Path) -> String {
+    match (first, relative == Path::new(".")) {
+        (true, _) => slashed(relative),
+        (false, true) => root.display().to_string(),
+        (false, false) => root.join(relative).display().to_string(),
+    }
+}
+
+fn without_dots(path: &Path) -> PathBuf {
+    let clean: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
+    if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean }
+}
+
+fn outside(settings: &FileSettings, path: &str) -> ToolError {
+    let roots: Vec<String> = settings.roots.iter().map(|root| root.display().to_string()).collect();
+    ToolError::denied(format!("{path} is outside the folders that tools may use"))
+        .with_hint(format!("allowed: {}", roots.join(", ")))
+}
+
+pub(super) fn is_a_directory(shown: &str) -> ToolError {
+    ToolError::raised("IsADirectoryError", format!("{shown} is a folder, not a file"))
+        .with_hint(format!("file.list({shown:?}) shows what is in it"))
+}
+
+/// An error of the file system, as Python would raise it.
+pub(super) fn io_error(shown: &str, error: &io::Error) -> ToolError {
+    match error.kind() {
+        io::ErrorKind::NotFound => ToolError::raised("FileNotFoundError", format!("{shown} does not exist")),
+        io::ErrorKind::PermissionDenied => ToolError::denied(format!("{shown}: permission denied")),
+        io::ErrorKind::IsADirectory => is_a_directory(shown),
+        io::ErrorKind::NotADirectory => {
+            ToolError::raised("NotADirectoryError", format!("{shown}: a part of the path is a file, not a folder"))
+        }
+        io::ErrorKind::AlreadyExists => ToolError::raised("FileExistsError", format!("{shown} exists already")),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => {
+            ToolError::value_error(format!("{shown} is not a valid path: {error}"))
+        }
+        _ => ToolError::raised("OSError", format!("{shown}: {error}")),
+    }
+}

@@ -1,0 +1,98 @@
+//! What the pack may touch and how much: one table of limits.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// What no tool may read: the secrets of this program.
+const UNREADABLE: &[&str] = &["**/.onetool/**/secrets.yaml", "**/.onetool/**/secrets.yml"];
+
+/// What no tool may write: a hook, a configuration or an extension that is written here would run outside the sandbox.
+const PROTECTED: &[&str] = &["**/.git", "**/.git/**", "**/.onetool", "**/.onetool/**"];
+
+/// Settings of the pack `file`.
+#[derive(Debug, Clone)]
+pub struct FileSettings {
+    /// Folders that the tools may use. Relative paths start at the first; the others are reached by absolute paths.
+    pub roots: Vec<PathBuf>,
+    /// The most that one `read` with line numbers answers, in bytes.
+    pub max_read_bytes: usize,
+    /// The largest file that is held in memory: written, edited, patched, or read as plain text.
+    pub max_write_bytes: usize,
+    /// Longer lines are clipped where they are shown.
+    pub max_line_chars: usize,
+    /// The most entries, paths or matches that one call answers.
+    pub max_results: usize,
+    /// The largest diff that is answered; of a larger one only its size is told.
+    pub max_diff_bytes: usize,
+    /// Where `delete` moves things, below the root that they are in.
+    pub trash_dir: PathBuf,
+    unreadable: GlobSet,
+    protected: GlobSet,
+}
+
+impl FileSettings {
+    /// The defaults for a project: its folder is the only root.
+    pub fn for_project(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            roots: vec![folder.into()],
+            max_read_bytes: 256 * 1024,
+            max_write_bytes: 16 * 1024 * 1024,
+            max_line_chars: 2000,
+            max_results: 1000,
+            max_diff_bytes: 256 * 1024,
+            trash_dir: PathBuf::from(".onetool/trash"),
+            unreadable: glob_set(UNREADABLE).unwrap_or_default(),
+            protected: glob_set(PROTECTED).unwrap_or_default(),
+        }
+    }
+
+    /// Also forbids reading what these globs match (paths relative to a root).
+    pub fn with_unreadable<G: AsRef<str>>(mut self, globs: &[G]) -> Result<Self, globset::Error> {
+        let all: Vec<&str> = UNREADABLE.iter().copied().chain(globs.iter().map(AsRef::as_ref)).collect();
+        self.unreadable = glob_set(&all)?;
+        Ok(self)
+    }
+
+    /// Forbids writing what these globs match, in place of the default `.git` and `.onetool`.
+    pub fn with_protected<G: AsRef<str>>(mut self, globs: &[G]) -> Result<Self, globset::Error> {
+        self.protected = glob_set(globs)?;
+        Ok(self)
+    }
+
+    pub(super) fn is_unreadable(&self, relative: &Path) -> bool {
+        self.unreadable.is_match(relative)
+    }
+
+    pub(super) fn is_protected(&self, relative: &Path) -> bool {
+        self.protected.is_match(relative) || self.unreadable.is_match(relative)
+    }
+}
+
+/// Case does not matter: on some file systems `.GIT` is `.git`.
+fn glob_set<G: AsRef<str>>(globs: &[G]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(GlobBuilder::new(glob.as_ref()).case_insensitive(true).literal_separator(true).build()?);
+    }
+    set.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_hooks_are_out_of_reach_by_default() {
+        let settings = FileSettings::for_project("/p");
+        for path in [".onetool/secrets.yaml", "sub/.onetool/config/secrets.yml", ".OneTool/Secrets.yaml"] {
+            assert!(settings.is_unreadable(Path::new(path)), "{path}");
+        }
+        for path in [".git/hooks/pre-commit", ".GIT/config", "vendor/x/.git/config", ".onetool/onetool.yaml", ".git"] {
+            assert!(settings.is_protected(Path::new(path)), "{path}");
+        }
+        for path in ["secrets.yaml", ".gitignore", "src/onetool/a.rs", ".github/workflows/a.yml"] {
+            assert!(!settings.is_protected(Path::new(path)), "{path}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The tools through the same door as every caller: JSON in, JSON out, on a real folder.
+
+use std::path::Path;
+
+use onetool_sdk::{Tool, ToolContext, ToolError};
+use serde_json::{Value as Json, json};
+
+use super::{FileSettings, pack};
+
+mod changing;
+mod laws;
+mod reading;
+mod searching;
+mod writing;
+
+/// A project folder and the tools on it.
+pub(super) struct Desk {
+    pub(super) folder: tempfile::TempDir,
+    tools: Vec<Tool>,
+}
+
+impl Desk {
+    pub(super) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub(super) fn with(change: impl FnOnce(&mut FileSettings)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = FileSettings::for_project(folder.path());
+        change(&mut settings);
+        let tools = pack(settings).tools;
+        Self { folder, tools }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub(super) fn bytes(&self, path: &str) -> Vec<u8> {
+        std::fs::read(self.path().join(path)).unwrap()
+    }
+
+    pub(super) fn text(&self, path: &str) -> String {
+        String::from_utf8(self.bytes(path)).unwrap()
+    }
+
+    pub(super) async fn try_call(&self, name: &str, arguments: Json) -> Result<Json, ToolError> {
+        self.call_in(name, arguments, ToolContext::default()).await
+    }
+
+    pub(super) async fn call_in(&self, name: &str, arguments: Json, ctx: ToolContext) -> Result<Json, ToolError> {
+        let tool = self.tools.iter().find(|tool| tool.name() == name).unwrap();
+        tool.execute(arguments, ctx).await.map(|result| result.into_value().to_json())
+    }
+
+    pub(super) async fn call(&self, name: &str, arguments: Json) -> Json {
+        self.try_call(name, arguments).await.unwrap_or_else(|error| panic!("{name}: {}", error.text()))
+    }
+
+    /// The exception's type and the text of a call that must fail.
+    pub(super) async fn fail(&self, name: &str, arguments: Json) -> (String, String) {
+        match self.try_call(name, arguments).await {
+            Ok(value) => panic!("{name} should have failed: {value}"),
+            Err(error) => (error.exception().to_owned(), error.text()),
+        }
+    }
+}
+
+pub(super) fn path(path: &str) -> Json {
+    json!({ "path": path })
+}

@@ -1,0 +1,161 @@
+//! The calls that are under way on one connection: where their progress goes, and whom a server may ask on their behalf.
+//!
+//! A call carries its [`CallLink`] in the request itself; the connection notes it down at the moment the request is
+//! written, so that nothing the server says about a call can come too early. The notes are weak: a call that ended, in
+//! whatever way, is no longer there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use onetool_sdk::{CallContext, ClientBridge, Progress};
+use parking_lot::Mutex;
+use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
+
+/// Beyond this many notes, those of ended calls are swept out.
+const SWEEP_AT: usize = 64;
+
+/// What a connection must know of a call.
+pub(super) struct CallLink {
+    ctx: CallContext,
+    heard: Mutex<Heard>,
+    /// How many questions to the client are open. While one is, it is not the server that is slow.
+    questions: AtomicUsize,
+}
+
+struct Heard {
+    at: Instant,
+    done: f64,
+}
+
+/// The link as it travels inside a request.
+#[derive(Clone)]
+pub(super) struct LinkExtension(pub(super) Arc<CallLink>);
+
+impl CallLink {
+    pub(super) fn new(ctx: &CallContext) -> Arc<Self> {
+        let heard = Mutex::new(Heard { at: Instant::now(), done: f64::NEG_INFINITY });
+        Arc::new(Self { ctx: ctx.clone(), heard, questions: AtomicUsize::new(0) })
+    }
+
+    /// When the server last gave a sign of life about this call.
+    pub(super) fn heard_at(&self) -> Instant {
+        if self.questions.load(Ordering::Acquire) > 0 { Instant::now() } else { self.heard.lock().at }
+    }
+
+    /// Whether the server waits for the client.
+    pub(super) fn has_open_question(&self) -> bool {
+        self.questions.load(Ordering::Acquire) > 0
+    }
+
+    /// Passes progress on. It must grow; what does not is still a sign of life.
+    fn report(&self, progress: ProgressNotificationParam) {
+        {
+            let mut heard = self.heard.lock();
+            heard.at = Instant::now();
+            if progress.progress <= heard.done {
+                return;
+            }
+            heard.done = progress.progress;
+        }
+        self.ctx.progress.report(Progress {
+            done: progress.progress,
+            total: progress.total,
+            message: progress.message,
+        });
+    }
+}
+
+/// Why a server's question has nobody to answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NobodyToAsk {
+    /// No call is under way, or none of them has a client that can be asked.
+    NoClient,
+    /// Several callers have calls under way, and the question does not say which it is for.
+    Ambiguous,
+}
+
+impl NobodyToAsk {
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::NoClient => "no client that can be asked is waiting for a call to this server",
+            Self::Ambiguous => "several clients have calls under way, and the request does not say which it is for",
+        }
+    }
+}
+
+/// A client to ask, and the calls on whose behalf. While it lives, those calls have a question open.
+pub(super) struct Question {
+    pub(super) client: Arc<dyn ClientBridge>,
+    links: Vec<Arc<CallLink>>,
+}
+
+impl Question {
+    pub(super) fn new(client: Arc<dyn ClientBridge>, links: Vec<Arc<CallLink>>) -> Self {
+        for link in &links {
+            link.questions.fetch_add(1, Ordering::AcqRel);
+        }
+        Self { client, links }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        for link in &self.links {
+            link.heard.lock().at = Instant::now();
+            link.questions.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Notes {
+    by_token: HashMap<ProgressToken, Weak<CallLink>>,
+    by_request: HashMap<RequestId, Weak<CallLink>>,
+}
+
+/// All calls under way on one connection.
+#[derive(Default)]
+pub(super) struct CallsUnderWay {
+    notes: Mutex<Notes>,
+}
+
+impl CallsUnderWay {
+    pub(super) fn note(&self, id: RequestId, token: Option<ProgressToken>, link: &Arc<CallLink>) {
+        let mut notes = self.notes.lock();
+        if notes.by_request.len() >= SWEEP_AT {
+            notes.by_request.retain(|_, link| link.strong_count() > 0);
+            notes.by_token.retain(|_, link| link.strong_count() > 0);
+        }
+        notes.by_request.insert(id, Arc::downgrade(link));
+        if let Some(token) = token {
+            notes.by_token.insert(token, Arc::downgrade(link));
+        }
+    }
+
+    pub(super) fn progress(&self, progress: ProgressNotificationParam) {
+        let link = self.notes.lock().by_token.get(&progress.progress_token).and_then(Weak::upgrade);
+        if let Some(link) = link {
+            link.report(progress);
+        }
+    }
+
+    /// The client to ask for a question that came with the reply to `request`, or, where the transport does not tell,
+    /// for any call under way. A question is never put to a client that may be somebody else's.
+    pub(super) fn question_for(&self, request: Option<&RequestId>) -> Result<Question, NobodyToAsk> {
+        let notes = self.notes.lock();
+        let links: Vec<Arc<CallLink>> = match request {
+            Some(id) => notes.by_request.get(id).and_then(Weak::upgrade).into_iter().collect(),
+            None => notes.by_request.values().filter_map(Weak::upgrade).collect(),
+        };
+        drop(notes);
+        let first = links.first().ok_or(NobodyToAsk::NoClient)?;
+        let client = first.ctx.client.clone().ok_or(NobodyToAsk::NoClient)?;
+        let same = |link: &Arc<CallLink>| {
+            link.ctx.run_id == first.ctx.run_id
+                || link.ctx.client.as_ref().is_some_and(|other| Arc::ptr_eq(other, &client))
+        };
+        if links.iter().all(same) { Ok(Question::new(client, links)) } else { Err(NobodyToAsk::Ambiguous) }
+    }
+}

@@ -1,0 +1,100 @@
+//! Servers reached over HTTP. One client for all of them, built when the first is needed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::sync::OnceCell;
+
+use super::settings::limits;
+use super::sse::SseTransport;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_CONNECTIONS: usize = 4;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const REDIRECTS: usize = 3;
+
+/// The HTTP client that all servers share.
+#[derive(Default)]
+pub(super) struct HttpClient {
+    client: OnceCell<reqwest::Client>,
+}
+
+impl HttpClient {
+    /// The client itself. Reading the system's certificates takes a while, so it happens off the async threads.
+    pub(super) async fn client(&self) -> Result<reqwest::Client, String> {
+        self.client
+            .get_or_try_init(|| async {
+                tokio::task::spawn_blocking(build)
+                    .await
+                    .map_err(|error| error.to_string())?
+                    .map_err(|error| format!("no HTTP client can be made: {error}"))
+            })
+            .await
+            .cloned()
+    }
+
+    /// A streamable HTTP endpoint as a transport.
+    pub(super) async fn streamable(
+        &self,
+        url: &str,
+        headers: &BTreeMap<String, String>,
+    ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+        let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(url)?))
+            .custom_headers(checked_headers(headers)?)
+            .max_sse_event_size(limits::MESSAGE_BYTES);
+        Ok(StreamableHttpClientTransport::with_client(self.client().await?, config))
+    }
+
+    /// An endpoint of the older kind as a transport.
+    pub(super) async fn older(&self, url: &str, headers: &BTreeMap<String, String>) -> Result<SseTransport, String> {
+        let url = checked_url(url)?;
+        let headers: HeaderMap = checked_headers(headers)?.into_iter().collect();
+        SseTransport::open(self.client().await?, &url, headers).await
+    }
+}
+
+fn build() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .redirect(Policy::custom(follow))
+        .user_agent(concat!("onetool/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// Only to the same origin, and only where the request is repeated as it was: headers may hold secrets.
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let same_origin = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && same_origin && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+fn checked_url(url: &str) -> Result<Url, String> {
+    let parsed = Url::parse(url).map_err(|error| format!("its URL is malformed: {error}"))?;
+    match parsed.scheme() {
+        "http" | "https" => Ok(parsed),
+        other => Err(format!("its URL must start with http:// or https://, not {other}:")),
+    }
+}
+
+/// Names and values as HTTP allows them; values are marked as secret.
+fn checked_headers(headers: &BTreeMap<String, String>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let header = HeaderName::try_from(name).map_err(|_| format!("'{name}' is not a header name"))?;
+            let mut value =
+                HeaderValue::try_from(value).map_err(|_| format!("the value of the header '{name}' is malformed"))?;
+            value.set_sensitive(true);
+            Ok((header, value))
+        })
+        .collect()
+}

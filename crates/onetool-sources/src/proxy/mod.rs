@@ -1,0 +1,30 @@
+//! Any MCP server as a pack.
+//!
+//! Each configured server is a pack named after it, each of its tools a function. Connections are made and kept in the
+//! background, one task a server; nothing that a server does, or fails to do, reaches beyond its own calls.
+//!
+//! Reading order: `settings` (what is configured), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server`
+//! (one server's life), `connection` and `transport` (one connection's life), `listing`, `pins` and `pack` (from what a
+//! server says to what a model sees), `requests` and `result` (one call).
+//!
+//! **Invariant:** what a server says of itself and its tools reaches a model only through `text::clean` and the pins.
+
+mod calls;
+mod connection;
+mod handler;
+mod http;
+mod listing;
+mod pack;
+mod pins;
+mod requests;
+mod result;
+mod server;
+mod settings;
+mod source;
+mod sse;
+mod text;
+mod transport;
+
+pub use pins::PinError;
+pub use settings::{DEFAULT_TIMEOUT, Enabled, Offers, PinMode, ProxySettings, ServerKind, ServerSettings};
+pub use source::{AcceptError, ProxySource, ServerState, ServerStatus};

@@ -1,0 +1,213 @@
+//! What the functions of a pack do: one request to the server each, its result as a value.
+
+use std::sync::Arc;
+
+use onetool_sdk::{Arguments, CallContext, ErrorKind, ToolError, Value};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, GetPromptRequest, GetPromptRequestParams,
+    InputRequest, InputRequests, InputResponses, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::calls::{CallLink, Question};
+use super::connection::{Connection, Failure, ListKind, Waiting};
+use super::handler::{Subject, ask};
+use super::pack::ToolRoute;
+use super::result::{loose_tool_value, prompt_value, resource_value, tool_value};
+use super::server::Server;
+use super::settings::limits;
+use super::text::clean_json;
+
+/// One call to one server.
+pub(super) struct Request<'a> {
+    pub(super) server: &'a Server,
+    /// As the caller knows it, for messages.
+    pub(super) function: &'a str,
+    pub(super) ctx: &'a CallContext,
+}
+
+impl Request<'_> {
+    pub(super) async fn tool(&self, route: &ToolRoute, arguments: Arguments) -> Result<Value, ToolError> {
+        let arguments = renamed(route, named(self.function, arguments)?);
+        let connection = self.server.connection(self.ctx).await?;
+        let link = CallLink::new(self.ctx);
+        let mut params = CallToolRequestParams::new(route.original.clone());
+        params.arguments = Some(arguments);
+        for _ in 0..limits::INPUT_ROUNDS {
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            match self.send(&connection, request, &link).await? {
+                ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
+                ServerResult::InputRequiredResult(wanted) => {
+                    params.input_responses = Some(self.answers(wanted.input_requests.unwrap_or_default(), &link).await?);
+                    params.request_state = wanted.request_state;
+                }
+                ServerResult::CustomResult(result) => return loose_tool_value(&result.0, route.wraps_result),
+                other => {
+                    let json = serde_json::to_value(other).unwrap_or_default();
+                    return loose_tool_value(&json, route.wraps_result);
+                }
+            }
+        }
+        Err(ToolError::new(
+            ErrorKind::Upstream { status: None },
+            format!("{} asked for input {} times without an answer of its own", self.function, limits::INPUT_ROUNDS),
+        ))
+    }
+
+    pub(super) async fn resources(&self) -> Result<Value, ToolError> {
+        let mut items = self.list(ListKind::Resources).await?;
+        items.extend(self.list(ListKind::ResourceTemplates).await?);
+        Ok(shown(items, &["uri", "uriTemplate", "name", "title", "description", "mimeType", "size"]))
+    }
+
+    pub(super) async fn prompts(&self) -> Result<Value, ToolError> {
+        let items = self.list(ListKind::Prompts).await?;
+        Ok(shown(items, &["name", "title", "description", "arguments"]))
+    }
+
+    pub(super) async fn read(&self, arguments: Arguments) -> Result<Value, ToolError> {
+        let mut arguments = named(self.function, arguments)?;
+        let uri = text_argument(self.function, &mut arguments, "uri")?;
+        let params = ReadResourceRequestParams::new(uri);
+        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
+        Ok(resource_value(&self.send_json(request).await?))
+    }
+
+    pub(super) async fn prompt(&self, arguments: Arguments) -> Result<Value, ToolError> {
+        let mut arguments = named(self.function, arguments)?;
+        let mut params = GetPromptRequestParams::new(text_argument(self.function, &mut arguments, "name")?);
+        // Arguments of prompts are texts.
+        let arguments = arguments.into_iter().map(|(name, value)| match value {
+            Json::String(_) => (name, value),
+            other => (name, Json::String(other.to_string())),
+        });
+        params.arguments = Some(arguments.collect());
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        Ok(prompt_value(&self.send_json(request).await?))
+    }
+
+    async fn list(&self, kind: ListKind) -> Result<Vec<Json>, ToolError> {
+        let connection = self.server.connection(self.ctx).await?;
+        let link = CallLink::new(self.ctx);
+        let waiting = |_| Waiting::Call { ctx: self.ctx, link: &link, timeout: self.server.settings.timeout };
+        connection.list_items(kind, &waiting).await.map_err(|failure| self.failed(failure))
+    }
+
+    async fn send_json(&self, request: ClientRequest) -> Result<Json, ToolError> {
+        let connection = self.server.connection(self.ctx).await?;
+        let result = self.send(&connection, request, &CallLink::new(self.ctx)).await?;
+        serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))
+    }
+
+    async fn send(
+        &self,
+        connection: &Connection,
+        request: ClientRequest,
+        link: &Arc<CallLink>,
+    ) -> Result<ServerResult, ToolError> {
+        let waiting = Waiting::Call { ctx: self.ctx, link, timeout: self.server.settings.timeout };
+        connection.request(request, waiting).await.map_err(|failure| self.failed(failure))
+    }
+
+    /// Answers what a server wants to know before it answers the call itself.
+    async fn answers(&self, requests: InputRequests, link: &Arc<CallLink>) -> Result<InputResponses, ToolError> {
+        let mut answers = InputResponses::new();
+        for (name, request) in requests {
+            let subject = match &request {
+                InputRequest::Elicitation(_) => Subject::Elicitation,
+                InputRequest::CreateMessage(_) => Subject::Sampling,
+                _ => {
+                    answers.insert(name, json!({"roots": []}));
+                    continue;
+                }
+            };
+            let client = self.ctx.client.clone().ok_or_else(|| {
+                ToolError::unavailable(format!("{} needs an answer from the user, and there is no client to ask", self.function))
+            })?;
+            let params = serde_json::to_value(&request)
+                .ok()
+                .and_then(|mut request| Some(request.get_mut("params")?.take()))
+                .unwrap_or_default();
+            let question = Question::new(client, vec![link.clone()]);
+            let answer = tokio::select! {
+                answer = ask(&question, subject, params) => answer?,
+                () = self.ctx.cancel.cancelled() => return Err(self.failed(Failure::Cancelled)),
+            };
+            answers.insert(name, answer);
+        }
+        Ok(answers)
+    }
+
+    fn failed(&self, failure: Failure) -> ToolError {
+        let (function, server) = (self.function, &self.server.settings.name);
+        match failure {
+            Failure::Cancelled => ToolError::new(ErrorKind::Cancelled, format!("{function} was cancelled")),
+            Failure::Timeout(after) => {
+                self.server.suspect();
+                ToolError::new(ErrorKind::Timeout, format!("{function} did not answer within {:.1} s", after.as_secs_f64()))
+                    .with_hint(format!("the timeout of the server is servers.{server}.timeout"))
+            }
+            Failure::Closed(reason) => {
+                ToolError::unavailable(format!("the server '{server}' was lost during {function}: {reason}"))
+                    .with_hint("it is being restarted; whether the call had an effect is not known")
+            }
+            Failure::NotSent(reason) => {
+                self.server.suspect();
+                ToolError::unavailable(format!("the server '{server}' can't be reached for {function}: {reason}"))
+            }
+            Failure::Rejected(error) => {
+                let message = self.server.redactor.show(&error.message, limits::ERROR_CHARS);
+                let kind = if error.code == ErrorCode::INVALID_PARAMS {
+                    ErrorKind::Arguments
+                } else {
+                    ErrorKind::Upstream { status: None }
+                };
+                ToolError::new(kind, format!("{function}: {message}"))
+            }
+        }
+    }
+}
+
+fn named(function: &str, arguments: Arguments) -> Result<Map<String, Json>, ToolError> {
+    if !arguments.positional.is_empty() {
+        return Err(ToolError::arguments(format!("{function} takes named arguments only")));
+    }
+    Ok(arguments.to_json())
+}
+
+/// Gives parameters whose names Python can't spell their own names back.
+fn renamed(route: &ToolRoute, arguments: Map<String, Json>) -> Map<String, Json> {
+    if route.renamed.is_empty() {
+        return arguments;
+    }
+    arguments
+        .into_iter()
+        .map(|(name, value)| match route.renamed.get(&name) {
+            Some(own) => (own.clone(), value),
+            None => (name, value),
+        })
+        .collect()
+}
+
+fn text_argument(function: &str, arguments: &mut Map<String, Json>, name: &str) -> Result<String, ToolError> {
+    match arguments.shift_remove(name) {
+        Some(Json::String(text)) => Ok(text),
+        _ => Err(ToolError::arguments(format!("{function} needs the text '{name}'"))),
+    }
+}
+
+/// The chosen fields of listed items, cleaned like descriptions of tools.
+fn shown(items: Vec<Json>, fields: &[&str]) -> Value {
+    let items = items.into_iter().map(|item| {
+        let mut kept = Map::new();
+        for field in fields {
+            if let Some(value) = item.get(*field).filter(|value| !value.is_null()) {
+                let mut value = value.clone();
+                clean_json(&mut value, limits::DESCRIPTION_CHARS);
+                kept.insert((*field).to_owned(), value);
+            }
+        }
+        Value::from_json(Json::Object(kept))
+    });
+    Value::List(items.collect())
+}

@@ -1,0 +1,208 @@
+//! What a server answers, as a value.
+//!
+//! Structured content comes first where there is any; it stands for the text beside it, which says the same. Otherwise
+//! text is text: one block or several, joined by newlines, so that a tool's result has the same type however many
+//! blocks it takes. Whatever is not text is kept as a part; text and parts together make a list.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use onetool_sdk::{Part, ToolError, Value};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::Value as Json;
+
+use super::settings::limits;
+use super::text::clean;
+
+/// The value of a tool's result, or the exception that it stands for.
+pub(super) fn tool_value(result: CallToolResult, wraps_result: bool) -> Result<Value, ToolError> {
+    let blocks = result.content.into_iter().map(block_value).collect();
+    answer(blocks, result.structured_content, Failed(result.is_error.unwrap_or(false)), wraps_result)
+}
+
+/// The same of a result that does not follow the protocol to the letter, e.g. one with blocks of an unknown kind.
+pub(super) fn loose_tool_value(result: &Json, wraps_result: bool) -> Result<Value, ToolError> {
+    let failed = Failed(result.get("isError").and_then(Json::as_bool).unwrap_or(false));
+    let blocks = result.get("content").and_then(Json::as_array);
+    let structured = result.get("structuredContent").cloned();
+    if blocks.is_none() && structured.is_none() {
+        return Ok(Value::from_json(result.clone()));
+    }
+    let blocks = blocks.into_iter().flatten().map(|block| loose_block_value(block.clone())).collect();
+    answer(blocks, structured, failed, wraps_result)
+}
+
+/// Whether the server says that the tool failed.
+struct Failed(bool);
+
+fn answer(
+    blocks: Vec<Value>,
+    structured: Option<Json>,
+    Failed(failed): Failed,
+    wraps_result: bool,
+) -> Result<Value, ToolError> {
+    if failed {
+        return Err(raised(&blocks, structured));
+    }
+    let Some(structured) = structured.filter(|json| !json.is_null()) else { return Ok(gathered(blocks)) };
+    let value = Value::from_json(unwrapped(structured, wraps_result));
+    let parts: Vec<Value> = blocks.into_iter().filter(|block| matches!(block, Value::Part(_))).collect();
+    Ok(if parts.is_empty() {
+        value
+    } else {
+        Value::List(std::iter::once(value).chain(parts).collect())
+    })
+}
+
+fn unwrapped(structured: Json, wraps_result: bool) -> Json {
+    match structured {
+        Json::Object(mut object) if wraps_result && object.len() == 1 && object.contains_key("result") => {
+            object.remove("result").unwrap_or_default()
+        }
+        other => other,
+    }
+}
+
+fn gathered(mut blocks: Vec<Value>) -> Value {
+    if blocks.len() == 1 {
+        return blocks.remove(0);
+    }
+    if blocks.is_empty() {
+        return Value::None;
+    }
+    if blocks.iter().all(|block| matches!(block, Value::Str(_))) {
+        let texts: Vec<&str> = blocks.iter().filter_map(Value::as_str).collect();
+        return Value::Str(texts.join("\n"));
+    }
+    Value::List(blocks)
+}
+
+fn raised(blocks: &[Value], structured: Option<Json>) -> ToolError {
+    let mut texts: Vec<&str> = blocks.iter().filter_map(Value::as_str).filter(|text| !text.is_empty()).collect();
+    let otherwise = structured.map(|json| json.to_string());
+    if texts.is_empty() {
+        texts.push(otherwise.as_deref().unwrap_or("the tool failed without saying why"));
+    }
+    ToolError::raised("RuntimeError", clean(&texts.join("\n"), limits::ERROR_CHARS))
+}
+
+/// One content block, as prompts and tools use them.
+pub(super) fn block_value(block: ContentBlock) -> Value {
+    match block {
+        ContentBlock::Text(text) => Value::Str(text.text),
+        ContentBlock::Image(image) => match STANDARD.decode(image.data.as_bytes()) {
+            Ok(data) => Value::Part(Part::Image { media_type: image.mime_type, data }),
+            Err(_) => other_part(&ContentBlock::Image(image)),
+        },
+        other => other_part(&other),
+    }
+}
+
+fn other_part(block: &ContentBlock) -> Value {
+    Value::Part(Part::Other(serde_json::to_value(block).unwrap_or_default()))
+}
+
+pub(super) fn loose_block_value(block: Json) -> Value {
+    match serde_json::from_value::<ContentBlock>(block.clone()) {
+        Ok(block) => block_value(block),
+        Err(_) => Value::Part(Part::Other(block)),
+    }
+}
+
+/// What `resources/read` answers: text as text, images as parts, other data as bytes.
+pub(super) fn resource_value(result: &Json) -> Value {
+    let contents = result.get("contents").and_then(Json::as_array);
+    let mut values: Vec<Value> = contents.into_iter().flatten().map(resource_content).collect();
+    match values.len() {
+        0 => Value::None,
+        1 => values.remove(0),
+        _ => Value::List(values),
+    }
+}
+
+fn resource_content(content: &Json) -> Value {
+    if let Some(text) = content.get("text").and_then(Json::as_str) {
+        return Value::Str(text.to_owned());
+    }
+    let media_type = content.get("mimeType").and_then(Json::as_str).unwrap_or_default();
+    let data = content.get("blob").and_then(Json::as_str).and_then(|blob| STANDARD.decode(blob).ok());
+    match data {
+        Some(data) if media_type.starts_with("image/") => {
+            Value::Part(Part::Image { media_type: media_type.to_owned(), data })
+        }
+        Some(data) => Value::Bytes(data),
+        None => Value::from_json(content.clone()),
+    }
+}
+
+/// What `prompts/get` answers: a list of messages with role and content.
+pub(super) fn prompt_value(result: &Json) -> Value {
+    let messages = result.get("messages").and_then(Json::as_array).into_iter().flatten().map(|message| {
+        let role = message.get("role").and_then(Json::as_str).unwrap_or("user");
+        let content = loose_block_value(message.get("content").cloned().unwrap_or_default());
+        Value::Dict(vec![("role".into(), role.into()), ("content".into(), content)])
+    });
+    Value::List(messages.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn value(result: Json) -> Result<Value, ToolError> {
+        tool_value(serde_json::from_value(result).unwrap(), false)
+    }
+
+    #[test]
+    fn text_is_text_in_one_block_or_several() {
+        let one = value(json!({"content": [{"type": "text", "text": "{\"a\": 1}"}]})).unwrap();
+        assert_eq!(one, Value::Str("{\"a\": 1}".into()));
+        let two = value(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})).unwrap();
+        assert_eq!(two, Value::Str("a\nb".into()));
+        assert_eq!(value(json!({"content": []})).unwrap(), Value::None);
+    }
+
+    #[test]
+    fn structured_content_stands_for_the_text_beside_it() {
+        let content = json!([{"type": "text", "text": "{\"a\":1}"}]);
+        let result = json!({"content": content, "structuredContent": {"a": 1}});
+        assert_eq!(value(result).unwrap(), Value::from_json(json!({"a": 1})));
+        let wrapped: CallToolResult =
+            serde_json::from_value(json!({"content": [], "structuredContent": {"result": [1]}})).unwrap();
+        assert_eq!(tool_value(wrapped.clone(), true).unwrap(), Value::from_json(json!([1])));
+        assert_eq!(tool_value(wrapped, false).unwrap(), Value::from_json(json!({"result": [1]})));
+    }
+
+    #[test]
+    fn parts_are_kept() {
+        let image = Value::Part(Part::Image { media_type: "image/png".into(), data: vec![1, 2] });
+        let block = json!({"type": "image", "mimeType": "image/png", "data": "AQI="});
+        assert_eq!(value(json!({"content": [block]})).unwrap(), image);
+        let mixed = value(json!({"content": [{"type": "text", "text": "a"}, block]})).unwrap();
+        assert_eq!(mixed, Value::List(vec![Value::Str("a".into()), image.clone()]));
+        let both = value(json!({"content": [block], "structuredContent": {"n": 1}})).unwrap();
+        assert_eq!(both, Value::List(vec![Value::from_json(json!({"n": 1})), image]));
+    }
+
+    #[test]
+    fn a_failure_is_an_exception_with_the_servers_words() {
+        let error = value(json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]})).unwrap_err();
+        assert_eq!(error.to_string(), "RuntimeError: no such file");
+    }
+
+    #[test]
+    fn blocks_of_an_unknown_kind_are_kept_as_they_are() {
+        let hologram = json!({"type": "hologram", "x": 1});
+        let result = json!({"content": [{"type": "text", "text": "a"}, hologram]});
+        let expected = Value::List(vec![Value::Str("a".into()), Value::Part(Part::Other(hologram))]);
+        assert_eq!(loose_tool_value(&result, false).unwrap(), expected);
+    }
+
+    #[test]
+    fn resources_are_text_images_or_bytes() {
+        let read = |content: Json| resource_value(&json!({"contents": [content]}));
+        assert_eq!(read(json!({"uri": "a", "text": "x"})), Value::Str("x".into()));
+        assert_eq!(read(json!({"uri": "a", "blob": "AQI="})), Value::Bytes(vec![1, 2]));
+    }
+}

@@ -1,0 +1,223 @@
+//! What the configuration says of upstream servers, resolved: no variable is left to expand, nothing is optional that
+//! must exist. The limits that no configuration changes stand beside it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a call, or a connection being made, may take unless the configuration says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The limits of this source, in one place.
+pub(super) mod limits {
+    use std::time::Duration;
+
+    /// The longest message a stdio server may send.
+    pub(in crate::proxy) const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+    /// The most tools, resources or prompts that are read off one server.
+    pub(in crate::proxy) const LISTED_ITEMS: usize = 5_000;
+    /// The most pages of one list.
+    pub(in crate::proxy) const LIST_PAGES: usize = 100;
+    /// The longest description of a tool, in characters.
+    pub(in crate::proxy) const DESCRIPTION_CHARS: usize = 4_000;
+    /// The longest description of a parameter, in characters.
+    pub(in crate::proxy) const PARAMETER_CHARS: usize = 400;
+    /// The longest instructions of a server, in characters.
+    pub(in crate::proxy) const INSTRUCTIONS_CHARS: usize = 2_000;
+    /// The longest name of a tool; longer ones are left out.
+    pub(in crate::proxy) const NAME_CHARS: usize = 128;
+    /// The largest schema of a tool; a larger one is replaced by "anything goes".
+    pub(in crate::proxy) const SCHEMA_BYTES: usize = 256 * 1024;
+    /// The largest cache or pin file that is read.
+    pub(in crate::proxy) const FILE_BYTES: u64 = 64 * 1024 * 1024;
+    /// The longest error text that is passed on, in characters.
+    pub(in crate::proxy) const ERROR_CHARS: usize = 8_000;
+    /// The longest reason in a status, in characters.
+    pub(in crate::proxy) const REASON_CHARS: usize = 400;
+    /// The longest line of standard error that is logged, in bytes.
+    pub(in crate::proxy) const STDERR_LINE_BYTES: usize = 2_048;
+    /// The most lines of standard error that are logged in one window.
+    pub(in crate::proxy) const STDERR_LINES: u32 = 200;
+    pub(in crate::proxy) const STDERR_WINDOW: Duration = Duration::from_secs(10);
+    /// The most log messages of one connection that are passed on in one window.
+    pub(in crate::proxy) const LOG_MESSAGES: u32 = 200;
+    pub(in crate::proxy) const LOG_WINDOW: Duration = Duration::from_secs(10);
+    /// The longest log message, in characters.
+    pub(in crate::proxy) const LOG_CHARS: usize = 2_000;
+
+    /// Before the first server is started in the background, so that our own start is not disturbed.
+    pub(in crate::proxy) const START_DELAY: Duration = Duration::from_millis(100);
+    /// How many servers may be starting at once in the background. A call does not queue.
+    pub(in crate::proxy) const STARTING_AT_ONCE: usize = 6;
+    /// How long a starting server keeps its place in that queue: one that hangs must not hold up the others.
+    pub(in crate::proxy) const START_PLACE: Duration = Duration::from_secs(3);
+    /// Pauses between attempts to connect, by the number of attempts that failed in a row.
+    pub(in crate::proxy) const BACK_OFF: [Duration; 8] = [
+        Duration::ZERO,
+        Duration::from_secs(1),
+        Duration::from_secs(2),
+        Duration::from_secs(4),
+        Duration::from_secs(8),
+        Duration::from_secs(16),
+        Duration::from_secs(32),
+        Duration::from_secs(60),
+    ];
+    /// Calls can cut a pause short, but not below this.
+    pub(in crate::proxy) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
+    /// A connection that lived this long was a good one: its loss starts the pauses anew.
+    pub(in crate::proxy) const STABLE_AFTER: Duration = Duration::from_secs(5);
+    /// Between two refreshes of a tool list.
+    pub(in crate::proxy) const REFRESH_GAP: Duration = Duration::from_millis(200);
+    /// How long a server under suspicion has to answer a ping.
+    pub(in crate::proxy) const PING: Duration = Duration::from_secs(5);
+    /// How often a quiet HTTP server is asked whether it is still there.
+    pub(in crate::proxy) const KEEP_ALIVE: Duration = Duration::from_secs(60);
+    /// How long a stdio server may take to end after its input was closed.
+    pub(in crate::proxy) const EXIT_GRACE: Duration = Duration::from_millis(1_500);
+    /// How long the exit status and the last words of a server that left are waited for.
+    pub(in crate::proxy) const LAST_WORDS: Duration = Duration::from_millis(200);
+    /// How long a killed process may take to be reaped.
+    pub(in crate::proxy) const REAP: Duration = Duration::from_secs(1);
+    /// How long the end of a connection may take as a whole.
+    pub(in crate::proxy) const CLOSE: Duration = Duration::from_secs(6);
+    /// How long a notice of cancellation may take to be sent.
+    pub(in crate::proxy) const CANCEL_NOTICE: Duration = Duration::from_secs(2);
+    /// Progress postpones the timeout of a call, but not beyond this many timeouts.
+    pub(in crate::proxy) const PROGRESS_STRETCH: u32 = 20;
+    /// How often one call may ask the client for input before it must answer.
+    pub(in crate::proxy) const INPUT_ROUNDS: usize = 10;
+    /// How long the client may take to answer a question of a server.
+    pub(in crate::proxy) const CLIENT_ANSWER: Duration = Duration::from_secs(600);
+    /// How long a lock on the pin file is waited for.
+    pub(in crate::proxy) const PIN_LOCK: Duration = Duration::from_secs(2);
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ServerKind {
+    /// A child process that speaks on its standard streams.
+    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, String>, cwd: Option<PathBuf> },
+    /// A streamable HTTP endpoint (or an older one with server-sent events).
+    Http { url: String, headers: BTreeMap<String, String> },
+}
+
+impl std::fmt::Debug for ServerKind {
+    /// Environment, headers and the URL's query may hold secrets: only their names are shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdio { command, env, .. } => f
+                .debug_struct("Stdio")
+                .field("command", command)
+                .field("env", &env.keys())
+                .finish_non_exhaustive(),
+            Self::Http { url, headers } => f
+                .debug_struct("Http")
+                .field("url", &url.split(['?', '#']).next())
+                .field("headers", &headers.keys())
+                .finish(),
+        }
+    }
+}
+
+/// Whether a server is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Enabled {
+    Yes,
+    /// Not used, and why: switched off, or a variable that is missing.
+    No { reason: String },
+}
+
+/// What happens when a tool's description or schema changes after it was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PinMode {
+    /// The change is told in the health report.
+    #[default]
+    Flag,
+    /// The tool is blocked until the change is accepted.
+    Strict,
+    /// Changes are not looked for.
+    Off,
+}
+
+/// One upstream server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// As the configuration names it. The pack is named after it.
+    pub name: String,
+    pub kind: ServerKind,
+    pub enabled: Enabled,
+    /// For connecting, and for each call; progress postpones it.
+    pub timeout: Duration,
+    /// Globs over the tools' own names. Empty: all.
+    pub include: Vec<String>,
+    /// Globs over the tools' own names.
+    pub exclude: Vec<String>,
+    pub pin: PinMode,
+}
+
+impl ServerSettings {
+    /// A child process with the defaults of everything else.
+    pub fn stdio<A: Into<String>>(
+        name: impl Into<String>,
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self::new(
+            name.into(),
+            ServerKind::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None },
+        )
+    }
+
+    /// An HTTP endpoint with the defaults of everything else.
+    pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
+        Self::new(name.into(), ServerKind::Http { url: url.into(), headers: BTreeMap::new() })
+    }
+
+    fn new(name: String, kind: ServerKind) -> Self {
+        Self {
+            name,
+            kind,
+            enabled: Enabled::Yes,
+            timeout: DEFAULT_TIMEOUT,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            pin: PinMode::default(),
+        }
+    }
+
+    /// Changes when the server is another one, so that its cached tools are not taken for the new one's. Without
+    /// environment and headers: a renewed token is the same server.
+    pub(super) fn fingerprint(&self) -> String {
+        let identity = match &self.kind {
+            ServerKind::Stdio { command, args, cwd, .. } => serde_json::json!([command, args, cwd]),
+            ServerKind::Http { url, .. } => serde_json::json!([url]),
+        };
+        blake3::hash(identity.to_string().as_bytes()).to_hex().to_string()
+    }
+}
+
+/// All upstream servers, and where this source keeps what it learns of them.
+#[derive(Debug, Clone)]
+pub struct ProxySettings {
+    pub servers: Vec<ServerSettings>,
+    /// Lists of tools, one file a server.
+    pub cache_folder: PathBuf,
+    /// What every tool looked like when it was first seen, or last accepted.
+    pub pin_file: PathBuf,
+    /// Questions that servers are told they may ask the client.
+    pub offers: Offers,
+}
+
+/// What servers may ask of the client at our other end. Each call decides anew whether there is one to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offers {
+    pub elicitation: bool,
+    pub sampling: bool,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Self { elicitation: true, sampling: true }
+    }
+}

@@ -1,0 +1,266 @@
+//! All upstream servers as a [`ToolSource`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use onetool_sdk::{
+    CallContext, HealthNote, Pack, Severity, ToolCall, ToolError, ToolSource, Value, to_python_identifier,
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::http::HttpClient;
+use super::pack::Route;
+use super::pins::{PinError, Pins};
+use super::requests::Request;
+use super::server::{Phase, Server, Shared};
+use super::settings::{PinMode, ProxySettings, limits};
+
+/// How a server stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    Connected,
+    Connecting,
+    Disconnected,
+    Disabled,
+}
+
+impl ServerState {
+    /// As reports spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Connecting => "connecting",
+            Self::Disconnected => "disconnected",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// What `ot.health()` and `onetool servers` tell of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// As the configuration names it.
+    pub name: String,
+    /// The pack that its tools are in.
+    pub pack: String,
+    pub state: ServerState,
+    /// Why it is not connected.
+    pub reason: Option<String>,
+    /// How many tools it offers, as far as is known.
+    pub tool_count: usize,
+    /// Tools that changed since they were first seen or last accepted.
+    pub changed: Vec<String>,
+}
+
+/// Why a change could not be accepted.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum AcceptError {
+    #[error("no server is named '{name}'; there are: {known}")]
+    UnknownServer { name: String, known: String },
+    #[error("the server '{server}' has no tool '{tool}'")]
+    UnknownTool { server: String, tool: String },
+    #[error("what the server '{server}' offers is not known: {reason}")]
+    NotKnown { server: String, reason: String },
+    #[error(transparent)]
+    Pins(#[from] PinError),
+}
+
+/// Every MCP server of the configuration, each as a pack.
+pub struct ProxySource {
+    servers: Vec<Arc<Server>>,
+    by_pack: HashMap<String, Arc<Server>>,
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _stop_when_dropped: DropGuard,
+}
+
+impl ProxySource {
+    /// Starts to connect in the background, on the current tokio runtime; waits for nothing and reads nothing.
+    pub fn new(settings: ProxySettings) -> Self {
+        let shared = Arc::new(Shared {
+            generation: AtomicU64::new(0),
+            pins: Pins::new(&settings.pin_file),
+            offers: settings.offers,
+            http: HttpClient::default(),
+            places: Arc::new(Semaphore::new(limits::STARTING_AT_ONCE)),
+        });
+        let stop = CancellationToken::new();
+        let mut source = Self {
+            servers: Vec::new(),
+            by_pack: HashMap::new(),
+            shared,
+            tasks: TaskTracker::new(),
+            _stop_when_dropped: stop.clone().drop_guard(),
+            stop,
+        };
+        for server in settings.servers {
+            let pack = to_python_identifier(&server.name);
+            let server = Server::new(server, pack.clone(), &settings.cache_folder, source.shared.clone());
+            let server = Arc::new(server);
+            source.servers.push(server.clone());
+            if server.is_disabled() {
+                continue;
+            }
+            if let Some(other) = source.by_pack.get(&pack) {
+                let other = &other.settings.name;
+                server.disable(format!("its pack would be named '{pack}', like that of the server '{other}'"));
+                continue;
+            }
+            source.by_pack.insert(pack, server.clone());
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                source.tasks.spawn_on(server.run(source.stop.clone()), &runtime);
+            }
+        }
+        source
+    }
+
+    /// How every server stands, in the order of the configuration.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.servers.iter().map(|server| status(server)).collect()
+    }
+
+    /// Accepts what a server (`name`), or one of its tools (`name.tool`), looks like now. Waits for a connection, so
+    /// that what is accepted is what the server says today.
+    pub async fn accept(&self, name: &str) -> Result<(), AcceptError> {
+        let find =
+            |name: &str| self.servers.iter().find(|server| server.settings.name == name || server.pack_name == name);
+        let whole = find(name).map(|server| (server, None));
+        let found = whole.or_else(|| name.split_once('.').and_then(|(name, tool)| Some((find(name)?, Some(tool)))));
+        let Some((server, tool)) = found else {
+            let known: Vec<&str> = self.servers.iter().map(|server| server.settings.name.as_str()).collect();
+            return Err(AcceptError::UnknownServer { name: name.to_owned(), known: known.join(", ") });
+        };
+        if let Err(error) = server.connection(&CallContext::default()).await {
+            return Err(AcceptError::NotKnown { server: server.settings.name.clone(), reason: error.message });
+        }
+        let Some(tool) = tool else { return Ok(server.accept(None).await?) };
+        let original = server
+            .listing()
+            .and_then(|listing| {
+                let names = || listing.tools.iter().map(|tool| tool.name.clone());
+                names().find(|name| name == tool).or_else(|| names().find(|name| to_python_identifier(name) == tool))
+            })
+            .ok_or_else(|| AcceptError::UnknownTool { server: server.settings.name.clone(), tool: tool.to_owned() })?;
+        Ok(server.accept(Some(original)).await?)
+    }
+}
+
+fn status(server: &Server) -> ServerStatus {
+    let (state, reason) = match server.phase() {
+        Phase::Connected { .. } => (ServerState::Connected, None),
+        Phase::Connecting { .. } => (ServerState::Connecting, None),
+        // Before the first attempt.
+        Phase::Disconnected { attempt: 0, .. } => (ServerState::Connecting, None),
+        Phase::Disconnected { reason, .. } => (ServerState::Disconnected, Some(reason)),
+        Phase::Disabled { reason } => (ServerState::Disabled, Some(reason)),
+    };
+    let (tool_count, changed) = if state == ServerState::Disabled {
+        (0, Vec::new())
+    } else {
+        let published = server.published();
+        (published.tool_count, published.changed.clone())
+    };
+    ServerStatus {
+        name: server.settings.name.clone(),
+        pack: server.pack_name.clone(),
+        state,
+        reason,
+        tool_count,
+        changed,
+    }
+}
+
+fn notes(server: &Server) -> Vec<HealthNote> {
+    let status = status(server);
+    let subject = format!("proxy:{}", status.name);
+    let note = |severity, message| HealthNote { severity, subject: subject.clone(), message };
+    let mut notes = Vec::new();
+    match (status.state, status.reason) {
+        (ServerState::Disconnected, Some(reason)) => {
+            notes.push(note(Severity::Error, format!("disconnected: {reason}")));
+        }
+        (ServerState::Disabled, Some(reason)) => notes.push(note(Severity::Info, format!("disabled: {reason}"))),
+        _ => {}
+    }
+    if status.state == ServerState::Disabled {
+        return notes;
+    }
+    if !status.changed.is_empty() {
+        let what = status.changed.join(", ");
+        let consequence = if server.settings.pin == PinMode::Strict { " and blocked" } else { "" };
+        notes.push(note(
+            Severity::Warning,
+            format!(
+                "changed since first seen{consequence}: {what}; look at it, then run: onetool servers accept {}",
+                server.settings.name
+            ),
+        ));
+    }
+    if let Some(error) = server.pin_error() {
+        notes.push(note(Severity::Error, error.to_string()));
+    }
+    notes
+}
+
+#[async_trait]
+impl ToolSource for ProxySource {
+    fn packs(&self) -> Vec<Arc<Pack>> {
+        self.servers
+            .iter()
+            .filter(|server| !server.is_disabled())
+            .map(|server| server.published().pack.clone())
+            .collect()
+    }
+
+    fn generation(&self) -> u64 {
+        self.shared.generation.load(Ordering::Acquire)
+    }
+
+    async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
+        let name = call.name();
+        let server = self
+            .by_pack
+            .get(&name.pack)
+            .ok_or_else(|| ToolError::not_found(format!("{name} is not a tool of a server")))?;
+        let published = server.published();
+        let route = published.routes.get(&name.function).ok_or_else(|| {
+            ToolError::not_found(format!("the server '{}' no longer has {name}", server.settings.name))
+        })?;
+        let function = name.to_string();
+        let request = Request { server, function: &function, ctx };
+        match route {
+            Route::Tool(route) => request.tool(route, call.arguments).await,
+            Route::Blocked { reason } => Err(ToolError::denied(format!("{name} is blocked: {reason}"))),
+            Route::Resources => request.resources().await,
+            Route::Read => request.read(call.arguments).await,
+            Route::Prompts => request.prompts().await,
+            Route::Prompt => request.prompt(call.arguments).await,
+        }
+    }
+
+    async fn settle(&self, pack: &str, ctx: &CallContext) {
+        if let Some(server) = self.by_pack.get(pack) {
+            // The outcome shows in the pack.
+            let _ = server.connection(ctx).await;
+        }
+    }
+
+    fn health(&self) -> Vec<HealthNote> {
+        self.servers.iter().flat_map(|server| notes(server)).collect()
+    }
+
+    async fn shutdown(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        let patience = limits::CLOSE + Duration::from_secs(1);
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not end in time");
+        }
+    }
+}

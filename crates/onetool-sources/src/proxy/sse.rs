@@ -1,0 +1,238 @@
+//! The transport of older servers: one stream of server-sent events for everything the server says, and a POST for
+//! everything it is told. The stream's first event names the address for the POSTs, which must be of the same origin:
+//! headers may hold secrets.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Client, Response, Url};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::settings::limits;
+
+/// How long the stream may take to begin.
+const STREAM_BEGINS: Duration = Duration::from_secs(5);
+/// How long a POST may take; its answer comes on the stream.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many messages may wait to be read.
+const WAITING_MESSAGES: usize = 64;
+
+/// An older server.
+pub(super) struct SseTransport {
+    client: Client,
+    endpoint: Url,
+    headers: HeaderMap,
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    reader: JoinHandle<()>,
+}
+
+impl SseTransport {
+    /// Opens the stream and learns where messages go. `Err` where this is no such server.
+    pub(super) async fn open(client: Client, url: &Url, headers: HeaderMap) -> Result<Self, String> {
+        let opening = async {
+            let response = client
+                .get(url.clone())
+                .headers(headers.clone())
+                .header(ACCEPT, "text/event-stream")
+                .send()
+                .await
+                .map_err(|error| error.to_string())?;
+            if !response.status().is_success() || !is_event_stream(&response) {
+                return Err(format!("no event stream (HTTP status {})", response.status()));
+            }
+            let mut events = Events::new(response);
+            while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
+                if event.name == "endpoint" {
+                    return Ok((event.data, events));
+                }
+            }
+            Err("the event stream ended before it named an address".to_owned())
+        };
+        let (address, events) = tokio::time::timeout(STREAM_BEGINS, opening)
+            .await
+            .map_err(|_| "the event stream did not begin in time".to_owned())??;
+        let endpoint = url.join(address.trim()).map_err(|error| format!("the server named a malformed address: {error}"))?;
+        if endpoint.origin() != url.origin() {
+            return Err("the server named an address of another origin".to_owned());
+        }
+        let (sender, incoming) = mpsc::channel(WAITING_MESSAGES);
+        let reader = tokio::spawn(read(events, sender));
+        Ok(Self { client, endpoint, headers, incoming, reader })
+    }
+}
+
+impl Drop for SseTransport {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+async fn read(mut events: Events, sender: mpsc::Sender<ServerJsonRpcMessage>) {
+    while let Ok(Some(event)) = events.next().await {
+        if event.name != "message" {
+            continue;
+        }
+        match serde_json::from_str(&event.data) {
+            Ok(message) => {
+                if sender.send(message).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => tracing::debug!(target: "onetool::server", "a message is passed over: {error}"),
+        }
+    }
+}
+
+impl Transport<RoleClient> for SseTransport {
+    type Error = io::Error;
+
+    fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).timeout(POST_TIMEOUT);
+        async move {
+            let response = request.json(&item).send().await.map_err(io::Error::other)?;
+            if response.status().is_success() {
+                Ok(())
+            } else {
+                Err(io::Error::other(format!("the server answered with HTTP status {}", response.status())))
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.incoming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.reader.abort();
+        Ok(())
+    }
+}
+
+fn is_event_stream(response: &Response) -> bool {
+    let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream"))
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    name: String,
+    data: String,
+}
+
+/// The events of a response.
+struct Events {
+    chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    parser: Parser,
+}
+
+impl Events {
+    fn new(response: Response) -> Self {
+        Self { chunks: response.bytes_stream().boxed(), parser: Parser::default() }
+    }
+
+    async fn next(&mut self) -> io::Result<Option<Event>> {
+        loop {
+            if let Some(event) = self.parser.event() {
+                return Ok(Some(event));
+            }
+            let Some(chunk) = self.chunks.next().await else { return Ok(None) };
+            self.parser.feed(&chunk.map_err(io::Error::other)?);
+            if self.parser.held() > limits::MESSAGE_BYTES {
+                return Err(io::Error::other("an event is too large"));
+            }
+        }
+    }
+}
+
+/// Cuts a stream of bytes into events.
+#[derive(Default)]
+struct Parser {
+    bytes: Vec<u8>,
+    /// How far `bytes` has been searched for the end of a line.
+    searched: usize,
+    name: String,
+    data: Option<String>,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn held(&self) -> usize {
+        self.bytes.len() + self.data.as_ref().map_or(0, String::len)
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        while let Some(line) = self.line() {
+            if line.is_empty() {
+                let name = std::mem::take(&mut self.name);
+                if let Some(data) = self.data.take() {
+                    let name = if name.is_empty() { "message".to_owned() } else { name };
+                    return Some(Event { name, data });
+                }
+                continue;
+            }
+            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => value.clone_into(&mut self.name),
+                "data" => match &mut self.data {
+                    Some(data) => {
+                        data.push('\n');
+                        data.push_str(value);
+                    }
+                    None => self.data = Some(value.to_owned()),
+                },
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The next whole line. A carriage return alone is no end of a line to the servers there are.
+    fn line(&mut self) -> Option<String> {
+        let Some(at) = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let end = self.searched + at;
+        let line = String::from_utf8_lossy(&self.bytes[..end]);
+        let line = line.strip_suffix('\r').unwrap_or(&line).to_owned();
+        self.bytes.drain(..=end);
+        self.searched = 0;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_found_however_the_bytes_are_cut() {
+        let stream = b"event: endpoint\ndata: /m\n\n: talk\r\nid: 3\r\ndata: {\r\ndata:  }\r\n\r\ndata\n\n\n";
+        let event = |name: &str, data: &str| Event { name: name.into(), data: data.into() };
+        let expected = [event("endpoint", "/m"), event("message", "{\n }"), event("message", "")];
+        for size in 1..stream.len() {
+            let mut parser = Parser::default();
+            let mut found = Vec::new();
+            for chunk in stream.chunks(size) {
+                parser.feed(chunk);
+                while let Some(event) = parser.event() {
+                    found.push(event);
+                }
+            }
+            assert_eq!(found, expected, "chunks of {size}");
+        }
+    }
+}

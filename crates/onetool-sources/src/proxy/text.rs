@@ -1,0 +1,139 @@
+//! Text that comes from a server and goes to a model: cleaned of what a reader can't see, cut to a limit, free of
+//! the secrets that the server was given.
+
+use super::settings::{ServerKind, ServerSettings};
+
+/// Values shorter than this are too common to be searched for.
+const SECRET_CHARS: usize = 6;
+
+/// Without characters that hide or reorder text, and at most `limit` characters long.
+pub(super) fn clean(text: &str, limit: usize) -> String {
+    let mut kept = String::with_capacity(text.len().min(limit * 4));
+    let mut count = 0;
+    for c in text.chars().filter(|c| is_visible(*c)) {
+        if count == limit {
+            kept.push('…');
+            break;
+        }
+        kept.push(c);
+        count += 1;
+    }
+    kept
+}
+
+/// Whether a character may be shown: no controls but newline and tab, nothing of zero width, no marks that change the
+/// direction of text, no tags or variation selectors (in which text can be hidden), no private use.
+fn is_visible(c: char) -> bool {
+    match c {
+        '\n' | '\t' => true,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{e000}'..='\u{f8ff}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{10ffff}' => false,
+        c => !c.is_control(),
+    }
+}
+
+/// Cleans every text in a JSON value, names of properties excepted: they must reach the server as it knows them.
+pub(super) fn clean_json(json: &mut serde_json::Value, limit: usize) {
+    match json {
+        serde_json::Value::String(text) => {
+            if text.chars().any(|c| !is_visible(c)) || text.len() > limit {
+                *text = clean(text, limit);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(|item| clean_json(item, limit)),
+        serde_json::Value::Object(object) => object.values_mut().for_each(|value| clean_json(value, limit)),
+        _ => {}
+    }
+}
+
+/// Replaces the secrets of one server wherever they would be shown.
+#[derive(Clone, Default)]
+pub(super) struct Redactor {
+    secrets: Vec<(String, String)>,
+}
+
+impl Redactor {
+    pub(super) fn new(settings: &ServerSettings) -> Self {
+        let mut secrets: Vec<(String, String)> = Vec::new();
+        let mut hide = |value: &str| {
+            if value.chars().count() >= SECRET_CHARS {
+                secrets.push((value.to_owned(), "***".to_owned()));
+            }
+        };
+        match &settings.kind {
+            ServerKind::Stdio { env, .. } => env.values().for_each(|value| hide(value)),
+            ServerKind::Http { url, headers } => {
+                for value in headers.values() {
+                    hide(value);
+                    // `Bearer …`: the token also goes alone.
+                    value.split_whitespace().skip(1).for_each(&mut hide);
+                }
+                if let Some((_, query)) = url.split_once('?') {
+                    hide(query);
+                }
+                if let Some((user, _)) = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')) {
+                    hide(user);
+                }
+            }
+        }
+        // The longest first, so that none is left in part.
+        secrets.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        Self { secrets }
+    }
+
+    /// Clean text without secrets, at most `limit` characters long.
+    pub(super) fn show(&self, text: &str, limit: usize) -> String {
+        let mut text = text.to_owned();
+        for (secret, stand_in) in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), stand_in);
+            }
+        }
+        clean(text.trim(), limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_go_and_ordinary_ones_stay() {
+        let hidden = "a\u{200b}b\u{202e}c\u{7}d\u{e0041}e\u{feff}f\u{2066}g\r\x1b[31mh";
+        assert_eq!(clean(hidden, 100), "abcdefg[31mh");
+        assert_eq!(clean("Größe 日本 🙂\n\tx", 100), "Größe 日本 🙂\n\tx");
+    }
+
+    #[test]
+    fn long_text_is_cut_by_characters() {
+        assert_eq!(clean("äöü", 2), "äö…");
+        assert_eq!(clean("äö", 2), "äö");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut settings = ServerSettings::http("a", "https://user:pass99@host/mcp?key=topsecret");
+        if let ServerKind::Http { headers, .. } = &mut settings.kind {
+            headers.insert("Authorization".into(), "Bearer abcdef123".into());
+        }
+        let redactor = Redactor::new(&settings);
+        let shown = redactor.show("failed for https://user:pass99@host/mcp?key=topsecret with abcdef123", 200);
+        assert_eq!(shown, "failed for https://***@host/mcp?*** with ***");
+    }
+}

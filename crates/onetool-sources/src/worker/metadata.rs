@@ -1,0 +1,150 @@
+//! PEP 723: the comment block in which a script says what it needs.
+//!
+//! The rules are those of the reference implementation in the specification: a block starts with `# /// TYPE`, every line
+//! of it is `#` or starts with `# `, and it ends with the last `# ///` of that run of lines. One `script` block at most.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::Deserialize;
+
+/// The specification's own expression, with the end of a line written so that CRLF files work too.
+static BLOCK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)[ \t]*\r?$\s(?P<content>(^#(| .*)\r?$\s)+)^# ///[ \t]*\r?$").ok()
+});
+
+/// What a tool file says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Metadata {
+    pub(super) dependencies: Vec<String>,
+    pub(super) requires_python: Option<String>,
+    /// The secrets that the file may ask for, from `[tool.onetool]`.
+    pub(super) secrets: Vec<String>,
+    /// The block's text without the comment signs: an environment made for it serves as long as it does not change.
+    pub(super) text: String,
+}
+
+/// What was found in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Header {
+    None,
+    Script(Metadata),
+    /// A block that is not valid TOML, or holds wrong types: as if it were not there, but a user must know.
+    Malformed { line: usize, reason: String },
+    /// More than one block: which one counts can't be known.
+    Twice { line: usize },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Script {
+    #[serde(default)]
+    dependencies: Vec<String>,
+    requires_python: Option<String>,
+    #[serde(default)]
+    tool: Tools,
+}
+
+#[derive(Deserialize, Default)]
+struct Tools {
+    #[serde(default)]
+    onetool: OneTool,
+}
+
+#[derive(Deserialize, Default)]
+struct OneTool {
+    #[serde(default)]
+    secrets: Vec<String>,
+}
+
+/// Reads the `script` block of a file's text.
+pub(super) fn read(source: &str) -> Header {
+    // Most files without a block are told apart by this alone.
+    if !source.contains("# /// script") {
+        return Header::None;
+    }
+    let Some(expression) = &*BLOCK else { return Header::None };
+    let mut blocks = expression.captures_iter(source).filter(|block| &block["type"] == "script");
+    let Some(first) = blocks.next() else { return Header::None };
+    if let Some(second) = blocks.next() {
+        return Header::Twice { line: line_of(source, second.get(0).map_or(0, |found| found.start())) };
+    }
+    let text: String = first["content"]
+        .lines()
+        .map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix('#')).unwrap_or(line))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let line = line_of(source, first.get(0).map_or(0, |found| found.start()));
+    match toml::from_str::<Script>(&text) {
+        Ok(script) => Header::Script(Metadata {
+            dependencies: script.dependencies,
+            requires_python: script.requires_python,
+            secrets: script.tool.onetool.secrets,
+            text,
+        }),
+        Err(error) => {
+            let inside = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+            Header::Malformed { line: line + 1 + inside, reason: error.message().to_owned() }
+        }
+    }
+}
+
+fn line_of(source: &str, offset: usize) -> usize {
+    source[..offset].matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(source: &str) -> Metadata {
+        match read(source) {
+            Header::Script(metadata) => metadata,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_block_gives_dependencies_python_and_secrets() {
+        let metadata = script(
+            "#!/usr/bin/env python3\n# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"httpx\",  # web\n#\n#   'rich>=13',\n# ]\n# [tool.onetool]\n# secrets = [\"BRAVE_API_KEY\"]\n# ///\nimport httpx\n",
+        );
+        assert_eq!(metadata.dependencies, ["httpx", "rich>=13"]);
+        assert_eq!(metadata.requires_python.as_deref(), Some(">=3.11"));
+        assert_eq!(metadata.secrets, ["BRAVE_API_KEY"]);
+    }
+
+    #[test]
+    fn crlf_is_read_like_lf() {
+        let metadata = script("# /// script\r\n# dependencies = [\"six\"]\r\n# ///\r\nimport six\r\n");
+        assert_eq!(metadata.dependencies, ["six"]);
+    }
+
+    #[test]
+    fn the_block_ends_at_the_last_closing_line_of_its_run() {
+        let metadata = script("# /// script\n# dependencies = [\"a\"]\n# x = '''\n# ///\n# '''\n# ///\n");
+        assert_eq!(metadata.dependencies, ["a"]);
+        assert!(metadata.text.contains("///"));
+    }
+
+    #[test]
+    fn malformed_toml_is_told_with_its_line() {
+        assert!(matches!(read("# /// script\n# a = 1\n# dependencies = [\n# ///\n"), Header::Malformed { line: 3 | 4, .. }));
+        assert!(matches!(read("# /// script\n# dependencies = 5\n# ///\n"), Header::Malformed { line: 2, .. }));
+    }
+
+    #[test]
+    fn two_blocks_are_an_error_and_other_types_are_not() {
+        let block = "# /// script\n# dependencies = []\n# ///\n";
+        assert_eq!(read(&format!("{block}\nx = 1\n{block}")), Header::Twice { line: 6 });
+        assert_eq!(read("# /// other\n# a = 1\n# ///\n"), Header::None);
+        assert!(matches!(read(&format!("# /// other\n# a = 1\n# ///\n\n{block}")), Header::Script(_)));
+    }
+
+    #[test]
+    fn what_merely_looks_like_a_block_is_none() {
+        assert_eq!(read("# /// script\n# dependencies = []\n"), Header::None, "unclosed");
+        assert_eq!(read("# /// script\nx = 1\n# ///\n"), Header::None, "code inside");
+        assert_eq!(read("#/// script\n# dependencies = []\n# ///\n"), Header::None, "no space");
+    }
+}

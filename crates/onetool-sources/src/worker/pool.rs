@@ -1,0 +1,395 @@
+//! Which workers exist. One a pack at most, started at the first call, replaced when its file has changed, and ended when
+//! it is idle or when another one needs its place.
+//!
+//! Plain functions of a pack run one after the other, `async def` functions side by side; a call holds its turn until the
+//! worker is done with it, and waits for it here, so that a worker that dies takes only the calls that it was serving.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{Arguments, CallContext, ErrorKind, Progress, ToolError, Value};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
+
+use super::environment::Environments;
+use super::live::{Launch, Request, RequestFailure, Worker};
+use super::settings::{WorkerServices, WorkerSettings};
+use super::tool_file::ToolFile;
+use super::{protocol, requests};
+
+/// How often a call is tried that no worker ever saw, because each ended just then.
+const MAX_ATTEMPTS: usize = 3;
+/// How long the end of all workers may take.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
+/// How soon a caller may try again when too many wait.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// All workers.
+pub(super) struct Pool {
+    settings: Arc<WorkerSettings>,
+    services: Arc<dyn WorkerServices>,
+    environments: Environments,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    live: Mutex<HashMap<u64, Arc<Worker>>>,
+    permits: Arc<Semaphore>,
+    idle: Arc<Notify>,
+    next_id: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// The place of one pack's worker.
+struct Slot {
+    plain_turn: Arc<Semaphore>,
+    async_turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    state: Mutex<SlotState>,
+}
+
+enum SlotState {
+    Empty,
+    Starting(Starting),
+    Ready(Arc<Worker>),
+}
+
+struct Starting {
+    id: u64,
+    hash: blake3::Hash,
+    stages: watch::Receiver<Stage>,
+    task: AbortHandle,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// How far a start is.
+#[derive(Clone)]
+enum Stage {
+    Working(Option<String>),
+    Done(Result<Arc<Worker>, ToolError>),
+}
+
+/// One call, for its worker.
+pub(super) struct PoolCall<'a> {
+    pub(super) file: Arc<ToolFile>,
+    pub(super) function: &'a str,
+    pub(super) arguments: &'a Arguments,
+}
+
+impl Pool {
+    pub(super) fn new(settings: Arc<WorkerSettings>, services: Arc<dyn WorkerServices>) -> Arc<Self> {
+        Arc::new(Self {
+            environments: Environments::new(settings.clone()),
+            permits: Arc::new(Semaphore::new(settings.max_workers.max(1))),
+            settings,
+            services,
+            slots: Mutex::default(),
+            live: Mutex::default(),
+            idle: Arc::new(Notify::new()),
+            next_id: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Executes a call in its pack's worker.
+    pub(super) async fn call(self: &Arc<Self>, call: PoolCall<'_>, ctx: &CallContext) -> Result<Value, ToolError> {
+        let pack = &call.file.pack.name;
+        let label = format!("{pack}.{}", call.function);
+        let is_plain = !call.file.asynchronous.contains(call.function);
+        let mut waiting = requests::waiting();
+        if is_plain && waiting.contains(pack) {
+            return Err(ToolError::new(
+                ErrorKind::Conflict,
+                format!("{label} can't run: a function of the same pack is waiting for it"),
+            )
+            .with_hint("call the function directly instead of through call_tool, or make it `async def`"));
+        }
+        if is_plain {
+            waiting.push(pack.clone());
+        }
+        let slot = self.slot(pack);
+        let mut turn = Some(self.turn(&slot, is_plain, &label, ctx).await?);
+        let params = protocol::call_params(call.function, call.arguments);
+        for _ in 0..MAX_ATTEMPTS {
+            let worker = self.worker(&slot, &call.file, ctx).await?;
+            let latest = Instant::now() + self.settings.call_timeout;
+            let request = Request {
+                method: "call",
+                params: params.clone(),
+                label: &label,
+                deadline: ctx.deadline.map_or(latest, |deadline| deadline.min(latest)),
+                turn: turn.take(),
+                waiting: waiting.clone(),
+            };
+            match worker.request(request, ctx).await {
+                Ok(value) => return Ok(value),
+                Err(RequestFailure::Failed(error)) => return Err(error),
+                Err(RequestFailure::NotSent(back)) => turn = back,
+            }
+        }
+        Err(ToolError::unavailable(format!("the worker of pack '{pack}' ends before it takes a call"))
+            .with_hint("look for what the file does when it is imported"))
+    }
+
+    /// The number of workers, for health and tests.
+    pub(super) fn live(&self) -> usize {
+        self.live.lock().values().filter(|worker| worker.is_open()).count()
+    }
+
+    /// Ends all workers and starts no more.
+    pub(super) async fn shutdown(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.slots.lock().clear();
+        for worker in self.live.lock().values() {
+            worker.retire();
+        }
+        let all = u32::try_from(self.settings.max_workers.max(1)).unwrap_or(u32::MAX);
+        if tokio::time::timeout(SHUTDOWN_TIME, self.permits.acquire_many(all)).await.is_err() {
+            self.kill_all();
+        }
+    }
+
+    /// Kills all workers and starts no more.
+    pub(super) fn kill_all(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.slots.lock().clear();
+        for (_, worker) in self.live.lock().drain() {
+            worker.kill("the server ends");
+        }
+    }
+
+    fn slot(&self, pack: &str) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get(pack) {
+            return slot.clone();
+        }
+        let slot = Arc::new(Slot {
+            plain_turn: Arc::new(Semaphore::new(1)),
+            async_turns: Arc::new(Semaphore::new(self.settings.max_concurrent.max(1))),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(SlotState::Empty),
+        });
+        slots.insert(pack.to_owned(), slot.clone());
+        slot
+    }
+
+    async fn turn(&self, slot: &Slot, is_plain: bool, label: &str, ctx: &CallContext) -> Result<OwnedSemaphorePermit, ToolError> {
+        let turns = if is_plain { &slot.plain_turn } else { &slot.async_turns };
+        if let Ok(turn) = turns.clone().try_acquire_owned() {
+            return Ok(turn);
+        }
+        let _waiting = Waiting::enter(&slot.waiting, self.settings.max_queue).ok_or_else(|| {
+            let text = format!("{} calls are waiting for the pack of {label} already", self.settings.max_queue);
+            ToolError::new(ErrorKind::RateLimited { retry_after: RETRY_AFTER }, text)
+        })?;
+        tokio::select! {
+            turn = turns.clone().acquire_owned() => turn.map_err(|_| ToolError::unavailable("workers are shut down")),
+            stopped = stop(ctx, label) => Err(stopped),
+        }
+    }
+
+    /// The worker for a file, as it is now: the one that is there, or a new one.
+    async fn worker(self: &Arc<Self>, slot: &Arc<Slot>, file: &Arc<ToolFile>, ctx: &CallContext) -> Result<Arc<Worker>, ToolError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(ToolError::unavailable("workers are shut down"));
+        }
+        let mut stages = {
+            let mut state = slot.state.lock();
+            match &*state {
+                SlotState::Ready(worker) if worker.is_open() && worker.file.hash == file.hash => return Ok(worker.clone()),
+                SlotState::Starting(start) if start.hash == file.hash => start.stages.clone(),
+                other => {
+                    if let SlotState::Ready(stale) = other {
+                        stale.retire();
+                    }
+                    let start = self.start(slot.clone(), file.clone());
+                    let stages = start.stages.clone();
+                    *state = SlotState::Starting(start);
+                    stages
+                }
+            }
+        };
+        let label = format!("the start of pack '{}'", file.pack.name);
+        let mut steps = 0.0;
+        loop {
+            match &*stages.borrow_and_update() {
+                Stage::Done(outcome) => return outcome.clone(),
+                Stage::Working(Some(text)) => {
+                    steps += 1.0;
+                    let message = Some(format!("{}: {text}", file.pack.name));
+                    ctx.progress.report(Progress { done: steps, total: None, message });
+                }
+                Stage::Working(None) => {}
+            }
+            tokio::select! {
+                changed = stages.changed() => {
+                    if changed.is_err() && !matches!(&*stages.borrow(), Stage::Done(_)) {
+                        return Err(ToolError::unavailable(format!("{label} was given up, because the file changed or the server ends")));
+                    }
+                }
+                stopped = stop(ctx, &label) => {
+                    return Err(stopped.with_hint("it goes on in the background; try again in a while"));
+                }
+            }
+        }
+    }
+
+    /// Starts a worker in a task of its own, so that a caller who leaves does not undo the work for the next one.
+    fn start(self: &Arc<Self>, slot: Arc<Slot>, file: Arc<ToolFile>) -> Starting {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (stage, stages) = watch::channel(Stage::Working(None));
+        let hash = file.hash;
+        let pool = self.clone();
+        let task = tokio::spawn(async move {
+            let limit = pool.settings.startup_timeout;
+            let outcome = tokio::time::timeout(limit, pool.launch(id, &file, &stage)).await.unwrap_or_else(|_| {
+                let text = format!("the worker of pack '{}' was not ready within {} s", file.pack.name, limit.as_secs());
+                Err(ToolError::new(ErrorKind::Timeout, text).with_hint("workers.startup_timeout sets how long it may take"))
+            });
+            stage.send_replace(Stage::Done(outcome.clone()));
+            let mut state = slot.state.lock();
+            let is_wanted = matches!(&*state, SlotState::Starting(start) if start.id == id);
+            match outcome {
+                Ok(worker) if is_wanted && !pool.closed.load(Ordering::Acquire) => *state = SlotState::Ready(worker),
+                Ok(worker) => worker.retire(),
+                Err(_) if is_wanted => *state = SlotState::Empty,
+                Err(_) => {}
+            }
+        });
+        Starting { id, hash, stages, task: task.abort_handle() }
+    }
+
+    async fn launch(&self, id: u64, file: &Arc<ToolFile>, stage: &watch::Sender<Stage>) -> Result<Arc<Worker>, ToolError> {
+        let permit = self.place().await?;
+        let report = |text: String| {
+            stage.send_replace(Stage::Working(Some(text)));
+        };
+        let interpreter = self.environments.prepare(file, &report).await?;
+        let worker = Worker::spawn(Launch {
+            file,
+            interpreter: &interpreter,
+            settings: &self.settings,
+            services: &self.services,
+            idle: &self.idle,
+            permit,
+        })?;
+        let mut unready = Unready(Some(worker.clone()));
+        self.live.lock().insert(id, worker.clone());
+        let functions: Vec<&String> = file.pack.tools.keys().collect();
+        let request = Request {
+            method: "start",
+            params: json!({
+                "file": file.path,
+                "pack": file.pack.name,
+                "functions": functions,
+                "limits": self.settings.limits.to_json(),
+                "max_message": self.settings.max_message_bytes,
+            }),
+            label: "the import of the file",
+            deadline: Instant::now() + self.settings.startup_timeout,
+            turn: None,
+            waiting: Vec::new(),
+        };
+        match worker.request(request, &CallContext::default()).await {
+            Ok(_) => {
+                unready.0 = None;
+                Ok(worker)
+            }
+            Err(RequestFailure::Failed(error)) => Err(import_error(file, error)),
+            Err(RequestFailure::NotSent(_)) => {
+                Err(ToolError::unavailable(format!("the worker of pack '{}' ended at once", file.pack.name)))
+            }
+        }
+    }
+
+    /// Room for one more worker; the one that has been idle longest makes it, if need be.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        loop {
+            let freed = self.idle.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            self.live.lock().retain(|_, worker| worker.is_open());
+            if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+                return Ok(permit);
+            }
+            let longest_idle = {
+                let live = self.live.lock();
+                live.values()
+                    .filter_map(|worker| Some((worker.idle_since()?, worker.clone())))
+                    .min_by_key(|(since, _)| *since)
+                    .map(|(_, worker)| worker)
+            };
+            if let Some(worker) = longest_idle {
+                worker.retire();
+            }
+            tokio::select! {
+                permit = self.permits.clone().acquire_owned() => {
+                    return permit.map_err(|_| ToolError::unavailable("workers are shut down"));
+                }
+                () = freed => {}
+            }
+        }
+    }
+}
+
+/// Until the call is cancelled or its deadline has passed.
+async fn stop(ctx: &CallContext, label: &str) -> ToolError {
+    let deadline = async {
+        match ctx.deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = ctx.cancel.cancelled() => ToolError::new(ErrorKind::Cancelled, format!("{label} was cancelled")),
+        () = deadline => ToolError::new(ErrorKind::Timeout, format!("{label} did not finish in time")),
+    }
+}
+
+fn import_error(file: &ToolFile, error: ToolError) -> ToolError {
+    let message = match &error.kind {
+        ErrorKind::Raised { .. } => format!("{} could not be imported: {error}", file.path.display()),
+        _ => error.message.clone(),
+    };
+    let hint = match &error.kind {
+        ErrorKind::Raised { exception } if exception == "ModuleNotFoundError" => {
+            Some("name the package in `dependencies` of the file's '# /// script' block".to_owned())
+        }
+        _ => error.hint.clone(),
+    };
+    ToolError { message, hint, ..error }
+}
+
+/// Kills a worker that did not become ready.
+struct Unready(Option<Arc<Worker>>);
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(worker) = &self.0 {
+            worker.kill("it did not become ready");
+        }
+    }
+}
+
+/// One place in a bounded queue.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
+        let guard = Self(count);
+        // The guard takes the place back when there is none.
+        (count.fetch_add(1, Ordering::AcqRel) < limit).then_some(guard)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,362 @@
+//! The tool files as they are now: read in parallel at the start, and again when they change.
+//!
+//! A file counts as changed when its time, size or inode differs *and* its content does. What a file offers is
+//! immutable; a changed file gives a new [`ToolFile`], and the generation moves on.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use onetool_sdk::{HealthNote, Pack, Severity};
+use parking_lot::{Mutex, RwLock};
+
+use super::discover::{self, Candidate};
+use super::settings::WorkerSettings;
+use super::tool_file::{self, FileProblem, MAX_FILE_BYTES, READER_STACK, ToolFile};
+
+/// Looking for changes may take one part in this many of the time.
+const CHECK_SHARE: u32 = 20;
+const MAX_READERS: usize = 8;
+/// Below this many files, one thread reads them all.
+const FILES_A_READER: usize = 16;
+
+/// All tool files.
+pub(super) struct Registry {
+    settings: Arc<WorkerSettings>,
+    generation: AtomicU64,
+    offered: RwLock<Offered>,
+    files: Mutex<Files>,
+}
+
+/// What callers see.
+#[derive(Default)]
+struct Offered {
+    packs: Vec<Arc<Pack>>,
+    by_pack: HashMap<String, Arc<ToolFile>>,
+    notes: Vec<HealthNote>,
+}
+
+struct Files {
+    known: HashMap<PathBuf, Known>,
+    order: Vec<Candidate>,
+    problems: Vec<(String, FileProblem)>,
+    next_check: Instant,
+}
+
+#[derive(Clone)]
+struct Known {
+    stamp: Stamp,
+    default_pack: String,
+    hash: Option<blake3::Hash>,
+    reading: Result<Arc<ToolFile>, FileProblem>,
+}
+
+/// What tells at once that a file may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        let Ok(metadata) = fs::metadata(path) else { return Self::default() };
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { modified: metadata.modified().ok(), size: metadata.len(), inode }
+    }
+}
+
+impl Registry {
+    /// Finds and reads all files.
+    pub(super) fn new(settings: Arc<WorkerSettings>) -> Self {
+        let files = Files {
+            known: HashMap::new(),
+            order: Vec::new(),
+            problems: Vec::new(),
+            next_check: Instant::now(),
+        };
+        let registry =
+            Self { settings, generation: AtomicU64::new(0), offered: RwLock::default(), files: Mutex::new(files) };
+        registry.refresh();
+        registry
+    }
+
+    pub(super) fn packs(&self) -> Vec<Arc<Pack>> {
+        self.offered.read().packs.clone()
+    }
+
+    pub(super) fn notes(&self) -> Vec<HealthNote> {
+        self.offered.read().notes.clone()
+    }
+
+    /// The generation, after a look for changes unless one was made just now.
+    pub(super) fn generation(&self) -> u64 {
+        let due = self.files.try_lock().is_some_and(|files| Instant::now() >= files.next_check);
+        if due {
+            self.refresh();
+        }
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Looks for new, changed and vanished files.
+    pub(super) fn refresh(&self) {
+        let mut files = self.files.lock();
+        let started = Instant::now();
+        let (order, problems) = discover::candidates(&self.settings);
+        let stale: Vec<(&Candidate, Stamp)> = order
+            .iter()
+            .map(|candidate| (candidate, Stamp::of(&candidate.path)))
+            .filter(|(candidate, stamp)| {
+                files.known.get(&candidate.path).is_none_or(|known| {
+                    known.stamp != *stamp || known.default_pack != candidate.default_pack
+                })
+            })
+            .collect();
+        let mut changed = order != files.order || problems != files.problems;
+        for (path, known) in read_all(&stale, &files.known) {
+            let same = files.known.get(&path).is_some_and(|old| old.hash.is_some() && old.hash == known.hash);
+            changed |= !same;
+            files.known.insert(path, known);
+        }
+        let checked = started.elapsed();
+        if changed {
+            let present: HashSet<&PathBuf> = order.iter().map(|candidate| &candidate.path).collect();
+            files.known.retain(|path, _| present.contains(path));
+            files.order = order;
+            files.problems = problems;
+            self.offer(&files);
+        }
+        files.next_check = Instant::now() + checked * CHECK_SHARE;
+    }
+
+    /// The file behind a pack, read again if it has changed since.
+    pub(super) fn current(&self, pack: &str) -> Option<Arc<ToolFile>> {
+        let file = self.offered.read().by_pack.get(pack).cloned()?;
+        let stamp = Stamp::of(&file.path);
+        let fresh = self.files.lock().known.get(&file.path).is_some_and(|known| known.stamp == stamp);
+        if fresh {
+            return Some(file);
+        }
+        self.refresh();
+        self.offered.read().by_pack.get(pack).cloned()
+    }
+
+    /// Why there is no pack of that name although a file exists for it.
+    pub(super) fn problem_of(&self, path: &Path) -> Option<String> {
+        let files = self.files.lock();
+        let problem = files.known.get(path)?.reading.as_ref().err()?;
+        Some(subject_and_line(path, problem))
+    }
+
+    fn offer(&self, files: &Files) {
+        let mut offered = Offered::default();
+        let mut note = |severity, subject: String, message: String| {
+            offered.notes.push(HealthNote { severity, subject, message });
+        };
+        for (place, problem) in &files.problems {
+            note(Severity::Error, place.clone(), problem.reason.clone());
+        }
+        let mut by_pack: HashMap<String, Arc<ToolFile>> = HashMap::new();
+        let mut packs = Vec::new();
+        for candidate in &files.order {
+            let Some(known) = files.known.get(&candidate.path) else { continue };
+            let subject = candidate.path.display().to_string();
+            match &known.reading {
+                Err(problem) => note(Severity::Error, subject, at_line(problem)),
+                Ok(file) => {
+                    for warning in &file.warnings {
+                        note(Severity::Warning, subject.clone(), at_line(warning));
+                    }
+                    match by_pack.get(&file.pack.name) {
+                        Some(winner) => {
+                            let winner = winner.path.display();
+                            let message = format!("pack '{}' is already offered by {winner}; this file is not used", file.pack.name);
+                            note(Severity::Warning, subject, message);
+                        }
+                        None => {
+                            by_pack.insert(file.pack.name.clone(), file.clone());
+                            packs.push(file.pack.clone());
+                        }
+                    }
+                }
+            }
+        }
+        offered.packs = packs;
+        offered.by_pack = by_pack;
+        *self.offered.write() = offered;
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+fn at_line(problem: &FileProblem) -> String {
+    match problem.line {
+        Some(line) => format!("line {line}: {}", problem.reason),
+        None => problem.reason.clone(),
+    }
+}
+
+fn subject_and_line(path: &Path, problem: &FileProblem) -> String {
+    format!("{}: {}", path.display(), at_line(problem))
+}
+
+/// Reads files in parallel, on threads whose stack is deep enough for any syntax tree.
+fn read_all(stale: &[(&Candidate, Stamp)], known: &HashMap<PathBuf, Known>) -> Vec<(PathBuf, Known)> {
+    if stale.is_empty() {
+        return Vec::new();
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let readers = cores.min(MAX_READERS).min(stale.len().div_ceil(FILES_A_READER));
+    let chunk = stale.len().div_ceil(readers);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = stale
+            .chunks(chunk)
+            .map(|part| {
+                let read = move || {
+                    part.iter()
+                        .map(|(candidate, stamp)| (candidate.path.clone(), read_one(candidate, *stamp, known)))
+                        .collect::<Vec<_>>()
+                };
+                std::thread::Builder::new().name("tool-files".to_owned()).stack_size(READER_STACK).spawn_scoped(scope, read)
+            })
+            .collect();
+        let mut all = Vec::with_capacity(stale.len());
+        for (handle, part) in handles.into_iter().zip(stale.chunks(chunk)) {
+            match handle.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(readings)) => all.extend(readings),
+                failed => {
+                    let reason = match failed {
+                        Err(error) => format!("could not be read: {error}"),
+                        _ => "could not be read: the parser gave up".to_owned(),
+                    };
+                    all.extend(part.iter().map(|(candidate, stamp)| {
+                        (candidate.path.clone(), broken(candidate, *stamp, FileProblem::new(reason.clone())))
+                    }));
+                }
+            }
+        }
+        all
+    })
+}
+
+fn broken(candidate: &Candidate, stamp: Stamp, problem: FileProblem) -> Known {
+    Known { stamp, default_pack: candidate.default_pack.clone(), hash: None, reading: Err(problem) }
+}
+
+fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>) -> Known {
+    let content = match read_bounded(&candidate.path) {
+        Ok(content) => content,
+        Err(problem) => return broken(candidate, stamp, problem),
+    };
+    let hash = blake3::hash(&content);
+    if let Some(old) = known.get(&candidate.path)
+        && old.hash == Some(hash)
+        && old.default_pack == candidate.default_pack
+    {
+        return Known { stamp, ..old.clone() };
+    }
+    let reading = tool_file::read(&candidate.path, &candidate.default_pack, &content).map(Arc::new);
+    Known { stamp, default_pack: candidate.default_pack.clone(), hash: Some(hash), reading }
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, FileProblem> {
+    let unreadable = |error: std::io::Error| FileProblem::new(format!("can't be read: {error}"));
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(unreadable)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        return Err(FileProblem::new(format!("is larger than {} KiB", MAX_FILE_BYTES >> 10)));
+    }
+    Ok(content)
+}
+
+/// The longest that a look for changes may be put off.
+#[cfg(test)]
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry(root: &Path) -> Registry {
+        Registry::new(Arc::new(WorkerSettings {
+            project_tools: Some(root.join("p")),
+            global_tools: Some(root.join("g")),
+            folder: root.to_owned(),
+            ..WorkerSettings::default()
+        }))
+    }
+
+    fn put(root: &Path, name: &str, source: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, source).unwrap();
+    }
+
+    fn wait_for_change(registry: &Registry, from: u64) -> u64 {
+        let started = Instant::now();
+        loop {
+            let now = registry.generation();
+            if now != from {
+                return now;
+            }
+            assert!(started.elapsed() < PATIENCE, "the change was not seen");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_project_wins_and_the_loser_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "p/a/a_tools.py", "def project(): ...");
+        put(folder.path(), "g/a/a_tools.py", "def everywhere(): ...");
+        put(folder.path(), "g/b/b_tools.py", "def b(): ...");
+        let registry = registry(folder.path());
+        let packs = registry.packs();
+        assert_eq!(packs.iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(packs[0].tools.contains_key("project"));
+        let notes = registry.notes();
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].subject.ends_with("g/a/a_tools.py"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_broken_file_breaks_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "p/a/a_tools.py", "def a(): ...");
+        put(folder.path(), "p/b/b_tools.py", "x = 1\ndef b(:\n");
+        put(folder.path(), "p/c/c_tools.py", &format!("def c(): return {}1", "1+".repeat(200_000)));
+        put(folder.path(), "p/d/d_tools.py", &"(".repeat(400_000));
+        let registry = registry(folder.path());
+        assert_eq!(registry.packs().iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+        let notes = registry.notes();
+        assert_eq!(notes.len(), 2);
+        assert!(notes[0].subject.ends_with("b_tools.py") && notes[0].message.starts_with("line 2: "), "{notes:?}");
+    }
+
+    #[test]
+    fn changes_move_the_generation_and_a_touch_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "p/a/a_tools.py", "def a(): ...");
+        let registry = registry(folder.path());
+        let first = registry.generation();
+        put(folder.path(), "p/b/b_tools.py", "def b(): ...");
+        let second = wait_for_change(&registry, first);
+        put(folder.path(), "p/a/a_tools.py", "def a(x: int): ...");
+        let third = wait_for_change(&registry, second);
+        assert_eq!(registry.packs()[0].tools["a"].signature.parameters.len(), 1);
+        put(folder.path(), "p/a/a_tools.py", "def a(x: int): ...");
+        registry.refresh();
+        assert_eq!(registry.generation(), third, "the same content is no change");
+        fs::remove_dir_all(folder.path().join("p/b")).unwrap();
+        wait_for_change(&registry, third);
+        assert_eq!(registry.packs().len(), 1);
+    }
+}

@@ -1,0 +1,116 @@
+//! What the rest of the program decides for workers, resolved.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where tool files are, and what their workers may take.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// `.onetool/tools` of the project: `<pack>/<pack>_tools.py` below it.
+    pub project_tools: Option<PathBuf>,
+    /// `~/.onetool/tools`, the same for all projects. The project's wins.
+    pub global_tools: Option<PathBuf>,
+    /// Patterns of further files, e.g. `.onetool/tools/*.py`, relative to `folder`.
+    pub tools_dir: Vec<String>,
+    /// The folder that workers run in, and that patterns are relative to.
+    pub folder: PathBuf,
+    /// The `uv` program: a name to be found in `PATH`, or a path.
+    pub uv: PathBuf,
+    /// The Python for files without dependencies where there is no `uv`.
+    pub python: PathBuf,
+    /// More variables for workers, on top of the small set that every child gets.
+    pub environment: BTreeMap<String, String>,
+    /// A worker that no call has used for this long is ended.
+    pub idle_timeout: Duration,
+    /// The longest that a call may take.
+    pub call_timeout: Duration,
+    /// The longest that the installation of packages and the import of the file may take.
+    pub startup_timeout: Duration,
+    /// How long a cancelled call may take to clean up before its worker is killed.
+    pub cancel_grace: Duration,
+    /// How many workers there may be; the one that is idle longest makes room for a new one.
+    pub max_workers: usize,
+    /// How many calls may wait for one pack.
+    pub max_queue: usize,
+    /// How many `async def` calls one worker serves at once.
+    pub max_concurrent: usize,
+    /// The largest message between us and a worker.
+    pub max_message_bytes: usize,
+    pub limits: WorkerLimits,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            project_tools: None,
+            global_tools: None,
+            tools_dir: Vec::new(),
+            folder: PathBuf::from("."),
+            uv: PathBuf::from("uv"),
+            python: PathBuf::from("python3"),
+            environment: BTreeMap::new(),
+            idle_timeout: Duration::from_secs(600),
+            call_timeout: Duration::from_secs(120),
+            startup_timeout: Duration::from_secs(300),
+            cancel_grace: Duration::from_secs(2),
+            max_workers: 16,
+            max_queue: 64,
+            max_concurrent: 32,
+            max_message_bytes: 64 << 20,
+            limits: WorkerLimits::default(),
+        }
+    }
+}
+
+/// What the operating system enforces on a worker and its children, each by itself. `None` is no limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerLimits {
+    /// Private memory (`RLIMIT_DATA`).
+    pub memory_bytes: Option<u64>,
+    pub open_files: Option<u64>,
+    pub file_bytes: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+}
+
+impl Default for WorkerLimits {
+    fn default() -> Self {
+        Self { memory_bytes: Some(4 << 30), open_files: Some(4096), file_bytes: None, cpu_seconds: None }
+    }
+}
+
+impl WorkerLimits {
+    /// By the names of Python's `resource` module.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        let pairs = [
+            ("RLIMIT_DATA", self.memory_bytes),
+            ("RLIMIT_NOFILE", self.open_files),
+            ("RLIMIT_FSIZE", self.file_bytes),
+            ("RLIMIT_CPU", self.cpu_seconds),
+        ];
+        pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), serde_json::Value::from(value?)))).collect()
+    }
+}
+
+/// What a tool may ask of the program. Must not block for long.
+pub trait WorkerServices: Send + Sync {
+    /// The value of a secret. Only asked for names that the tool file lists.
+    fn secret(&self, name: &str) -> Option<String>;
+
+    /// `tools.<pack>.<key>` of the configuration.
+    fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value>;
+}
+
+/// No secrets and no configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoServices;
+
+impl WorkerServices for NoServices {
+    fn secret(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn config(&self, _: &str, _: &str) -> Option<serde_json::Value> {
+        None
+    }
+}

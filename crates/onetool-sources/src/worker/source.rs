@@ -1,0 +1,78 @@
+//! Tool files as a [`ToolSource`].
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use onetool_sdk::{CallContext, HealthNote, Origin, Pack, ToolCall, ToolError, ToolSource, Value};
+
+use super::pool::{Pool, PoolCall};
+use super::registry::Registry;
+use super::settings::{WorkerServices, WorkerSettings};
+
+/// The packs of all tool files, and their workers.
+pub struct WorkerSource {
+    registry: Registry,
+    pool: Arc<Pool>,
+}
+
+impl WorkerSource {
+    /// Reads all tool files. Starts nothing.
+    pub fn new(settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
+        let settings = Arc::new(settings);
+        Self { registry: Registry::new(settings.clone()), pool: Pool::new(settings, services) }
+    }
+
+    /// Looks for changed files now.
+    pub fn refresh(&self) {
+        self.registry.refresh();
+    }
+
+    /// How many workers are running.
+    pub fn live_workers(&self) -> usize {
+        self.pool.live()
+    }
+}
+
+#[async_trait]
+impl ToolSource for WorkerSource {
+    fn packs(&self) -> Vec<Arc<Pack>> {
+        self.registry.packs()
+    }
+
+    fn generation(&self) -> u64 {
+        self.registry.generation()
+    }
+
+    async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
+        let name = call.name();
+        let Some(file) = self.registry.current(&name.pack) else {
+            let problem = match &call.pack.origin {
+                Origin::Worker { file } => self.registry.problem_of(file),
+                _ => None,
+            };
+            let message = problem.unwrap_or_else(|| format!("the file of pack '{}' is gone", name.pack));
+            return Err(ToolError::unavailable(message));
+        };
+        if !file.pack.tools.contains_key(&name.function) {
+            let known: Vec<&str> = file.pack.tools.keys().map(String::as_str).collect();
+            return Err(ToolError::not_found(format!("pack '{}' has no function '{}' any more", name.pack, name.function))
+                .with_hint(format!("it has {}", known.join(", "))));
+        }
+        let call = PoolCall { file, function: &name.function, arguments: &call.arguments };
+        self.pool.call(call, ctx).await
+    }
+
+    fn health(&self) -> Vec<HealthNote> {
+        self.registry.notes()
+    }
+
+    async fn shutdown(&self) {
+        self.pool.shutdown().await;
+    }
+}
+
+impl Drop for WorkerSource {
+    fn drop(&mut self) {
+        self.pool.kill_all();
+    }
+}

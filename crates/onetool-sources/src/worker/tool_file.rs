@@ -1,0 +1,393 @@
+//! One tool file, read and not run: its pack, its functions and what they say of themselves.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use onetool_sdk::{Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier};
+use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
+use ruff_text_size::Ranged as _;
+use serde_json::{Map, Value as Json, json};
+
+use super::annotation::{self, TypeReading};
+use super::docstring::{self, Docstring};
+use super::metadata::{self, Header, Metadata};
+
+/// Larger files are not tool files. The bound also keeps the parser's stack use within [`READER_STACK`].
+pub(super) const MAX_FILE_BYTES: u64 = 512 << 10;
+/// Long chains of operators make deep syntax trees, and those are dropped recursively.
+pub(super) const READER_STACK: usize = 256 << 20;
+
+/// A file that offers tools.
+#[derive(Debug)]
+pub(super) struct ToolFile {
+    pub(super) path: PathBuf,
+    pub(super) hash: blake3::Hash,
+    pub(super) pack: Arc<Pack>,
+    /// The functions that are `async def`.
+    pub(super) asynchronous: HashSet<String>,
+    pub(super) metadata: Option<Metadata>,
+    /// What a user should know although the file works.
+    pub(super) warnings: Vec<FileProblem>,
+}
+
+/// Something wrong with a file: where and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileProblem {
+    pub(super) line: Option<usize>,
+    pub(super) reason: String,
+}
+
+impl FileProblem {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self { line: None, reason: reason.into() }
+    }
+
+    fn at(source: &str, offset: usize, reason: impl Into<String>) -> Self {
+        let line = source.get(..offset).unwrap_or(source).matches('\n').count() + 1;
+        Self { line: Some(line), reason: reason.into() }
+    }
+}
+
+/// Reads a file's content. `default_pack` is the pack's name where the file gives none.
+pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<ToolFile, FileProblem> {
+    let source = std::str::from_utf8(content).map_err(|error| {
+        let line = content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        FileProblem { line: Some(line), reason: "is not UTF-8 text".to_owned() }
+    })?;
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let mut warnings = Vec::new();
+    let metadata = match metadata::read(source) {
+        Header::None => None,
+        Header::Script(metadata) => Some(metadata),
+        Header::Malformed { line, reason } => {
+            let reason = format!("the script metadata is ignored, because it is not valid: {reason}");
+            warnings.push(FileProblem { line: Some(line), reason });
+            None
+        }
+        Header::Twice { line } => {
+            let reason = "has a second '# /// script' block; only one is allowed".to_owned();
+            return Err(FileProblem { line: Some(line), reason });
+        }
+    };
+    let parsed = ruff_python_parser::parse_module(source)
+        .map_err(|error| FileProblem::at(source, error.location.start().to_usize(), error.error.to_string()))?;
+    let module = Module::read(&parsed.syntax().body, source);
+    let name = module.pack.as_ref().map_or(default_pack, |(name, _)| name);
+    if !is_python_identifier(name) {
+        let offset = module.pack.as_ref().map_or(0, |(_, offset)| *offset);
+        return Err(FileProblem::at(source, offset, format!("'{name}' can't be a pack's name: it is not a Python name")));
+    }
+    let exported = module.exported(source, &mut warnings);
+    if exported.is_empty() {
+        return Err(FileProblem::new("has no public function"));
+    }
+    let asynchronous =
+        exported.iter().filter(|function| function.is_async).map(|function| function.name.to_string()).collect();
+    let tools: IndexMap<String, Arc<ToolSpec>> = exported
+        .iter()
+        .map(|function| (function.name.to_string(), Arc::new(spec(function, &module.constants, source))))
+        .collect();
+    let pack = Pack {
+        name: name.to_owned(),
+        description: module.description.unwrap_or_default(),
+        origin: Origin::Worker { file: path.to_owned() },
+        tools,
+        note: None,
+    };
+    let hash = blake3::hash(content);
+    Ok(ToolFile { path: path.to_owned(), hash, pack: Arc::new(pack), asynchronous, metadata, warnings })
+}
+
+/// What stands at the top level of a file.
+#[derive(Default)]
+struct Module<'a> {
+    description: Option<String>,
+    pack: Option<(String, usize)>,
+    all: Option<Vec<(String, usize)>>,
+    functions: IndexMap<String, &'a StmtFunctionDef>,
+    constants: HashMap<String, Value>,
+}
+
+impl<'a> Module<'a> {
+    fn read(body: &'a [Stmt], source: &str) -> Self {
+        let mut module = Self { description: docstring_of(body).map(|text| docstring::parse(&text).description), ..Self::default() };
+        module.read_block(body, source, 0);
+        module
+    }
+
+    fn read_block(&mut self, body: &'a [Stmt], source: &str, depth: usize) {
+        if depth > 8 {
+            return;
+        }
+        for statement in body {
+            match statement {
+                Stmt::FunctionDef(function) => {
+                    let overload = function
+                        .decorator_list
+                        .iter()
+                        .any(|decorator| annotation::last_name(&decorator.expression) == Some("overload"));
+                    if !overload {
+                        self.functions.insert(function.name.to_string(), function);
+                    }
+                }
+                Stmt::Assign(assign) => {
+                    for target in &assign.targets {
+                        self.read_assignment(target, &assign.value);
+                    }
+                }
+                Stmt::AnnAssign(assign) => {
+                    if let Some(value) = &assign.value {
+                        self.read_assignment(&assign.target, value);
+                    }
+                }
+                Stmt::AugAssign(assign) if annotation::last_name(&assign.target) == Some("__all__") => {
+                    if let Some(names) = names_in(&assign.value) {
+                        self.all.get_or_insert_default().extend(names);
+                    }
+                }
+                Stmt::If(branch) => {
+                    let test = annotation::text_of(&branch.test, source);
+                    if !test.contains("__name__") && !test.contains("TYPE_CHECKING") {
+                        self.read_block(&branch.body, source, depth + 1);
+                    }
+                    for clause in &branch.elif_else_clauses {
+                        self.read_block(&clause.body, source, depth + 1);
+                    }
+                }
+                Stmt::Try(attempt) => {
+                    self.read_block(&attempt.body, source, depth + 1);
+                    self.read_block(&attempt.orelse, source, depth + 1);
+                }
+                Stmt::With(with) => self.read_block(&with.body, source, depth + 1),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_assignment(&mut self, target: &Expr, value: &Expr) {
+        let Expr::Name(name) = target else { return };
+        match (name.id.as_str(), value) {
+            ("pack", Expr::StringLiteral(text)) => {
+                self.pack = Some((text.value.to_str().to_owned(), text.range().start().to_usize()));
+            }
+            ("__all__", names) => self.all = names_in(names),
+            (name, value) => {
+                if let Some(value) = annotation::literal(value) {
+                    self.constants.insert(name.to_owned(), value);
+                }
+            }
+        }
+    }
+
+    /// What `__all__` names; without it, every function whose name does not start with an underscore.
+    fn exported(&self, source: &str, warnings: &mut Vec<FileProblem>) -> Vec<&'a StmtFunctionDef> {
+        let Some(all) = &self.all else {
+            return self.functions.values().filter(|function| !function.name.starts_with('_')).copied().collect();
+        };
+        let mut exported = Vec::new();
+        for (name, offset) in all {
+            match self.functions.get(name) {
+                Some(function) => exported.push(*function),
+                None => {
+                    let reason = format!("__all__ names '{name}', but the file defines no function of that name");
+                    warnings.push(FileProblem::at(source, *offset, reason));
+                }
+            }
+        }
+        exported
+    }
+}
+
+fn names_in(expression: &Expr) -> Option<Vec<(String, usize)>> {
+    let items = match expression {
+        Expr::List(list) => &list.elts,
+        Expr::Tuple(tuple) => &tuple.elts,
+        _ => return None,
+    };
+    let names = items.iter().filter_map(|item| match item {
+        Expr::StringLiteral(text) => Some((text.value.to_str().to_owned(), text.range().start().to_usize())),
+        _ => None,
+    });
+    Some(names.collect())
+}
+
+fn docstring_of(body: &[Stmt]) -> Option<String> {
+    match body.first()? {
+        Stmt::Expr(statement) => match &*statement.value {
+            Expr::StringLiteral(text) => Some(text.value.to_str().to_owned()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn spec(function: &StmtFunctionDef, constants: &HashMap<String, Value>, source: &str) -> ToolSpec {
+    let documentation = docstring_of(&function.body).map(|text| docstring::parse(&text)).unwrap_or_default();
+    let mut reader = SignatureReader::new(&documentation, constants, source);
+    let parameters = &function.parameters;
+    for (group, kind) in [
+        (&parameters.posonlyargs, ParameterKind::PositionalOnly),
+        (&parameters.args, ParameterKind::PositionalOrKeyword),
+    ] {
+        for parameter in group {
+            reader.add(&parameter.parameter, kind, parameter.default.as_deref());
+        }
+    }
+    if let Some(rest) = &parameters.vararg {
+        reader.add(rest, ParameterKind::VarPositional, None);
+    }
+    for parameter in &parameters.kwonlyargs {
+        reader.add(&parameter.parameter, ParameterKind::KeywordOnly, parameter.default.as_deref());
+    }
+    if let Some(rest) = &parameters.kwarg {
+        reader.add(rest, ParameterKind::VarKeyword, None);
+    }
+    let open = parameters.kwarg.is_some();
+    let returns = function.returns.as_deref().map(|returns| annotation::read(returns, source));
+    let mut schema = json!({"type": "object", "properties": reader.properties, "additionalProperties": open});
+    if !reader.required.is_empty() {
+        schema["required"] = reader.required.into();
+    }
+    ToolSpec {
+        name: function.name.to_string(),
+        description: documentation.description.clone(),
+        signature: Signature { parameters: reader.parameters, returns: returns.map(|returns| returns.python) },
+        input_schema: schema,
+        output_schema: None,
+        returns: documentation.returns.clone(),
+        example: documentation.example.clone(),
+        checkable: reader.exact && !open,
+    }
+}
+
+struct SignatureReader<'a> {
+    documentation: &'a Docstring,
+    constants: &'a HashMap<String, Value>,
+    source: &'a str,
+    parameters: Vec<Parameter>,
+    properties: Map<String, Json>,
+    required: Vec<Json>,
+    exact: bool,
+}
+
+impl<'a> SignatureReader<'a> {
+    fn new(documentation: &'a Docstring, constants: &'a HashMap<String, Value>, source: &'a str) -> Self {
+        Self {
+            documentation,
+            constants,
+            source,
+            parameters: Vec::new(),
+            properties: Map::new(),
+            required: Vec::new(),
+            exact: true,
+        }
+    }
+
+    fn add(&mut self, parameter: &ruff_python_ast::Parameter, kind: ParameterKind, default: Option<&Expr>) {
+        let name = parameter.name.to_string();
+        let reading: Option<TypeReading> =
+            parameter.annotation.as_deref().map(|annotation| annotation::read(annotation, self.source));
+        self.exact &= reading.as_ref().is_some_and(|reading| reading.exact);
+        let value = default.and_then(|default| self.value_of(default));
+        self.exact &= default.is_none() || value.is_some();
+        let variadic = matches!(kind, ParameterKind::VarPositional | ParameterKind::VarKeyword);
+        let description = self
+            .documentation
+            .parameters
+            .get(&name)
+            .cloned()
+            .or_else(|| reading.as_ref().and_then(|reading| reading.description.clone()));
+        if !variadic {
+            let mut property = reading.as_ref().map_or_else(|| json!({}), |reading| reading.schema.clone());
+            if let Some(text) = &description {
+                property["description"] = text.clone().into();
+            }
+            match &value {
+                Some(value) => property["default"] = value.to_json(),
+                None if default.is_none() => self.required.push(name.clone().into()),
+                None => {}
+            }
+            self.properties.insert(name.clone(), property);
+        }
+        self.parameters.push(Parameter {
+            name,
+            kind,
+            annotation: reading.map(|reading| reading.python),
+            default: default.map(|default| {
+                value.map_or_else(|| annotation::text_of(default, self.source), |value| value.repr())
+            }),
+            required: default.is_none() && !variadic,
+            description,
+        });
+    }
+
+    /// A literal, or a constant of the file.
+    fn value_of(&self, default: &Expr) -> Option<Value> {
+        match default {
+            Expr::Name(name) => self.constants.get(name.id.as_str()).cloned(),
+            other => annotation::literal(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(source: &str) -> ToolFile {
+        read(Path::new("t.py"), "t", source.as_bytes()).unwrap()
+    }
+
+    fn problem(source: &str) -> FileProblem {
+        read(Path::new("t.py"), "t", source.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn signatures_types_defaults_and_docs_are_read() {
+        let file = file(
+            "'''Web search.'''\npack = 'brave'\nCOUNT = 10\ndef search(query: str, /, count: int = COUNT, *, tags: list[str] | None = None, flag=True, **more) -> dict:\n    '''Search.\n\n    Args:\n        query: What.\n    '''\n",
+        );
+        assert_eq!((file.pack.name.as_str(), file.pack.description.as_str()), ("brave", "Web search."));
+        let tool = &file.pack.tools["search"];
+        assert_eq!(
+            tool.signature.render("brave.search"),
+            "brave.search(query: str, /, count: int = 10, *, tags: list[str] | None = None, flag=True, **more) -> dict"
+        );
+        assert_eq!(tool.signature.described_parameters(), ["query: What."]);
+        assert_eq!(tool.input_schema["required"], json!(["query"]));
+        assert_eq!(tool.input_schema["properties"]["count"], json!({"type": "integer", "default": 10}));
+        assert_eq!(tool.input_schema["additionalProperties"], json!(true));
+        assert!(!tool.checkable);
+    }
+
+    #[test]
+    fn all_names_the_tools_and_private_functions_are_not_tools() {
+        let names = |source: &str| file(source).pack.tools.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names("__all__ = ['b']\n__all__ += ['_c']\ndef a(): ...\ndef b(): ...\ndef _c(): ..."), ["b", "_c"]);
+        assert_eq!(names("import os\ndef a(): ...\nclass B:\n    def m(self): ...\ndef _c(): ..."), ["a"]);
+        assert_eq!(
+            names("try:\n    import x\nexcept ImportError:\n    x = None\nif x:\n    def a(): ...\nelse:\n    def b(): ...\nif __name__ == '__main__':\n    def c(): ..."),
+            ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn a_tool_with_plain_types_can_be_checked() {
+        assert!(file("def a(x: int, y: str = 'z') -> str: ...").pack.tools["a"].checkable);
+        assert!(!file("def a(x): ...").pack.tools["a"].checkable);
+        assert!(!file("def a(x: Foo): ...").pack.tools["a"].checkable);
+    }
+
+    #[test]
+    fn problems_have_their_line() {
+        assert_eq!(problem("x = 1\ndef a(:\n").line, Some(2));
+        assert_eq!(problem("x = 1\npack = 'not a name'\ndef a(): ...").line, Some(2));
+        assert_eq!(problem("x = 1").reason, "has no public function");
+        let block = "# /// script\n# dependencies = []\n# ///\n";
+        assert_eq!(problem(&format!("{block}\n{block}\ndef a(): ...")).line, Some(5));
+        let warned = file("__all__ = ['a', 'b']\ndef a(): ...");
+        assert_eq!(warned.warnings.len(), 1);
+    }
+}

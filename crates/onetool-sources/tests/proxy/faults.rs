@@ -1,0 +1,140 @@
+//! Servers that misbehave harm their own calls, and nothing else.
+
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
+use onetool_sources::proxy::{ServerKind, ServerSettings, ServerState};
+use serde_json::{Value as Json, json};
+
+use crate::fixture::{House, call, connected, context, is_alive, server, status, text, until};
+
+#[tokio::test]
+async fn a_crash_fails_its_call_and_the_next_one_works() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    let error = call(&source, "fixture.crash", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("exit status: 3"), "{}", error.message);
+    assert!(error.message.contains("the last straw"), "{}", error.message);
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "again"})).await, "again");
+    assert_eq!(status(&source, "fixture").state, ServerState::Connected);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_start_is_told_with_its_last_words() {
+    let house = House::new();
+    let source = house.source(vec![
+        server("fixture", &["--mode", "exit"]),
+        ServerSettings::stdio("missing", "/no/such/program", [""; 0]),
+        server("good", &[]),
+    ]);
+    source.settle("fixture", &context()).await;
+    source.settle("missing", &context()).await;
+    let broken = status(&source, "fixture");
+    assert_eq!(broken.state, ServerState::Disconnected);
+    assert!(broken.reason.as_deref().unwrap().contains("exit status: 7"), "{broken:?}");
+    assert!(broken.reason.as_deref().unwrap().contains("no such module: flux"), "{broken:?}");
+    let missing = status(&source, "missing");
+    assert!(missing.reason.as_deref().unwrap().contains("can't be started"), "{missing:?}");
+    source.settle("good", &context()).await;
+    assert_eq!(text(&source, "good.echo", json!({"text": "x"})).await, "x");
+    let health = source.health();
+    assert_eq!(health.len(), 2);
+    assert_eq!((health[0].severity, health[0].subject.as_str()), (Severity::Error, "proxy:fixture"));
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up() {
+    let house = House::new();
+    let silent = ServerSettings { timeout: Duration::from_millis(700), ..server("fixture", &["--mode", "silent"]) };
+    let source = house.source(vec![silent]);
+    source.settle("fixture", &context()).await;
+    until("it is given up", || {
+        status(&source, "fixture").reason.is_some_and(|reason| reason.contains("not ready within"))
+    })
+    .await;
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn rubbish_on_the_wire_is_passed_over() {
+    let house = House::new();
+    let source = connected(&house, &["--mode", "banner"]).await;
+    assert_eq!(text(&source, "fixture.rubbish", json!({})).await, "after the rubbish");
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn floods_stall_nobody() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    assert_eq!(text(&source, "fixture.shout", json!({"kib": 4096})).await, "quiet again");
+    let large = call(&source, "fixture.large", json!({"kib": 10 * 1024})).await.unwrap();
+    assert!(matches!(large, Value::Str(text) if text.len() == 10 * 1024 * 1024));
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_without_end_ends_the_connection() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    let error = call(&source, "fixture.large", json!({"kib": 65 * 1024})).await.unwrap_err();
+    assert!(error.message.contains("more than 64 MiB"), "{}", error.message);
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_frozen_server_is_replaced() {
+    let house = House::new();
+    let source = house.source(vec![ServerSettings { timeout: Duration::from_secs(10), ..server("fixture", &[]) }]);
+    source.settle("fixture", &context()).await;
+    let mut ctx = context();
+    ctx.deadline = Some(Instant::now() + Duration::from_millis(300));
+    let error = crate::fixture::call_in(&source, "fixture.freeze", json!({}), &ctx).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    // It does not answer the ping either: a new one takes its place.
+    until("a new one answers", || status(&source, "fixture").state != ServerState::Connected).await;
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_leaves_nobody_behind() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
+    assert!(processes.iter().all(|process| is_alive(*process)));
+    source.shutdown().await;
+    until("they are gone", || !processes.iter().any(|process| is_alive(*process))).await;
+    assert_eq!(status(&source, "fixture").state, ServerState::Disconnected);
+    let error = call(&source, "fixture.echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Timeout), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_source_that_is_dropped_leaves_nobody_behind() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
+    drop(source);
+    until("they are gone", || !processes.iter().any(|process| is_alive(*process))).await;
+}
+
+#[tokio::test]
+async fn a_server_gets_its_own_environment_and_not_ours() {
+    let house = House::new();
+    let mut settings = server("fixture", &[]);
+    if let ServerKind::Stdio { env, .. } = &mut settings.kind {
+        env.insert("FIXTURE_TOKEN".into(), "open sesame".into());
+    }
+    let source = house.source(vec![settings]);
+    source.settle("fixture", &context()).await;
+    let environment: Json = serde_json::from_str(&text(&source, "fixture.environment", json!({})).await).unwrap();
+    assert_eq!(environment["FIXTURE_TOKEN"], "open sesame");
+    assert!(environment.get("CARGO_MANIFEST_DIR").is_none(), "{environment}");
+    source.shutdown().await;
+}

@@ -1,0 +1,316 @@
+"""An MCP server for tests, without dependencies. It can misbehave on demand.
+
+    server.py [--mode MODE] [--description TEXT] [--http | --sse]
+
+With --http (streamable) and --sse (the older transport) it listens on a free port, which it prints as its first line.
+"""
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", default="normal")
+parser.add_argument("--description", default="Say it back.")
+parser.add_argument("--http", action="store_true")
+parser.add_argument("--sse", action="store_true")
+options = parser.parse_args()
+
+description = options.description
+has_extra_tool = False
+cancelled = []
+asked = {}
+next_id = 1000
+lock = threading.Lock()
+
+
+def schema(**properties):
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+
+
+def tools():
+    listed = [
+        {"name": "echo", "description": description, "inputSchema": schema(text=TEXT)},
+        {
+            "name": "add",
+            "inputSchema": schema(a=NUMBER, b=NUMBER),
+            "outputSchema": {"type": "object", "properties": {"result": NUMBER}, "x-fastmcp-wrap-result": True},
+        },
+        {"name": "image", "inputSchema": schema()},
+        {"name": "several", "inputSchema": schema()},
+        {"name": "fail", "inputSchema": schema()},
+        {"name": "steps", "inputSchema": schema(count={"type": "integer"}, pause=NUMBER)},
+        {"name": "hang", "inputSchema": schema()},
+        {"name": "freeze", "inputSchema": schema()},
+        {"name": "cancelled", "inputSchema": schema()},
+        {"name": "crash", "inputSchema": schema()},
+        {"name": "rubbish", "inputSchema": schema()},
+        {"name": "shout", "inputSchema": schema(kib={"type": "integer"})},
+        {"name": "large", "inputSchema": schema(kib={"type": "integer"})},
+        {"name": "change", "inputSchema": schema(description=TEXT)},
+        {"name": "ask", "inputSchema": schema()},
+        {"name": "environment", "inputSchema": schema()},
+        {"name": "processes", "inputSchema": schema()},
+        {
+            "name": "search-repos",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"query": TEXT, "per-page": {"type": "integer"}},
+                "required": ["query"],
+            },
+        },
+        {"inputSchema": "a tool without a name"},
+    ]
+    if has_extra_tool:
+        listed.append({"name": "extra", "inputSchema": schema()})
+    return listed
+
+
+def text(value):
+    return {"content": [{"type": "text", "text": value}]}
+
+
+def call(name, arguments, request, emit):
+    global description, has_extra_tool
+    token = request["params"].get("_meta", {}).get("progressToken")
+    if name == "echo":
+        return text(arguments["text"])
+    if name == "add":
+        value = arguments["a"] + arguments["b"]
+        return {**text(str(value)), "structuredContent": {"result": value}}
+    if name == "image":
+        data = base64.b64encode(b"\x89PNG").decode()
+        return {"content": [{"type": "text", "text": "look"}, {"type": "image", "mimeType": "image/png", "data": data}]}
+    if name == "several":
+        return {"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
+    if name == "fail":
+        return {**text("it did not work"), "isError": True}
+    if name == "steps":
+        for step in range(arguments["count"]):
+            time.sleep(arguments["pause"])
+            emit({"method": "notifications/progress", "params": {
+                "progressToken": token, "progress": step + 1, "total": arguments["count"], "message": f"step {step + 1}"}})
+        return text("done")
+    if name == "hang":
+        return None
+    if name == "freeze":
+        lock.acquire()  # nothing is written any more
+        return None
+    if name == "cancelled":
+        return text(json.dumps(cancelled))
+    if name == "crash":
+        print("Traceback: the last straw", file=sys.stderr, flush=True)
+        os._exit(3)
+    if name == "rubbish":
+        raw("this is not JSON")
+        raw('{"jsonrpc": "2.0", "id": 999999, "result": {}}')
+        raw('{"jsonrpc": "2.0", "unknown": true}')
+        raw("[1, 2, 3]")
+        return text("after the rubbish")
+    if name == "shout":
+        for _ in range(arguments["kib"]):
+            sys.stderr.write("x" * 1023 + "\n")
+        sys.stderr.flush()
+        return text("quiet again")
+    if name == "large":
+        return text("y" * (arguments["kib"] * 1024))
+    if name == "change":
+        description, has_extra_tool = arguments["description"], True
+        emit({"method": "notifications/tools/list_changed"})
+        return text("changed")
+    if name == "ask":
+        answer = ask(emit, "elicitation/create", {
+            "message": "Your name?",
+            "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}})
+        return text(json.dumps(answer))
+    if name == "environment":
+        return text(json.dumps(dict(os.environ)))
+    if name == "processes":
+        child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
+        return text(json.dumps([os.getpid(), child.pid]))
+    if name == "search-repos":
+        return text(json.dumps(arguments))
+    if name == "extra":
+        return text("extra")
+    return {"error": {"code": -32602, "message": f"no tool {name}"}}
+
+
+def ask(emit, method, params):
+    global next_id
+    next_id += 1
+    asked[next_id] = Queue()
+    emit({"id": next_id, "method": method, "params": params})
+    reply = asked[next_id].get(timeout=30)
+    return reply.get("result") or {"error": reply["error"]["message"]}
+
+
+def answer(request, emit):
+    method, params = request["method"], request.get("params") or {}
+    if method == "initialize":
+        if options.mode == "old":
+            return {"error": {"code": -32601, "message": "initialize?"}}
+        return {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {}},
+            "serverInfo": {"name": "fixture", "version": "1", "title": "Fixture"},
+            "instructions": "Use\u200b echo.",
+        }
+    if method == "ping":
+        return {}
+    if method == "tools/list":
+        listed, start = tools(), int(params.get("cursor") or 0)
+        page = {"tools": listed[start:start + 7]}
+        if start + 7 < len(listed):
+            page["nextCursor"] = str(start + 7)
+        return page
+    if method == "tools/call":
+        return call(params["name"], params.get("arguments") or {}, request, emit)
+    if method == "resources/list":
+        return {"resources": [{"uri": "note://1", "name": "a note", "description": "x\u200by"}]}
+    if method == "resources/templates/list":
+        return {"resourceTemplates": [{"uriTemplate": "note://{id}", "name": "notes"}]}
+    if method == "resources/read":
+        return {"contents": [{"uri": params["uri"], "text": f"text of {params['uri']}"}]}
+    if method == "prompts/list":
+        return {"prompts": [{"name": "greet", "arguments": [{"name": "who", "required": True}]}]}
+    if method == "prompts/get":
+        who = params["arguments"]["who"]
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": f"Greet {who}"}}]}
+    return {"error": {"code": -32601, "message": f"unknown method {method}"}}
+
+
+def handle(message, emit):
+    """Handles one message; `emit` sends one. Answers whether a reply was sent."""
+    if "method" not in message:
+        if message.get("id") in asked:
+            asked[message["id"]].put(message)
+        return
+    if "id" not in message:
+        if message["method"] == "notifications/cancelled":
+            cancelled.append(message["params"].get("requestId"))
+        return
+    result = answer(message, emit)
+    if result is None:
+        return
+    key = {"error": result["error"]} if set(result) == {"error"} else {"result": result}
+    emit({"id": message["id"], **key})
+
+
+def raw(line):
+    with lock:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def stdio():
+    if options.mode == "exit":
+        print("no such module: flux", file=sys.stderr)
+        sys.exit(7)
+    if options.mode == "banner":
+        raw("Welcome to the server! " * 20)
+    emit = lambda message: raw(json.dumps({"jsonrpc": "2.0", **message}))
+    for line in sys.stdin:
+        if options.mode == "silent":
+            continue
+        message = json.loads(line)
+        threading.Thread(target=handle, args=(message, emit), daemon=True).start()
+    # The end of input is the end, also for calls that hang.
+    os._exit(0)
+
+
+class Streamable(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def plain(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        self.plain(405)
+
+    def do_DELETE(self):
+        self.plain(200)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("X-Key") != "sesame-open":
+            return self.plain(403)
+        message = json.loads(body)
+        if "id" not in message or "method" not in message:
+            handle(message, lambda _: None)
+            return self.plain(202)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Mcp-Session-Id", "session-1")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        def emit(reply):
+            reply = json.dumps({"jsonrpc": "2.0", **reply})
+            self.wfile.write(f"event: message\ndata: {reply}\n\n".encode())
+            self.wfile.flush()
+        handle(message, emit)
+        if message["method"] == "tools/call" and message["params"]["name"] in ("hang", "freeze"):
+            time.sleep(60)
+        self.close_connection = True
+
+
+streams = []
+
+
+class Older(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        queue = Queue()
+        streams.append(queue)
+        self.wfile.write(f"event: endpoint\ndata: /messages?session={len(streams) - 1}\n\n: a comment\n\n".encode())
+        while True:
+            reply = json.dumps(queue.get(), indent=1)
+            data = "".join(f"data: {line}\r\n" for line in reply.splitlines())
+            self.wfile.write(f"event: message\r\n{data}\r\n".encode())
+            self.wfile.flush()
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.path.startswith("/messages"):
+            self.send_response(405)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        queue = streams[int(self.path.split("=")[1])]
+        self.send_response(202)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        emit = lambda reply: queue.put({"jsonrpc": "2.0", **reply})
+        threading.Thread(target=handle, args=(json.loads(body), emit), daemon=True).start()
+
+
+if options.http or options.sse:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Streamable if options.http else Older)
+    server.daemon_threads = True
+    print(server.server_address[1], flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
+    os._exit(0)
+else:
+    stdio()

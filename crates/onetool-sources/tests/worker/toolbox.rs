@@ -1,0 +1,123 @@
+//! A folder of tool files and the source that serves them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use onetool_sdk::{
+    Arguments, CallContext, Caller, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value,
+};
+use onetool_sources::worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
+
+/// The longest that a condition is awaited.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Toolbox {
+    pub folder: tempfile::TempDir,
+    pub source: Arc<WorkerSource>,
+}
+
+impl Toolbox {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, WorkerSettings::default(), Arc::new(NoServices))
+    }
+
+    pub fn with(files: &[(&str, &str)], settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (pack, source) in files {
+            write(&tool_path(folder.path(), pack), source);
+        }
+        let settings = WorkerSettings {
+            project_tools: Some(folder.path().join("tools")),
+            folder: folder.path().to_owned(),
+            ..settings
+        };
+        Self { source: Arc::new(WorkerSource::new(settings, services)), folder }
+    }
+
+    pub fn put(&self, pack: &str, source: &str) {
+        write(&tool_path(self.folder.path(), pack), source);
+    }
+
+    pub fn path(&self, pack: &str) -> PathBuf {
+        tool_path(self.folder.path(), pack)
+    }
+
+    pub fn context(&self) -> CallContext {
+        CallContext { tools: Some(Arc::new(Caller_(self.source.clone()))), ..CallContext::new(Caller::Run) }
+    }
+
+    pub async fn call(&self, name: &str, arguments: &[(&str, Value)]) -> Result<Value, ToolError> {
+        self.call_in(name, arguments, &self.context()).await
+    }
+
+    pub async fn call_in(&self, name: &str, arguments: &[(&str, Value)], ctx: &CallContext) -> Result<Value, ToolError> {
+        let arguments = Arguments::named(arguments.iter().map(|(name, value)| (*name, value.clone())));
+        call(&self.source, &name.parse()?, arguments, ctx).await
+    }
+
+    /// Calls a function without arguments that gives an integer.
+    pub async fn int(&self, name: &str) -> i64 {
+        match self.call(name, &[]).await {
+            Ok(Value::Int(value)) => value,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    pub async fn text(&self, name: &str) -> String {
+        match self.call(name, &[]).await {
+            Ok(Value::Str(value)) => value,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+async fn call(source: &WorkerSource, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+    let _ = source.generation();
+    let pack = source
+        .packs()
+        .into_iter()
+        .find(|pack| pack.name == name.pack)
+        .ok_or_else(|| ToolError::not_found(format!("no pack {}: {:?}", name.pack, source.health())))?;
+    let tool = pack.tools.get(&name.function).cloned().ok_or_else(|| ToolError::not_found(format!("no {name}")))?;
+    source.call(ToolCall { pack, tool, arguments }, ctx).await
+}
+
+/// Tools that call tools come back to the same source.
+struct Caller_(Arc<WorkerSource>);
+
+#[async_trait]
+impl ToolCaller for Caller_ {
+    async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+        call(&self.0, name, arguments, ctx).await
+    }
+}
+
+pub fn tool_path(folder: &Path, pack: &str) -> PathBuf {
+    folder.join("tools").join(pack).join(format!("{pack}_tools.py"))
+}
+
+pub fn write(path: &Path, source: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, source).unwrap();
+}
+
+pub fn dict(pairs: &[(&str, Value)]) -> Value {
+    Value::Dict(pairs.iter().map(|(name, value)| (Value::from(*name), value.clone())).collect())
+}
+
+/// Waits until `condition` holds.
+pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "{what} did not happen");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether a process exists and is not merely waiting to be reaped.
+pub fn is_alive(pid: i64) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
+}

@@ -1,0 +1,215 @@
+//! What stands in the files.
+
+use std::num::NonZeroU32;
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::names::{BundleId, Slug, ToolId, Version};
+
+/// The version of the files' form that this build writes.
+pub(crate) const SCHEMA_VERSION: &str = "1";
+
+/// A named container of tools with one switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bundle {
+    #[serde(default)]
+    pub schema_version: String,
+    #[serde(rename = "bundleID")]
+    pub id: BundleId,
+    pub slug: Slug,
+    #[serde(default)]
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default = "yes")]
+    pub is_enabled: bool,
+    #[serde(default)]
+    pub is_built_in: bool,
+    /// Names of secrets that templates of its tools may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub modified_at: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_deleted_at: Option<DateTime<Utc>>,
+}
+
+/// A callable action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    #[serde(default)]
+    pub schema_version: String,
+    #[serde(rename = "toolID")]
+    pub id: ToolId,
+    #[serde(rename = "bundleID")]
+    pub bundle_id: BundleId,
+    pub slug: Slug,
+    pub version: Version,
+    #[serde(default)]
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    #[serde(flatten)]
+    pub implementation: Implementation,
+    #[serde(default = "yes")]
+    pub is_enabled: bool,
+    #[serde(default)]
+    pub is_built_in: bool,
+    #[serde(default = "any_object")]
+    pub arg_schema: Json,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_calls_per_minute: Option<NonZeroU32>,
+    pub created_at: DateTime<Utc>,
+    pub modified_at: DateTime<Utc>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The schema of a tool without arguments.
+pub(crate) fn any_object() -> Json {
+    serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// `type` and `impl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "impl")]
+pub enum Implementation {
+    #[serde(rename = "native", alias = "go")]
+    Native(NativeImplementation),
+    #[serde(rename = "http")]
+    Http(Box<HttpImplementation>),
+}
+
+impl Implementation {
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Native(_) => "native",
+            Self::Http(_) => "http",
+        }
+    }
+}
+
+/// A function of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NativeImplementation {
+    /// `pack.function`.
+    #[serde(alias = "goFunc")]
+    pub function: String,
+}
+
+/// An outbound request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpImplementation {
+    #[serde(default = "get")]
+    pub method: String,
+    pub url_template: String,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub body_template: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// Names of secrets that its templates use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Statuses that are a success; any 2xx when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub success_codes: Vec<u16>,
+    /// For the whole call, retries and redirects included.
+    #[serde(default = "ten_seconds")]
+    pub timeout_ms: u64,
+    #[serde(default)]
+    pub response_encoding: ResponseEncoding,
+    /// `$…` is a JSONPath, anything else (or after `regex:`) a regular expression.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub extract_expr: String,
+    #[serde(default)]
+    pub error_mode: ErrorMode,
+    /// At most so many retries; the configuration's number when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+impl HttpImplementation {
+    /// A GET of `url_template` with defaults for the rest.
+    pub fn get(url_template: impl Into<String>) -> Self {
+        Self {
+            method: get(),
+            url_template: url_template.into(),
+            headers: IndexMap::new(),
+            body_template: String::new(),
+            auth: None,
+            secrets: Vec::new(),
+            success_codes: Vec::new(),
+            timeout_ms: ten_seconds(),
+            response_encoding: ResponseEncoding::Json,
+            extract_expr: String::new(),
+            error_mode: ErrorMode::Fail,
+            max_retries: None,
+        }
+    }
+}
+
+/// Who we say we are. The values are templates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum Auth {
+    ApiKey {
+        #[serde(rename = "in")]
+        place: ApiKeyPlace,
+        name: String,
+        value: String,
+    },
+    Basic {
+        username: String,
+        password: String,
+    },
+    Bearer {
+        token: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ApiKeyPlace {
+    Header,
+    Query,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResponseEncoding {
+    #[default]
+    Json,
+    Text,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorMode {
+    #[default]
+    Fail,
+    /// A failed request gives no value instead of an error.
+    Empty,
+}

@@ -1,0 +1,187 @@
+//! Search over all tools: a name that begins with the query, then whole words, then near words; within each the most
+//! recently modified first.
+//!
+//! Which tools hold which words is kept by `words` (SQLite's full-text index, or a plain map without it); this module
+//! decides the order, so that it is the same with both. The index is derived: on any doubt it is built again.
+
+use std::collections::HashMap;
+
+use super::error::BundleError;
+use super::limits::{EXPANSIONS, QUERY_CHARS, QUERY_TERMS};
+use super::names::ToolId;
+use super::state::ToolEntry;
+use super::words::Words;
+
+/// How well a tool fits. Smaller is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Fit {
+    Prefix,
+    WholeWord,
+    Fuzzy,
+}
+
+/// A parsed query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Query {
+    text: String,
+    terms: Vec<String>,
+}
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Result<Self, BundleError> {
+        if text.chars().count() > QUERY_CHARS {
+            return Err(BundleError::Invalid(format!("a query has at most {QUERY_CHARS} characters")));
+        }
+        let mut terms = split(text);
+        terms.dedup();
+        terms.truncate(QUERY_TERMS);
+        if terms.is_empty() {
+            return Err(BundleError::Invalid("a query needs at least one letter or digit".to_owned()));
+        }
+        Ok(Self { text: text.trim().to_lowercase(), terms })
+    }
+}
+
+/// A term, and the words of the vocabulary that it may stand for.
+#[derive(Debug)]
+pub(crate) struct Expansion {
+    /// Every word that begins so.
+    pub(crate) prefix: String,
+    /// Other words, near enough.
+    pub(crate) near: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Document {
+    slot: i64,
+    names: [String; 2],
+    words: Vec<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct SearchIndex {
+    documents: HashMap<ToolId, Document>,
+    slots: HashMap<i64, ToolId>,
+    words: Words,
+    next_slot: i64,
+}
+
+impl SearchIndex {
+    /// Takes a tool's present state over; `None` removes it.
+    pub(crate) fn update(&mut self, id: ToolId, entry: Option<&ToolEntry>) {
+        if let Some(old) = self.documents.remove(&id) {
+            self.words.remove(old.slot, &old.words);
+            self.slots.remove(&old.slot);
+        }
+        let Some(entry) = entry else { return };
+        let mut words = split(entry.slug.as_str());
+        words.extend(split(&entry.display_name));
+        words.extend(split(&entry.description));
+        for tag in &entry.tags {
+            words.extend(split(tag));
+        }
+        words.sort();
+        words.dedup();
+        self.next_slot += 1;
+        let slot = self.next_slot;
+        self.words.insert(slot, &words);
+        self.slots.insert(slot, id);
+        let names = [entry.slug.as_str().to_lowercase(), entry.display_name.to_lowercase()];
+        self.documents.insert(id, Document { slot, names, words });
+    }
+
+    /// Many updates at once.
+    pub(crate) fn batch(&mut self, change: impl FnOnce(&mut Self)) {
+        self.words.begin();
+        change(self);
+        self.words.commit();
+    }
+
+    /// Every tool that fits, in no order.
+    pub(crate) fn find(&self, query: &Query) -> Vec<(ToolId, Fit)> {
+        let expansions: Vec<Expansion> = query.terms.iter().map(|term| self.expand(term)).collect();
+        let Some(slots) = self.words.find(&expansions) else {
+            // The word index failed: look at everything, for the same answer.
+            return self.documents.iter().filter_map(|(&id, document)| Some((id, document.fit(query)?))).collect();
+        };
+        slots
+            .into_iter()
+            .filter_map(|slot| {
+                let id = *self.slots.get(&slot)?;
+                let document = self.documents.get(&id)?;
+                Some((id, document.exact_fit(query).unwrap_or(Fit::Fuzzy)))
+            })
+            .collect()
+    }
+
+    fn expand(&self, term: &str) -> Expansion {
+        let mut near = Vec::new();
+        self.words.vocabulary(&mut |word| {
+            if near.len() < EXPANSIONS && !word.starts_with(term) && is_near(term, word) {
+                near.push(word.to_owned());
+            }
+        });
+        Expansion { prefix: term.to_owned(), near }
+    }
+}
+
+impl Document {
+    fn exact_fit(&self, query: &Query) -> Option<Fit> {
+        if self.names.iter().any(|name| name.starts_with(&query.text)) {
+            Some(Fit::Prefix)
+        } else if query.terms.iter().all(|term| self.words.binary_search(term).is_ok()) {
+            Some(Fit::WholeWord)
+        } else {
+            None
+        }
+    }
+
+    fn fit(&self, query: &Query) -> Option<Fit> {
+        self.exact_fit(query).or_else(|| {
+            let fits = |term: &String| self.words.iter().any(|word| word.starts_with(term) || is_near(term, word));
+            query.terms.iter().all(fits).then_some(Fit::Fuzzy)
+        })
+    }
+}
+
+/// Lower-case words of letters and digits.
+fn split(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// Whether a word may be meant by a term that it does not begin with: it holds the term, or differs by few letters.
+fn is_near(term: &str, word: &str) -> bool {
+    let length = term.chars().count();
+    if length >= 3 && word.len() > term.len() && word.contains(term) {
+        return true;
+    }
+    let allowed = match length {
+        0..4 => return false,
+        4..8 => 1,
+        _ => 2,
+    };
+    word.chars().count().abs_diff(length) <= allowed && strsim::osa_distance(term, word) <= allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_a_part_or_a_slip() {
+        for (term, word) in [("wether", "weather"), ("eathe", "weather"), ("waether", "weather"), ("serch", "search")] {
+            assert!(is_near(term, word), "{term} {word}");
+        }
+        for (term, word) in [("cat", "bat"), ("we", "owe"), ("storm", "weather")] {
+            assert!(!is_near(term, word), "{term} {word}");
+        }
+    }
+
+    #[test]
+    fn a_query_needs_something_to_look_for() {
+        assert!(Query::parse(" - ").is_err());
+        assert!(Query::parse(&"x".repeat(201)).is_err());
+        assert_eq!(Query::parse("Web-Search").unwrap().terms, ["web", "search"]);
+    }
+}

@@ -1,0 +1,306 @@
+//! What is known now, and how it looks from outside.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::builtin::Switches;
+use super::error::BundleError;
+use super::files::Layout;
+use super::limits::PROBLEMS;
+use super::model::{Bundle, Implementation, Tool};
+use super::names::{BundleId, Slug, ToolId, Version};
+use super::scan::Change;
+use super::usage::Usage;
+
+/// A tool as memory holds it: what lists and searches need, and the text for the rest.
+#[derive(Debug)]
+pub(crate) struct ToolEntry {
+    pub(crate) id: ToolId,
+    pub(crate) bundle_id: BundleId,
+    pub(crate) slug: Slug,
+    pub(crate) version: Version,
+    pub(crate) display_name: String,
+    pub(crate) description: String,
+    pub(crate) tags: Vec<String>,
+    pub(crate) is_enabled: bool,
+    pub(crate) is_built_in: bool,
+    pub(crate) native: Option<String>,
+    pub(crate) modified_at: DateTime<Utc>,
+    unavailable: Option<String>,
+    text: Arc<str>,
+    etag: String,
+}
+
+impl ToolEntry {
+    pub(crate) fn new(tool: &Tool, text: String, unavailable: Option<String>) -> Self {
+        Self {
+            id: tool.id,
+            bundle_id: tool.bundle_id,
+            slug: tool.slug.clone(),
+            version: tool.version.clone(),
+            display_name: tool.display_name.clone(),
+            description: tool.description.clone(),
+            tags: tool.tags.clone(),
+            is_enabled: tool.is_enabled,
+            is_built_in: tool.is_built_in,
+            native: match &tool.implementation {
+                Implementation::Native(native) => Some(native.function.clone()),
+                Implementation::Http(_) => None,
+            },
+            modified_at: tool.modified_at,
+            unavailable,
+            etag: digest(&text),
+            text: text.into(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    fn tool(&self) -> Result<Tool, BundleError> {
+        let mut tool: Tool = serde_json::from_str(&self.text)
+            .map_err(|error| BundleError::Invalid(format!("tool {}: {error}", self.id)))?;
+        tool.is_built_in = self.is_built_in;
+        Ok(tool)
+    }
+}
+
+pub(crate) fn digest(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..24].to_owned()
+}
+
+#[derive(Debug)]
+pub(crate) struct BundleEntry {
+    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) names: HashMap<(Slug, Version), ToolId>,
+    pub(crate) tools: BTreeSet<ToolId>,
+    etag: String,
+    /// Changes with anything inside.
+    generation: u64,
+}
+
+/// A bundle as callers see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BundleView {
+    pub bundle: Arc<Bundle>,
+    pub etag: String,
+    pub tool_count: usize,
+    /// Changes with anything inside the bundle.
+    pub generation: u64,
+}
+
+/// A tool as callers see it. `tool.is_enabled` is what the user wants; `disabled_reason` says why it is off anyway.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolView {
+    pub tool: Tool,
+    pub etag: String,
+    /// Why the tool can't be called, where it can't.
+    pub disabled_reason: Option<String>,
+    pub usage: Usage,
+}
+
+impl ToolView {
+    pub fn is_callable(&self) -> bool {
+        self.disabled_reason.is_none()
+    }
+}
+
+/// Everything that is known.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) bundles: BTreeMap<BundleId, BundleEntry>,
+    pub(crate) tools: BTreeMap<ToolId, Arc<ToolEntry>>,
+    pub(crate) problems: BTreeMap<PathBuf, String>,
+    pub(crate) switches: Switches,
+    /// Functions that native tools may stand for.
+    pub(crate) natives: HashSet<String>,
+    /// Tools that the search index does not know as they are.
+    pub(crate) dirty: Vec<ToolId>,
+    pub(crate) total_bytes: u64,
+    pub(crate) generation: u64,
+}
+
+impl State {
+    /// Takes changes over. Answers the tools that lost against another with the same name, to be looked at again.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>, layout: &Layout) -> Vec<(BundleId, ToolId)> {
+        let mut losers = Vec::new();
+        let mut tools = Vec::new();
+        for change in changes {
+            match change {
+                Change::Bundle { bundle, text } => self.insert_bundle(*bundle, &text),
+                Change::BundleGone(id) => self.remove_bundle(id),
+                Change::Tool(entry) => tools.push(entry),
+                Change::ToolGone(id) => self.remove_tool(id),
+                Change::Switches(switches) => {
+                    if self.switches != switches {
+                        self.switches = switches;
+                        self.generation += 1;
+                        let generation = self.generation;
+                        for entry in self.bundles.values_mut().filter(|entry| entry.bundle.is_built_in) {
+                            entry.generation = generation;
+                        }
+                    }
+                }
+                Change::Problem { path, message } => {
+                    if self.problems.len() < PROBLEMS {
+                        self.problems.insert(path, message);
+                    }
+                }
+                Change::Fine(path) => {
+                    self.problems.remove(&path);
+                }
+            }
+        }
+        // The older of two tools with one name keeps it, whatever order a folder lists them in.
+        tools.sort_by_key(|entry| entry.id);
+        for entry in tools {
+            if let Some(loser) = self.insert_tool(entry) {
+                let path = layout.tool(loser.0, loser.1);
+                self.problems.insert(path, "another tool of this bundle has the same slug and version".to_owned());
+                losers.push(loser);
+            }
+        }
+        losers
+    }
+
+    pub(crate) fn insert_bundle(&mut self, bundle: Bundle, text: &str) {
+        self.generation += 1;
+        let generation = self.generation;
+        let etag = digest(text);
+        let bundle = Arc::new(bundle);
+        let entry = self.bundles.entry(bundle.id).or_insert_with(|| BundleEntry {
+            bundle: bundle.clone(),
+            names: HashMap::new(),
+            tools: BTreeSet::new(),
+            etag: String::new(),
+            generation,
+        });
+        entry.bundle = bundle;
+        entry.etag = etag;
+        entry.generation = generation;
+    }
+
+    pub(crate) fn insert_tool(&mut self, entry: Arc<ToolEntry>) -> Option<(BundleId, ToolId)> {
+        let name = (entry.slug.clone(), entry.version.clone());
+        let holder = self.bundles.get(&entry.bundle_id)?.names.get(&name).copied();
+        let mut loser = None;
+        match holder {
+            Some(holder) if holder < entry.id => {
+                self.remove_tool(entry.id);
+                return Some((entry.bundle_id, entry.id));
+            }
+            Some(holder) if holder > entry.id => {
+                self.remove_tool(holder);
+                loser = Some((entry.bundle_id, holder));
+            }
+            _ => {}
+        }
+        self.remove_tool(entry.id);
+        self.generation += 1;
+        let bundle = self.bundles.get_mut(&entry.bundle_id)?;
+        bundle.generation = self.generation;
+        bundle.names.insert(name, entry.id);
+        bundle.tools.insert(entry.id);
+        self.total_bytes += entry.bytes();
+        self.dirty.push(entry.id);
+        self.tools.insert(entry.id, entry);
+        loser
+    }
+
+    pub(crate) fn remove_tool(&mut self, id: ToolId) {
+        let Some(entry) = self.tools.remove(&id) else { return };
+        self.generation += 1;
+        self.total_bytes = self.total_bytes.saturating_sub(entry.bytes());
+        self.dirty.push(id);
+        if let Some(bundle) = self.bundles.get_mut(&entry.bundle_id) {
+            bundle.generation = self.generation;
+            bundle.tools.remove(&id);
+            bundle.names.remove(&(entry.slug.clone(), entry.version.clone()));
+        }
+    }
+
+    pub(crate) fn remove_bundle(&mut self, id: BundleId) {
+        let Some(entry) = self.bundles.remove(&id) else { return };
+        self.generation += 1;
+        for tool in entry.tools {
+            if let Some(entry) = self.tools.remove(&tool) {
+                self.total_bytes = self.total_bytes.saturating_sub(entry.bytes());
+            }
+            self.dirty.push(tool);
+        }
+    }
+
+    /// A bundle that is there and not deleted.
+    pub(crate) fn live(&self, id: BundleId) -> Result<&BundleEntry, BundleError> {
+        self.bundles
+            .get(&id)
+            .filter(|entry| entry.bundle.soft_deleted_at.is_none())
+            .ok_or_else(|| BundleError::NotFound(format!("there is no bundle {id}")))
+    }
+
+    pub(crate) fn find(&self, bundle: BundleId, slug: &Slug, version: &Version) -> Result<&Arc<ToolEntry>, BundleError> {
+        self.live(bundle)?
+            .names
+            .get(&(slug.clone(), version.clone()))
+            .and_then(|id| self.tools.get(id))
+            .ok_or_else(|| BundleError::NotFound(format!("bundle {bundle} has no tool {slug} {version}")))
+    }
+
+    pub(crate) fn is_bundle_enabled(&self, bundle: &Bundle) -> bool {
+        if bundle.is_built_in { self.switches.bundles.get(&bundle.id).copied().unwrap_or(true) } else { bundle.is_enabled }
+    }
+
+    fn is_tool_enabled(&self, entry: &ToolEntry) -> bool {
+        if entry.is_built_in { self.switches.tools.get(&entry.id).copied().unwrap_or(true) } else { entry.is_enabled }
+    }
+
+    pub(crate) fn disabled_reason(&self, entry: &ToolEntry) -> Option<String> {
+        if let Some(reason) = &entry.unavailable {
+            return Some(reason.clone());
+        }
+        if let Some(function) = entry.native.as_ref().filter(|function| !self.natives.contains(*function)) {
+            return Some(format!("the native function {function} is not in this build"));
+        }
+        if !self.is_tool_enabled(entry) {
+            return Some("the tool is disabled".to_owned());
+        }
+        match self.bundles.get(&entry.bundle_id) {
+            Some(bundle) if bundle.bundle.soft_deleted_at.is_some() => Some("its bundle is deleted".to_owned()),
+            Some(bundle) if self.is_bundle_enabled(&bundle.bundle) => None,
+            _ => Some("its bundle is disabled".to_owned()),
+        }
+    }
+
+    pub(crate) fn is_deleted(&self, entry: &ToolEntry) -> bool {
+        self.bundles.get(&entry.bundle_id).is_none_or(|bundle| bundle.bundle.soft_deleted_at.is_some())
+    }
+
+    pub(crate) fn bundle_view(&self, entry: &BundleEntry) -> BundleView {
+        let enabled = self.is_bundle_enabled(&entry.bundle);
+        let mut bundle = entry.bundle.clone();
+        if bundle.is_enabled != enabled {
+            Arc::make_mut(&mut bundle).is_enabled = enabled;
+        }
+        let etag = if entry.bundle.is_built_in { format!("{}-{}", entry.etag, u8::from(enabled)) } else { entry.etag.clone() };
+        BundleView { bundle, etag, tool_count: entry.tools.len(), generation: entry.generation }
+    }
+
+    pub(crate) fn tool_view(&self, entry: &ToolEntry, usage: Usage) -> Result<ToolView, BundleError> {
+        let mut tool = entry.tool()?;
+        tool.is_enabled = self.is_tool_enabled(entry);
+        let etag = self.tool_etag(entry);
+        Ok(ToolView { tool, etag, disabled_reason: self.disabled_reason(entry), usage })
+    }
+
+    pub(crate) fn tool_etag(&self, entry: &ToolEntry) -> String {
+        if entry.is_built_in {
+            format!("{}-{}", entry.etag, u8::from(self.is_tool_enabled(entry)))
+        } else {
+            entry.etag.clone()
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which tools hold which words, in SQLite's full-text index, in memory.
+//!
+//! Nothing here is worth keeping: when SQLite fails, the index counts as broken, `find` answers `None`, and the caller
+//! looks at every tool instead.
+
+use rusqlite::{Connection, params};
+
+use super::search::Expansion;
+
+const SCHEMA: &str = "
+    CREATE VIRTUAL TABLE words USING fts5(
+        text, content = '', contentless_delete = 1, detail = none, prefix = '2 3',
+        tokenize = \"unicode61 remove_diacritics 0\"
+    );
+    CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row');
+";
+
+pub(crate) struct Words {
+    /// `None` once anything went wrong.
+    connection: Option<Connection>,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        let open = || {
+            let connection = Connection::open_in_memory()?;
+            connection.execute_batch(SCHEMA)?;
+            Ok::<_, rusqlite::Error>(connection)
+        };
+        let connection = open().inspect_err(|error| tracing::warn!(%error, "no full-text index")).ok();
+        Self { connection }
+    }
+}
+
+impl Words {
+    fn attempt<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) {
+        if let Some(connection) = &self.connection
+            && let Err(error) = work(connection)
+        {
+            tracing::warn!(%error, "the full-text index is dropped");
+            self.connection = None;
+        }
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.attempt(|connection| connection.execute_batch("BEGIN"));
+    }
+
+    pub(crate) fn commit(&mut self) {
+        self.attempt(|connection| connection.execute_batch("COMMIT"));
+    }
+
+    pub(crate) fn insert(&mut self, slot: i64, words: &[String]) {
+        self.attempt(|connection| {
+            let mut statement = connection.prepare_cached("INSERT INTO words(rowid, text) VALUES (?1, ?2)")?;
+            statement.execute(params![slot, words.join(" ")])
+        });
+    }
+
+    pub(crate) fn remove(&mut self, slot: i64, _: &[String]) {
+        self.attempt(|connection| {
+            connection.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute(params![slot])
+        });
+    }
+
+    /// Every word, in order.
+    pub(crate) fn vocabulary(&self, visit: &mut dyn FnMut(&str)) {
+        let Some(connection) = &self.connection else { return };
+        let read = |visit: &mut dyn FnMut(&str)| {
+            let mut statement = connection.prepare_cached("SELECT term FROM vocabulary")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                visit(row.get_ref(0)?.as_str()?);
+            }
+            Ok::<_, rusqlite::Error>(())
+        };
+        if let Err(error) = read(visit) {
+            tracing::warn!(%error, "the full-text index can't list its words");
+        }
+    }
+
+    /// The slots that hold, for every expansion, at least one of its words.
+    pub(crate) fn find(&self, expansions: &[Expansion]) -> Option<Vec<i64>> {
+        let connection = self.connection.as_ref()?;
+        let expression = expansions.iter().map(group).collect::<Vec<_>>().join(" AND ");
+        let read = || {
+            let mut statement = connection.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1")?;
+            statement.query_map(params![expression], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+        };
+        read().inspect_err(|error| tracing::warn!(%error, "the full-text index can't answer")).ok()
+    }
+}
+
+/// Words hold letters and digits only, so quoting them is enough.
+fn group(expansion: &Expansion) -> String {
+    let mut alternatives = vec![format!("\"{}\" *", expansion.prefix)];
+    alternatives.extend(expansion.near.iter().map(|word| format!("\"{word}\"")));
+    format!("({})", alternatives.join(" OR "))
+}

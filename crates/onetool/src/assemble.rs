@@ -1,0 +1,263 @@
+//! Puts the parts together: configuration, sources, toolbox, sandbox, runner. Every command and every server begins
+//! here, and a reload happens here.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use onetool_run::{Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_sandbox::monty::MontySettings;
+use onetool_sandbox::{CPythonSettings, Sandbox};
+use onetool_sdk::{HealthNote, Severity, ToolError, ToolSource};
+use onetool_sources::native::file::FileSettings;
+use onetool_sources::native::{NativePack, NativeSource, file};
+use onetool_sources::proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
+use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
+use onetool_store::stats::StatsRecorder;
+use parking_lot::Mutex;
+
+use crate::config::{self, ConfigPlaces, Resolved};
+use crate::recorder::CallRecorder;
+
+/// Everything, ready to run.
+pub struct App {
+    pub runner: Runner,
+    /// Ourselves: a reload makes new packs that report on us.
+    this: Weak<Self>,
+    places: ConfigPlaces,
+    stats: Arc<StatsRecorder>,
+    current: Mutex<Current>,
+}
+
+/// What a reload may replace.
+struct Current {
+    settings: Arc<Resolved>,
+    workers: Arc<WorkerSource>,
+    servers: Arc<ProxySource>,
+}
+
+impl App {
+    /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
+    pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        let places = ConfigPlaces::from_environment(explicit)?;
+        let settings = Arc::new(config::resolve(&places, config::load(&places)));
+        crate::log::start(&settings.log_dir, &settings.log_level, settings.secrets.values());
+        let executable = std::env::current_exe()?;
+        let sandbox = Arc::new(Sandbox::new(monty_settings(&settings, executable), cpython_settings(&settings)));
+        let stats = Arc::new(if settings.stats.enabled {
+            StatsRecorder::start(&settings.stats.file, settings.stats.flush_interval)?
+        } else {
+            StatsRecorder::disabled()
+        });
+        Ok(Arc::new_cyclic(|app: &Weak<Self>| {
+            let current = Current {
+                workers: Arc::new(worker_source(&settings)),
+                servers: Arc::new(proxy_source(&settings)),
+                settings: settings.clone(),
+            };
+            let toolbox = Toolbox::new(parts(&current, &stats, app.clone()));
+            Self {
+                runner: Runner::new(toolbox, sandbox, settings.run.clone()),
+                this: app.clone(),
+                places,
+                stats,
+                current: Mutex::new(current),
+            }
+        }))
+    }
+
+    pub fn settings(&self) -> Arc<Resolved> {
+        self.current.lock().settings.clone()
+    }
+
+    pub fn servers(&self) -> Arc<ProxySource> {
+        self.current.lock().servers.clone()
+    }
+
+    /// Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way
+    /// finish on what they began with.
+    pub fn reload_now(&self) {
+        let settings = Arc::new(config::resolve(&self.places, config::load(&self.places)));
+        let mut current = self.current.lock();
+        let mut retired: Vec<Arc<dyn ToolSource>> = Vec::new();
+        if worker_keys(&settings) == worker_keys(&current.settings) {
+            current.workers.refresh();
+        } else {
+            let old = std::mem::replace(&mut current.workers, Arc::new(worker_source(&settings)));
+            retired.push(old);
+        }
+        if settings.servers != current.settings.servers {
+            let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
+            retired.push(old);
+        }
+        current.settings = settings.clone();
+        let parts = parts(&current, &self.stats, self.this.clone());
+        drop(current);
+        self.runner.toolbox().replace(parts);
+        self.runner.replace_settings(settings.run.clone());
+        retire(retired);
+    }
+
+    /// Ends every child.
+    pub async fn shutdown(&self) {
+        self.runner.toolbox().shutdown().await;
+        self.runner.sandbox().shutdown().await;
+        if let Err(error) = self.stats.flush() {
+            tracing::warn!(%error, "statistics were not written");
+        }
+    }
+}
+
+impl ToolboxView for App {
+    fn state(&self) -> Arc<ToolboxState> {
+        let shared = self.runner.toolbox().now();
+        let mut state = (*shared.state).clone();
+        let current = self.current.lock();
+        state.servers = current
+            .servers
+            .status()
+            .into_iter()
+            .map(|server| ServerStatus {
+                name: server.name,
+                state: server.state.as_str().to_owned(),
+                reason: server.reason,
+            })
+            .collect();
+        drop(current);
+        for source in self.runner.toolbox().sources() {
+            state.notes.extend(source.health());
+        }
+        for clash in state.catalog.clashes() {
+            state.notes.push(HealthNote {
+                severity: Severity::Warning,
+                subject: clash.name.clone(),
+                message: format!("two packs have this name: {} answers, {} is left out", clash.winner, clash.loser),
+            });
+        }
+        Arc::new(state)
+    }
+
+    fn reload(&self) -> Result<(), ToolError> {
+        self.reload_now();
+        Ok(())
+    }
+}
+
+/// Ends sources that nothing new will use, once what is under way had its time.
+fn retire(sources: Vec<Arc<dyn ToolSource>>) {
+    const GRACE: std::time::Duration = std::time::Duration::from_mins(2);
+    for source in sources {
+        tokio::spawn(async move {
+            let patience = tokio::time::Instant::now() + GRACE;
+            while Arc::strong_count(&source) > 1 && tokio::time::Instant::now() < patience {
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+            source.shutdown().await;
+        });
+    }
+}
+
+fn monty_settings(settings: &Resolved, executable: PathBuf) -> MontySettings {
+    MontySettings {
+        executable,
+        prewarmed: settings.prewarm,
+        max_children: settings.max_parallel,
+        max_waiting: settings.max_waiting,
+        wait: settings.max_wait,
+    }
+}
+
+fn cpython_settings(settings: &Resolved) -> CPythonSettings {
+    CPythonSettings {
+        python: settings.python.clone(),
+        allow_unconfined: settings.allow_unconfined,
+        ..CPythonSettings::default()
+    }
+}
+
+fn file_settings(settings: &Resolved) -> FileSettings {
+    let mut files = FileSettings::for_project(&settings.folder);
+    files.roots.clone_from(&settings.file_roots);
+    files
+}
+
+/// What decides over workers; if it is the same, the workers stay.
+fn worker_keys(settings: &Resolved) -> String {
+    format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
+}
+
+fn worker_source(settings: &Arc<Resolved>) -> WorkerSource {
+    let keys = &settings.workers;
+    let defaults = WorkerSettings::default();
+    let mut limits = defaults.limits.clone();
+    if let Some(megabytes) = keys.max_memory_mb {
+        limits.memory_bytes = Some(megabytes << 20);
+    }
+    let worker_settings = WorkerSettings {
+        project_tools: Some(settings.own.join("tools")),
+        global_tools: settings.global.as_ref().map(|global| global.join("tools")),
+        tools_dir: settings.tools_dir.clone(),
+        folder: settings.folder.clone(),
+        idle_timeout: keys.idle_timeout,
+        call_timeout: keys.call_timeout,
+        startup_timeout: keys.startup_timeout,
+        max_workers: keys.max,
+        max_queue: keys.max_queue,
+        limits,
+        ..defaults
+    };
+    WorkerSource::new(worker_settings, Arc::new(Services(settings.clone())))
+}
+
+/// What workers may ask for.
+struct Services(Arc<Resolved>);
+
+impl WorkerServices for Services {
+    fn secret(&self, name: &str) -> Option<String> {
+        self.0.secrets.get(name).map(str::to_owned)
+    }
+
+    fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
+        self.0.tools.get(pack)?.get(key).cloned()
+    }
+}
+
+fn proxy_source(settings: &Resolved) -> ProxySource {
+    let servers: Vec<ServerSettings> = settings.servers.clone();
+    ProxySource::new(ProxySettings {
+        servers,
+        cache_folder: settings.own.join("cache").join("servers"),
+        pin_file: settings.own.join("pins.json"),
+        offers: Offers::default(),
+    })
+}
+
+/// The native packs; `ot` reports on the app that it is part of.
+fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Vec<NativePack> {
+    let view: Weak<dyn ToolboxView> = app;
+    vec![ot_pack(view, stats.clone()), file::pack(file_settings(settings)), project_pack(&settings.projects)]
+}
+
+fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> ToolboxParts {
+    let settings = &current.settings;
+    let native = NativeSource::new(native_packs(settings, stats, app));
+    let sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(native), current.workers.clone(), current.servers.clone()];
+    ToolboxParts {
+        sources,
+        state: ToolboxState {
+            catalog: Arc::default(),
+            aliases: settings.aliases.clone(),
+            snippets: settings.snippets.clone(),
+            instructions: settings.pack_instructions.clone(),
+            servers: Vec::new(),
+            topics: settings.topics.clone(),
+            output: settings.output.clone(),
+            stats: settings.stats.clone(),
+            folder: settings.folder.clone(),
+            engine: "3.14 (monty)".to_owned(),
+            notes: settings.notes.clone(),
+        },
+        projects: settings.projects.clone(),
+        permissions: settings.permissions.clone(),
+        recorder: Arc::new(CallRecorder::new(stats.clone())),
+    }
+}

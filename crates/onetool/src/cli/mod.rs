@@ -1,0 +1,71 @@
+//! The command line: a file a subcommand.
+
+mod progress;
+mod run;
+mod serve;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
+#[derive(Parser)]
+#[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    /// Use this configuration file instead of .onetool/onetool.yaml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool run 'sum(range(10))'            run code and print its value
+  onetool run 'ot.help(query=\"files\")'    ask what there is
+  onetool run --file script.py            run a file; `-` reads standard input
+  onetool tools file                      list tools whose name contains `file`
+  onetool serve                           serve MCP on standard input and output
+
+Connect a client: command `onetool`, arguments `serve`.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run code and print what it gives
+    Run(run::RunArgs),
+    /// Serve MCP on standard input and output
+    Serve(serve::ServeArgs),
+    /// List tools
+    Tools(tools::ToolsArgs),
+}
+
+/// Stack of the runtime's threads: reading code takes some.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Reads the arguments and does what they say.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the runtime does not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Run(args) => run::main(args, cli.config).await,
+            Command::Serve(args) => serve::main(args, cli.config).await,
+            Command::Tools(args) => tools::main(args, cli.config),
+        }
+    });
+    // A read of standard input cannot be interrupted; do not wait for it.
+    runtime.shutdown_background();
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,71 @@
+//! `onetool run`: the same path as the server's, in this process.
+
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use onetool_sdk::{CallContext, Caller, Part};
+
+use crate::assemble::App;
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// Python code; `-` reads standard input
+    #[arg(required_unless_present = "file", allow_hyphen_values = true)]
+    code: Option<String>,
+
+    /// Run the code of this file
+    #[arg(long, short, value_name = "FILE", conflicts_with = "code")]
+    file: Option<PathBuf>,
+}
+
+/// Code from a pipe or a file, in bytes at the most; the run itself allows less.
+const MAX_INPUT: u64 = 64 << 20;
+
+pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let code = match (args.code, args.file) {
+        (_, Some(path)) => read(std::fs::File::open(&path).with_context(|| path.display().to_string())?)
+            .with_context(|| path.display().to_string())?,
+        (Some(code), None) if code == "-" => read(std::io::stdin()).context("standard input")?,
+        (Some(code), None) => code,
+        (None, None) => anyhow::bail!("no code given"),
+    };
+    let app = App::start(config)?;
+    for note in &app.settings().notes {
+        eprintln!("warning: {}: {}", note.subject, note.message);
+    }
+    let mut ctx = CallContext::new(Caller::Cli);
+    ctx.progress = crate::cli::progress::sink();
+    let cancel = ctx.cancel.clone();
+    let run = app.runner.run(&code, ctx);
+    tokio::pin!(run);
+    let reply = loop {
+        tokio::select! {
+            reply = &mut run => break reply,
+            _ = tokio::signal::ctrl_c() => cancel.cancel(),
+        }
+    };
+    app.shutdown().await;
+    if reply.is_error {
+        eprintln!("{}", reply.text);
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut out = std::io::stdout().lock();
+    if !reply.text.is_empty() {
+        writeln!(out, "{}", reply.text)?;
+    }
+    for part in &reply.parts {
+        writeln!(out, "{}", Part::placeholder(part))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(source: impl std::io::Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    source.take(MAX_INPUT).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| {
+        anyhow::anyhow!("the code is not valid UTF-8 (byte {})", error.utf8_error().valid_up_to())
+    })
+}

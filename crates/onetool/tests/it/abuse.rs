@@ -1,0 +1,102 @@
+//! Code that means harm, or knows no measure: each gets a clear error, and the next run works at once.
+
+use std::time::Duration;
+
+use crate::client::{Answer, Project, call, children, eventually};
+
+/// Small limits, so that the tests are quick.
+const LIMITS: &str = "run:\n  timeout: 1\n  max_memory_mb: 64\n  prewarm: 2\nstats:\n  enabled: false\n";
+
+#[tokio::test]
+async fn what_knows_no_measure_is_stopped_and_the_next_run_works() {
+    let project = Project::with(LIMITS);
+    let client = project.serve().await;
+    let nested = format!("{}1{}", "(".repeat(5000), ")".repeat(5000));
+    let nested_list = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let chain = format!("{}1", "1+".repeat(60_000));
+    let attributes = format!("a{}", ".b".repeat(60_000));
+    let calls = format!("f{}", "()".repeat(60_000));
+    let large = format!("x = '{}'", "a".repeat(10 << 20));
+    let cases: Vec<(&str, &str)> = vec![
+        ("while True: pass", "TimeoutError"),
+        ("[0] * 10 ** 10", "MemoryError"),
+        ("a = []\nwhile True: a.append('x' * 1000)", "MemoryError"),
+        ("def f(): return f()\nf()", "RecursionError"),
+        ("exit()", ""),
+        ("input()", ""),
+        ("2 ** 10 ** 9", ""),
+        ("'x' * 10 ** 12", ""),
+        (&nested, ""),
+        (&nested_list, ""),
+        (&chain, ""),
+        (&attributes, ""),
+        (&calls, ""),
+        (&large, "at most"),
+        ("open('/etc/passwd').read()", ""),
+        ("import os\nos.system('id')", ""),
+        ("import socket\nsocket.create_connection(('127.0.0.1', 1))", ""),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("\0", "NUL"),
+        ("", "empty"),
+    ];
+    for (code, expected) in cases {
+        let text = client.run(code).await;
+        let is_fine = text.is_error || code.starts_with("1+") || code.starts_with('[');
+        assert!(is_fine, "{code:.60}: {:.300}", text.text);
+        assert!(text.text.contains(expected), "{code:.60}: {:.500}", text.text);
+        assert!(text.text.len() < 64 << 10, "{code:.60}: {} bytes", text.text.len());
+        assert_eq!(client.ok("1 + 1").await, "2", "after {code:.60}");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_print_is_cut() {
+    let project = Project::with("run: {timeout: 20}\n");
+    let client = project.serve().await;
+    let answer = client.run("for i in range(100):\n    print('x' * 1_000_000)").await;
+    assert!(answer.text.len() < 64 << 10, "{} bytes", answer.text.len());
+    assert_eq!(client.ok("1 + 1").await, "2");
+}
+
+#[tokio::test]
+async fn a_killed_child_costs_one_run_at_most() {
+    let project = Project::with("run: {prewarm: 2}\n");
+    let client = project.serve().await;
+    assert_eq!(client.ok("1").await, "1");
+    for _ in 0..5 {
+        for child in children(client.pid) {
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(child as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+            .unwrap();
+        }
+        assert_eq!(client.ok("1 + 1").await, "2");
+    }
+    // While it runs.
+    let peer = client.service.peer().clone();
+    let running = tokio::spawn(async move { peer.call_tool(call("while True: pass")).await });
+    eventually("a child that runs", || !children(client.pid).is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for child in children(client.pid) {
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(child as i32).unwrap(),
+            rustix::process::Signal::KILL,
+        );
+    }
+    let answer = Answer::of(&running.await.unwrap().unwrap());
+    assert!(answer.is_error && answer.text.contains("died"), "{}", answer.text);
+    assert_eq!(client.ok("1 + 1").await, "2");
+}
+
+#[tokio::test]
+async fn no_state_leaks_from_run_to_run() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    client.ok("secret = 5").await;
+    for _ in 0..4 {
+        assert!(client.err("secret").await.starts_with("NameError"));
+    }
+    client.ok("ot = 5\nfile = 6").await;
+    assert_eq!(client.ok("ot.version()").await, env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,184 @@
+//! The vocabulary of the tests: a project folder, a server in it, and runs against that server.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::service::{RunningService, ServiceExt as _};
+use rmcp::transport::TokioChildProcess;
+use rmcp::RoleClient;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
+
+/// Nothing in a test takes longer, unless something hangs.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder with a configuration, and a home folder of its own.
+pub struct Project {
+    folder: TempDir,
+}
+
+impl Project {
+    pub fn empty() -> Self {
+        Self::with("")
+    }
+
+    pub fn with(configuration: &str) -> Self {
+        let project = Self { folder: tempfile::tempdir().unwrap() };
+        project.write(".onetool/onetool.yaml", configuration);
+        std::fs::create_dir_all(project.home()).unwrap();
+        project
+    }
+
+    /// A copy of a folder of the repository.
+    pub fn copy_of(folder: &Path) -> Self {
+        let project = Self::empty();
+        copy(folder, project.path());
+        project
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.path().join("home")
+    }
+
+    pub fn write(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env("HOME", self.home())
+            .env_remove("ONETOOL_CONFIG")
+            .env_remove("OT_SECRETS_FILE")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        // Package caches are shared with the machine; everything else below home is the project's own.
+        for (name, folder) in [("UV_CACHE_DIR", ".cache/uv"), ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python")] {
+            if std::env::var_os(name).is_none()
+                && let Some(home) = std::env::home_dir()
+            {
+                command.env(name, home.join(folder));
+            }
+        }
+        command
+    }
+
+    pub async fn serve(&self) -> Client {
+        let transport = TokioChildProcess::new(self.command(&["serve"])).unwrap();
+        let pid = transport.id().unwrap();
+        let service = ().serve(transport).await.unwrap();
+        Client { service, pid }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A connected client.
+pub struct Client {
+    pub service: RunningService<RoleClient, ()>,
+    pub pid: u32,
+}
+
+/// What a run answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    pub text: String,
+    pub is_error: bool,
+    pub content: Vec<Json>,
+}
+
+impl Answer {
+    pub fn of(result: &CallToolResult) -> Self {
+        let content: Vec<Json> =
+            result.content.iter().map(|block| serde_json::to_value(block).unwrap()).collect();
+        let text = content.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n");
+        Self { text, is_error: result.is_error.unwrap_or(false), content }
+    }
+}
+
+pub fn call(command: &str) -> CallToolRequestParams {
+    let arguments = json!({"command": command}).as_object().unwrap().clone();
+    CallToolRequestParams::new("run").with_arguments(arguments)
+}
+
+impl Client {
+    pub async fn run(&self, command: &str) -> Answer {
+        let result = tokio::time::timeout(PATIENCE, self.service.call_tool(call(command)))
+            .await
+            .unwrap_or_else(|_| panic!("no answer to {command:.80}"))
+            .unwrap();
+        Answer::of(&result)
+    }
+
+    /// The text of a run that must succeed.
+    pub async fn ok(&self, command: &str) -> String {
+        let answer = self.run(command).await;
+        assert!(!answer.is_error, "{command:.200}\n{}", answer.text);
+        answer.text
+    }
+
+    /// The text of a run that must fail.
+    pub async fn err(&self, command: &str) -> String {
+        let answer = self.run(command).await;
+        assert!(answer.is_error, "{command:.200}\n{}", answer.text);
+        answer.text
+    }
+
+    pub async fn json(&self, command: &str) -> Json {
+        let text = self.ok(command).await;
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:.500}"))
+    }
+}
+
+/// Processes whose parent is `pid`.
+pub fn children(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(child) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+        let (state, parent) = (fields.next(), fields.next());
+        if state != Some("Z") && parent.and_then(|parent| parent.parse().ok()) == Some(pid) {
+            found.push(child);
+        }
+    }
+    found
+}
+
+pub fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until a condition holds.
+pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < until, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

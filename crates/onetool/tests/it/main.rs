@@ -1,0 +1,7 @@
+//! Tests through the real binary, over real MCP. A module a topic.
+
+mod abuse;
+mod cases;
+mod client;
+mod command_line;
+mod server;

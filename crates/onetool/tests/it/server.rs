@@ -1,0 +1,98 @@
+//! The server as a client meets it: what it lists, many runs at once, cancellation, and its end.
+
+use std::time::{Duration, Instant};
+
+use rmcp::model::{CancelledNotificationParam, ClientRequest, ReadResourceRequestParams, Request};
+
+use crate::client::{Project, call, children, eventually, is_alive};
+
+#[tokio::test]
+async fn one_tool_is_listed_and_the_list_is_short() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    let tools = client.service.list_tools(None).await.unwrap();
+    assert_eq!(tools.tools.len(), 1);
+    assert_eq!(tools.tools[0].name, "run");
+    let bytes = serde_json::to_string(&tools).unwrap().len();
+    assert!(bytes <= 1200, "{bytes} bytes");
+    let info = client.service.peer_info().unwrap();
+    assert_eq!(info.server_info.as_ref().unwrap().name, "onetool");
+}
+
+#[tokio::test]
+async fn resources_list_tools_and_show_one() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    let read = |uri: &str| client.service.read_resource(ReadResourceRequestParams::new(uri));
+    let all = serde_json::to_string(&read("ot://tools").await.unwrap()).unwrap();
+    assert!(all.contains("file.read"), "{all:.300}");
+    let one = serde_json::to_string(&read("ot://tool/file.read").await.unwrap()).unwrap();
+    assert!(one.contains("inputSchema"), "{one:.300}");
+    assert!(read("ot://tool/no.such").await.is_err());
+}
+
+#[tokio::test]
+async fn fifty_runs_at_once_all_get_their_own_answer() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    let runs = (0..50).map(|i| {
+        let peer = client.service.peer().clone();
+        tokio::spawn(async move { (i, peer.call_tool(call(&format!("sum(range({i}))"))).await.unwrap()) })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        let (i, result) = run.await.unwrap();
+        let expected: i64 = (0..i).sum();
+        assert_eq!(crate::client::Answer::of(&result).text, expected.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_run_stops_and_others_go_on() {
+    let project = Project::with("run: {timeout: 60, prewarm: 1}\n");
+    let client = project.serve().await;
+    assert_eq!(client.ok("1").await, "1");
+    let before = children(client.pid);
+    let request = ClientRequest::CallToolRequest(Request::new(call("while True: pass")));
+    let handle = client
+        .service
+        .send_cancellable_request(request, rmcp::service::PeerRequestOptions::no_options())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client
+        .service
+        .notify_cancelled(CancelledNotificationParam::new(Some(handle.id.clone()), Some("enough".to_owned())))
+        .await
+        .unwrap();
+    let started = Instant::now();
+    assert_eq!(client.ok("1 + 1").await, "2");
+    assert!(started.elapsed() < Duration::from_secs(30));
+    // The child that spun is gone.
+    eventually("the spinning child ends", || before.iter().all(|&child| !is_alive(child))).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_the_client_goes_away() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    client.ok("1").await;
+    let pid = client.pid;
+    let children = children(pid);
+    assert!(!children.is_empty());
+    drop(client.service);
+    eventually("the server ends", || !is_alive(pid)).await;
+    eventually("its children end", || children.iter().all(|&child| !is_alive(child))).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_the_server_is_told_to_end() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let project = Project::empty();
+        let client = project.serve().await;
+        client.ok("1").await;
+        let pid = client.pid;
+        let children = children(pid);
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+        eventually("its children end", || children.iter().all(|&child| !is_alive(child))).await;
+    }
+}
