@@ -34,13 +34,26 @@ pub fn containment(query: &str, word: &str) -> f32 {
 
 /// How alike two words are that differ by typos: inserted, lost, changed and swapped characters.
 pub fn typo_similarity(query: &str, word: &str) -> f32 {
+    // Before characters are counted, bytes tell enough of most words.
+    if query.len().abs_diff(word.len()) > 4 * allowed_typos(query.len()) {
+        return 0.0;
+    }
     let (wanted, found) = (query.chars().count(), word.chars().count());
     let allowed = allowed_typos(wanted);
     if allowed == 0 || wanted.abs_diff(found) > allowed || wanted.max(found) > COMPARED_CHARS {
         return 0.0;
     }
+    // A typo changes at most two of the characters that occur; most words are ruled out by that.
+    if (character_mask(query) ^ character_mask(word)).count_ones() as usize > 2 * allowed {
+        return 0.0;
+    }
     let distance = strsim::osa_distance(query, word);
     if distance > allowed { 0.0 } else { 0.85 * (1.0 - distance as f32 / wanted.max(found) as f32) }
+}
+
+/// Which characters occur, as bits; different characters may share one.
+pub fn character_mask(text: &str) -> u64 {
+    text.chars().fold(0, |mask, c| mask | 1 << (c as u32 % 64))
 }
 
 /// The better of [`containment`] and [`typo_similarity`].

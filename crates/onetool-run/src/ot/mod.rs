@@ -108,6 +108,14 @@ fn count(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
+/// Where a text was asked for and there is nothing to tell.
+fn no_match(kind: &str, all: &str, pattern: Option<&str>) -> String {
+    match pattern {
+        Some(pattern) => format!("No {kind} matches '{pattern}'. Use {all} to see all."),
+        None => format!("There is no {kind}."),
+    }
+}
+
 /// The first line that says something.
 fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")

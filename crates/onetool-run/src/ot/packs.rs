@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{Filter, Info, ToolboxHandle, count, dict, texts};
+use super::{Filter, Info, ToolboxHandle, count, dict, no_match, texts};
 use crate::ToolboxState;
 
 #[derive(Deserialize, JsonSchema)]
@@ -34,6 +34,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             Ok(match input.info {
                 Info::List => texts(packs.iter().map(|pack| pack.name.as_str())),
                 Info::Min => Value::List(packs.iter().map(|pack| brief(pack)).collect()),
+                Info::Full if packs.is_empty() => Value::Str(no_match("pack", "ot.packs()", input.pattern.as_deref())),
                 Info::Full => Value::Str(
                     packs.iter().map(|pack| described(&state, pack)).collect::<Vec<_>>().join("\n\n"),
                 ),

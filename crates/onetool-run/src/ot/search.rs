@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
 use onetool_sdk::{Pack, ToolSpec};
-use onetool_store::fuzzy::{allowed_typos, containment, typo_similarity, words};
+use onetool_store::fuzzy::{allowed_typos, character_mask, containment, typo_similarity, words};
 use parking_lot::Mutex;
 
 use crate::{Catalog, ToolboxState};
@@ -203,15 +203,13 @@ fn query_words(query: &str) -> Vec<String> {
     chosen.into_iter().map(str::to_owned).collect()
 }
 
-fn character_mask(text: &str) -> u64 {
-    text.chars().fold(0, |mask, c| mask | 1 << (c as u32 % 64))
-}
-
 #[derive(Default)]
 struct Builder {
     entries: Vec<Entry>,
     terms: Vec<Term>,
     known: HashMap<String, u32>,
+    /// The word at hand, in lower case.
+    lower: String,
 }
 
 impl Builder {
@@ -227,8 +225,11 @@ impl Builder {
         self.name(entry, &pack.name, weight::PACK_OF_TOOL);
         let joined: String = words(&format!("{} {}", pack.name, tool.name)).collect();
         self.word(entry, &joined, weight::NAME);
-        self.text(entry, tool.summary(), weight::SUMMARY);
-        self.text(entry, &tool.description, weight::DESCRIPTION);
+        let summary = tool.summary();
+        self.text(entry, summary, weight::SUMMARY);
+        if summary.len() < tool.description.trim().len() {
+            self.text(entry, &tool.description, weight::DESCRIPTION);
+        }
         for parameter in &tool.signature.parameters {
             self.text(entry, &parameter.name, weight::ARGUMENT);
             self.text(entry, parameter.description.as_deref().unwrap_or(""), weight::ARGUMENT);
@@ -250,15 +251,22 @@ impl Builder {
     }
 
     fn word(&mut self, entry: u32, word: &str, weight: f32) {
-        let word = word.to_lowercase();
-        let index = match self.known.get(&word) {
-            Some(&index) => index,
-            None => {
-                let index = self.terms.len() as u32;
-                self.terms.push(Term { mask: character_mask(&word), text: word.clone(), postings: Vec::new() });
-                self.known.insert(word, index);
-                index
-            }
+        // Most words are plain and known already: no memory is taken for them.
+        self.lower.clear();
+        if word.is_ascii() {
+            self.lower.push_str(word);
+            self.lower.make_ascii_lowercase();
+        } else {
+            self.lower.push_str(&word.to_lowercase());
+        }
+        let index = if let Some(&index) = self.known.get(&self.lower) {
+            index
+        } else {
+            let index = self.terms.len() as u32;
+            let text = self.lower.clone();
+            self.terms.push(Term { mask: character_mask(&text), text: text.clone(), postings: Vec::new() });
+            self.known.insert(text, index);
+            index
         };
         let postings = &mut self.terms[index as usize].postings;
         match postings.last_mut() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{Filter, Info, ToolboxHandle, dict, texts};
+use super::{Filter, Info, ToolboxHandle, dict, no_match, texts};
 use crate::present::{quoted, to_yaml_block, to_yaml_flow};
 use crate::{Snippet, SnippetParameter};
 
@@ -40,7 +40,11 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 Info::Min => texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description))),
                 Info::Full => {
                     let all: Vec<String> = chosen.map(|(name, snippet)| definition(name, snippet)).collect();
-                    Value::Str(all.join("\n\n---\n"))
+                    Value::Str(if all.is_empty() {
+                        no_match("snippet", "ot.snippets()", input.pattern.as_deref())
+                    } else {
+                        all.join("\n\n---\n")
+                    })
                 }
             })
         })

@@ -357,9 +357,8 @@ fn is_plain(text: &str, place: Place) -> bool {
 /// Whether a character may stand in YAML without an escape and without being a line break.
 fn is_bare(c: char) -> bool {
     match c {
-        '\t' | ' '..='~' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => false,
-        '\u{a0}'..='\u{10ffff}' => true,
+        '\t' | ' '..='~' | '\u{a0}'..='\u{10ffff}' => true,
         _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Lines of a file of any size, in a buffer that does not grow with them.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _};
 
 /// One line: what was kept of it, and how long it is.
@@ -69,11 +70,11 @@ pub(super) fn clipped(kept: &[u8], rest: u64, start: usize, characters: usize) -
     let missing = (kept.len() - end) as u64 + (text.len() - cut) as u64 + rest;
     let mut line = String::with_capacity(cut + 32);
     if start > 0 {
-        line.push_str(&format!("[{start} bytes before] ..."));
+        let _ = write!(line, "[{start} bytes before] ...");
     }
     line.push_str(&text[..cut]);
     if missing > 0 {
-        line.push_str(&format!("... [{missing} bytes more]"));
+        let _ = write!(line, "... [{missing} bytes more]");
     }
     line
 }

@@ -27,7 +27,7 @@ const FOLDER_BYTES: u64 = 8 * 1024 * 1024 * 1024;
 /// Files of a folder that a clean-up looks at.
 const CLEANED_ENTRIES: usize = 100_000;
 /// What a crashed writer left is removed after this long.
-const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+const LEFTOVER_AGE: Duration = Duration::from_hours(24);
 /// A meta file is never larger.
 const META_BYTES: u64 = 64 * 1024;
 /// A handle is repeated in an error up to this many characters.

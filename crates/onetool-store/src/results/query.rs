@@ -219,10 +219,12 @@ impl Scan<'_> {
         let mut lines = Lines::new(reader, COMPARED_BYTES, 0);
         let tokens: Vec<&str> = fuzzy::words(words).collect();
         let (mut matches, mut number) = (0_u64, 0_u64);
+        let mut lower = String::new();
         while let Some(line) = lines.next().map_err(|error| self.io(error))? {
             number += 1;
             self.check(number)?;
-            let score = likeness(words.trim(), &tokens, line.kept);
+            lower_case(line.kept, &mut lower);
+            let score = likeness(words.trim(), &tokens, &lower);
             if score < LIKENESS_FLOOR {
                 continue;
             }
@@ -266,9 +268,20 @@ fn around(kept: &[u8], rest: u64, at: usize, characters: usize) -> String {
     clipped(kept, rest, start, characters)
 }
 
+/// Fills `lower` with the line; plain text, which is most of it, needs no memory anew.
+fn lower_case(line: &[u8], lower: &mut String) {
+    lower.clear();
+    let text = String::from_utf8_lossy(line);
+    if text.is_ascii() {
+        lower.push_str(&text);
+        lower.make_ascii_lowercase();
+    } else {
+        lower.push_str(&text.to_lowercase());
+    }
+}
+
 /// How well a line fits: the whole phrase first, then the mean of the best that each word finds.
-fn likeness(phrase: &str, tokens: &[&str], line: &[u8]) -> f32 {
-    let line = String::from_utf8_lossy(line).to_lowercase();
+fn likeness(phrase: &str, tokens: &[&str], line: &str) -> f32 {
     if line.contains(phrase) {
         return 1.0 + 0.5 * phrase.len() as f32 / line.len().max(1) as f32;
     }
@@ -278,7 +291,7 @@ fn likeness(phrase: &str, tokens: &[&str], line: &[u8]) -> f32 {
     let total: f32 = tokens
         .iter()
         .map(|token| {
-            fuzzy::words(&line).take(COMPARED_WORDS).map(|word| fuzzy::similarity(token, word)).fold(0.0, f32::max)
+            fuzzy::words(line).take(COMPARED_WORDS).map(|word| fuzzy::similarity(token, word)).fold(0.0, f32::max)
         })
         .sum();
     total / tokens.len() as f32

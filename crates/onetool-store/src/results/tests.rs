@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 fn all(_: &ResultStore) -> Query {
     Query::new(1, 100, 40_000).unwrap()
@@ -24,7 +24,7 @@ fn make_old(store: &ResultStore, handle: &str) {
 fn a_result_is_two_private_files_and_a_summary() {
     let folder = tempfile::tempdir().unwrap();
     let store = ResultStore::new(folder.path().join("tmp"), HOUR);
-    let text: String = (1..=1000).map(|number| format!("line {number}\n")).collect();
+    let text = (1..=1000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n") + "\n";
     let stored = store.store(&text, "brave.search", 3).unwrap();
     let handle = &stored.meta.handle;
     assert!(handle.len() == 32 && is_handle(handle), "{handle}");
@@ -192,8 +192,8 @@ fn a_search_ends_when_nobody_waits() {
 fn fuzzy_pages_follow_one_ranking() {
     let folder = tempfile::tempdir().unwrap();
     let store = ResultStore::new(folder.path(), HOUR);
-    let text: String = (0..50).map(|number| format!("{}config {number}\n", "pad ".repeat(number))).collect();
-    let handle = store.store(&text, "t", 1).unwrap().meta.handle;
+    let lines: Vec<String> = (0..50).map(|number| format!("{}config {number}", "pad ".repeat(number))).collect();
+    let handle = store.store(&lines.join("\n"), "t", 1).unwrap().meta.handle;
     let page = |offset| {
         let query = Query::new(offset, 20, 40_000).unwrap().searching("config", Matching::Fuzzy);
         store.query(&handle, &query, &always).unwrap()

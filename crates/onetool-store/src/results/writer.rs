@@ -91,7 +91,7 @@ impl Write for ResultWriter {
         let written = self.temporary.write(bytes)?;
         let bytes = &bytes[..written];
         self.size += written as u64;
-        self.line_breaks += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.line_breaks += bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum::<u64>();
         if let Some(last) = bytes.last() {
             self.ends_with_break = *last == b'\n';
         }

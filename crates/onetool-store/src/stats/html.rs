@@ -73,7 +73,7 @@ fn cards(report: &Report, page: &mut String) {
         ("Average time", milliseconds(calls.average_ms()), format!("longest {}", milliseconds(calls.max_ms))),
         ("Context saved", compact(report.context_saved()), "tokens, estimated".to_owned()),
         ("Time saved", duration(report.time_saved_ms()), "estimated".to_owned()),
-        ("Money saved", format!("${:.2}", report.savings_usd()), format!("spent about ${:.2}", report.cost_usd())),
+        ("Money saved", dollars(report.savings_usd()), format!("spent about {}", dollars(report.cost_usd()))),
     ];
     page.push_str("<div class=\"cards\">\n");
     for (label, figure, note) in figures {
@@ -102,7 +102,7 @@ fn timeline(report: &Report) -> String {
     let step = (WIDTH - LEFT) / bars.len().max(1) as f64;
     let width = (step * 0.72).clamp(2.0, 60.0);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Calls over time\">\n"
+        "<div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Calls over time\">\n"
     );
     for quarter in 0..=4_u32 {
         let share = f64::from(quarter) / 4.0;
@@ -150,7 +150,7 @@ fn timeline(report: &Report) -> String {
             );
         }
     }
-    svg.push_str("</svg>\n<div class=\"legend\"><span><i style=\"background:var(--bar)\"></i>calls</span>");
+    svg.push_str("</svg></div>\n<div class=\"legend\"><span><i style=\"background:var(--bar)\"></i>calls</span>");
     svg.push_str("<span><i style=\"background:var(--bad)\"></i>failed</span></div>\n");
     svg
 }
@@ -360,6 +360,11 @@ fn compact(number: u64) -> String {
     }
 }
 
+fn dollars(amount: f64) -> String {
+    let cents = (amount * 100.0).round() as u64;
+    format!("${}.{:02}", grouped(cents / 100), cents % 100)
+}
+
 fn milliseconds(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.1} ms"),
@@ -377,14 +382,39 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// The next of 4, 8, 20, 40, 80, 200, … so that a quarter of it is a whole number.
+/// The next round number of which a quarter is whole: 4, 8, 12, 16, 20, 24, 32, 40, 60, 80, 100, 120, …
 fn nice_ceiling(largest: u64) -> u64 {
-    let mut unit = 4_u64;
-    for step in [2.0, 2.5, 2.0].into_iter().cycle() {
-        if unit >= largest || unit > u64::MAX / 4 {
-            break;
+    let mut decade = 4_u64;
+    loop {
+        for tenths in [10, 15, 20, 25, 30, 40, 50, 60, 80] {
+            let ceiling = decade / 10 * tenths + decade % 10 * tenths / 10;
+            if ceiling >= largest && ceiling.is_multiple_of(4) {
+                return ceiling;
+            }
         }
-        unit = (unit as f64 * step) as u64;
+        match decade.checked_mul(10) {
+            Some(next) if next < u64::MAX / 100 => decade = next,
+            _ => return largest,
+        }
     }
-    unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_ends_a_little_above_its_largest_bar() {
+        let ceilings = [0, 1, 4, 5, 17, 21, 41, 101, 204, 999, 1_000_000].map(nice_ceiling);
+        assert_eq!(ceilings, [4, 4, 4, 8, 20, 24, 60, 120, 240, 1_000, 1_000_000]);
+        assert!(nice_ceiling(u64::MAX) == u64::MAX);
+    }
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([9_999, 10_000, 4_600_000].map(compact), ["9,999", "10k", "4.6M"]);
+        assert_eq!([0.04, 12.3, 2_500.0].map(milliseconds), ["0.0 ms", "12 ms", "2.5 s"]);
+        assert_eq!(dollars(1_620.9), "$1,620.90");
+    }
 }

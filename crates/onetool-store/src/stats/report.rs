@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use onetool_sdk::Value;
 
 use super::{Record, RecordKind, file};
@@ -236,7 +236,7 @@ impl Report {
 
     /// When this was put together, for people.
     pub(super) fn generated_text(&self) -> String {
-        self.generated.to_rfc3339_opts(SecondsFormat::Secs, true)
+        self.generated.format("%Y-%m-%d %H:%M UTC").to_string()
     }
 }
 

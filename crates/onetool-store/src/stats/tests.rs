@@ -25,7 +25,7 @@ fn report(path: &Path, period: Period) -> Report {
     Report::read(path, period, None, assumptions(), Utc::now()).unwrap()
 }
 
-const NEVER: Duration = Duration::from_secs(3600);
+const NEVER: Duration = Duration::from_hours(1);
 
 #[test]
 fn records_outlive_the_recorder() {

@@ -97,6 +97,16 @@ async fn a_full_pack_has_a_header_instructions_and_tools() {
 }
 
 #[tokio::test]
+async fn a_text_about_nothing_says_so() {
+    let folder = tempdir().unwrap();
+    let toolbox = toolbox(folder.path());
+    for (function, kind) in [("packs", "pack"), ("snippets", "snippet")] {
+        let text = toolbox.text(function, json!({"pattern": "zzz", "info": "full"})).await;
+        assert_eq!(text, format!("No {kind} matches 'zzz'. Use ot.{function}() to see all."));
+    }
+}
+
+#[tokio::test]
 async fn aliases_at_every_level() {
     let folder = tempdir().unwrap();
     let toolbox = toolbox(folder.path());

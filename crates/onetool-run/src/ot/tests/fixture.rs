@@ -137,7 +137,7 @@ impl TestToolbox {
 /// A toolbox in `folder`, with the packs given beside `ot`.
 pub(super) fn toolbox_with(folder: &Path, packs: Vec<Arc<Pack>>) -> Arc<TestToolbox> {
     let stats = Arc::new(
-        StatsRecorder::start(folder.join(".onetool/stats/stats.jsonl"), Duration::from_secs(600)).expect("a thread"),
+        StatsRecorder::start(folder.join(".onetool/stats/stats.jsonl"), Duration::from_mins(10)).expect("a thread"),
     );
     Arc::new_cyclic(|weak: &Weak<TestToolbox>| {
         let native = NativeSource::new(vec![ot_pack(weak.clone(), stats.clone())]);
@@ -182,7 +182,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
         ],
         output: OutputSettings {
             max_inline_size: 50_000,
-            result_ttl: Duration::from_secs(3600),
+            result_ttl: Duration::from_hours(1),
             preview_lines: 10,
             result_store_dir: folder.join(".onetool/tmp"),
         },

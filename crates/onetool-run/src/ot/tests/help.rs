@@ -135,13 +135,9 @@ fn large(folder: &std::path::Path, packs: usize, tools: usize) -> Arc<TestToolbo
 async fn thousands_of_tools_are_searched() {
     let folder = tempdir().unwrap();
     let toolbox = large(folder.path(), 50, 100);
-    let first = std::time::Instant::now();
     let text = toolbox.text("help", json!({"query": "thing17x42"})).await;
-    let built = first.elapsed();
     assert!(text.contains("## Tools\n\n- pack17.action_17_42"), "{text}");
-    let second = std::time::Instant::now();
     let text = toolbox.text("help", json!({"query": "thnig17x42"})).await;
-    eprintln!("first search with the index {built:?}, second {:?}", second.elapsed());
     assert!(text.contains("- pack17.action_17_42"), "{text}");
 }
 

@@ -1,6 +1,6 @@
 //! `ot.result`, and the spans that calls leave.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,13 @@ use tracing::{Event, Metadata, Subscriber};
 use super::fixture::toolbox;
 
 fn stored(folder: &Path, text: &str) -> String {
-    let store = ResultStore::new(folder.join(".onetool/tmp"), Duration::from_secs(3600));
+    let store = ResultStore::new(folder.join(".onetool/tmp"), Duration::from_hours(1));
     store.store(text, "brave.search", 10).unwrap().meta.handle
 }
 
 fn numbered(lines: usize) -> String {
-    (1..=lines).map(|number| format!("line {number}\n")).collect()
+    let lines: Vec<String> = (1..=lines).map(|number| format!("line {number}")).collect();
+    lines.join("\n")
 }
 
 #[tokio::test]
@@ -138,7 +139,7 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.push_str(&format!(" {field}={value:?}"));
+        let _ = write!(self.0, " {field}={value:?}");
     }
 }
 
