@@ -35,13 +35,16 @@ pub(super) struct Change {
 
 impl Before {
     /// The mode bits, where the system has them.
+    #[cfg(unix)]
+    #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
     pub(super) fn mode(&self) -> Option<u32> {
-        #[cfg(unix)]
-        {
-            use cap_std::fs::MetadataExt as _;
-            Some(self.metadata.mode() & 0o7777)
-        }
-        #[cfg(not(unix))]
+        use cap_std::fs::MetadataExt as _;
+        Some(self.metadata.mode() & 0o7777)
+    }
+
+    /// The mode bits, where the system has them.
+    #[cfg(not(unix))]
+    pub(super) fn mode(&self) -> Option<u32> {
         None
     }
 }
@@ -116,17 +119,7 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
                 let place = &change.place;
                 (place, place.dir.rename(&at, &place.dir, &place.relative).map_err(|error| io_error(&place.shown, &error)))
             }
-            Done::Written(change) => match &change.before {
-                Some(before) => {
-                    let bytes = before.content.full_text().into_bytes();
-                    let outcome = Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change));
-                    (&change.place, outcome)
-                }
-                None => {
-                    let place = &change.place;
-                    (place, place.dir.remove_file(&place.relative).map_err(|error| io_error(&place.shown, &error)))
-                }
-            },
+            Done::Written(change) => (&change.place, put_back(change)),
         };
         if outcome.is_err() {
             lost.push(place.shown.clone());
@@ -137,6 +130,15 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
     }
     let text = format!("{}; and these could not be put back: {}", cause.message, lost.join(", "));
     ToolError { message: text, ..cause }
+}
+
+fn put_back(change: &Change) -> Result<(), ToolError> {
+    let place = &change.place;
+    let Some(before) = &change.before else {
+        return place.dir.remove_file(&place.relative).map_err(|error| io_error(&place.shown, &error));
+    };
+    let bytes = before.content.full_text().into_bytes();
+    Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change))
 }
 
 /// A temporary file with the new content, beside its target. Removed unless committed.

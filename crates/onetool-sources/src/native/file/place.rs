@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use onetool_sdk::ToolError;
 
 use super::settings::FileSettings;
@@ -49,11 +49,7 @@ impl Place {
 
     /// Opens a regular file. A pipe or a device is refused, and never waited for.
     pub(super) fn open_file(&self) -> Result<File, ToolError> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        #[cfg(unix)]
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-        let file = self.dir.open_with(&self.relative, &options).map_err(|error| io_error(&self.shown, &error))?;
+        let file = open_at(&self.dir, &self.relative).map_err(|error| io_error(&self.shown, &error))?;
         let metadata = file.metadata().map_err(|error| io_error(&self.shown, &error))?;
         if metadata.is_dir() {
             return Err(is_a_directory(&self.shown));
@@ -63,6 +59,18 @@ impl Place {
         }
         Ok(file)
     }
+}
+
+/// Opens for reading, without waiting for the other end where it is a pipe.
+pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    dir.open_with(relative, &options)
 }
 
 /// A path that exists, links followed.

@@ -4,12 +4,15 @@
 //! place of the caller's. Pairs of old and found lines tell how the one translates into the other.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::view::View;
 
 const DEFAULT_UNIT: usize = 4;
+/// After this long fewer lines are recognised as unchanged.
+const EFFORT: Duration = Duration::from_secs(1);
 
 /// The text that replaces the lines `found` when a caller wants `old` to become `new`. Both lists are lines without
 /// endings; `old` is as long as `found`.
@@ -29,7 +32,8 @@ pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], ne
     let translation = Translation::new(&pairs, new);
     let mut pieces: Vec<(String, &str)> = Vec::with_capacity(new.len());
     let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
-    for op in capture_diff_slices(Algorithm::Myers, &trimmed(old), &trimmed(new)) {
+    let deadline = Some(Instant::now() + EFFORT);
+    for op in capture_diff_slices_deadline(Algorithm::Myers, &trimmed(old), &trimmed(new), deadline) {
         if let DiffOp::Equal { old_index, len, .. } = op {
             for position in old_index..old_index + len {
                 let index = found.start + position;

@@ -114,6 +114,24 @@ fn escapes_are_undone_on_both_sides_or_on_one() {
 }
 
 #[test]
+fn numbers_copied_from_read_are_removed() {
+    assert_eq!(
+        edited("a = 1\nb = 2\n", "     1\ta = 1\n     2\tb = 2\n", "a = 1\nb = 3\n"),
+        ("a = 1\nb = 3\n".into(), Step::LineNumbers)
+    );
+    assert_eq!(edited("a = 1\nb = 2\n", "     2:\tb = 2", "     2:\tb = 3").0, "a = 1\nb = 3\n");
+}
+
+#[test]
+fn a_file_of_equal_lines_ends() {
+    let file = format!("{}end\n", "  same\n".repeat(100_000));
+    let old = format!("{}other\n", "same\n".repeat(50_000));
+    assert_eq!(one(&file, &old, "x"), Answer::NotFound);
+    let letters = "a".repeat(1_000_000);
+    assert!(matches!(one(&letters, &letters[..500_000], "b"), Answer::Ambiguous { .. }));
+}
+
+#[test]
 fn loose_deletions_leave_no_empty_line() {
     assert_eq!(edited("a\n  gone()\nb\n", "gone()  \n", "").0, "a\nb\n");
     assert_eq!(edited("a\n  gone()", "gone()  \n", "").0, "a");

@@ -141,8 +141,8 @@ fn git_header(lines: &[&str], start: usize, git_names: &str) -> Result<(FilePatc
 /// `a/name b/name`, where both are the same.
 fn same_name(names: &str) -> Option<String> {
     let names = names.trim_end_matches('\r');
-    if names.starts_with('"') {
-        let end = names[1..].find("\" \"")? + 2;
+    if let Some(inner) = names.strip_prefix('"') {
+        let end = inner.find("\" \"")? + 2;
         return Some(unquote(&names[..end]).strip_prefix("a/")?.to_owned());
     }
     let half = names.len().checked_sub(1)? / 2;
@@ -250,9 +250,8 @@ fn counted(lines: &[&str], start: usize, mut old: usize, mut new: usize) -> Opti
         at += 1;
     }
     let ends = match lines.get(at) {
-        None => true,
-        // The line before the signature of a mailed patch.
-        Some(&"-- " | &"--") => true,
+        // `-- ` is the line before the signature of a mailed patch.
+        None | Some(&"-- " | &"--") => true,
         Some(line) => !line.starts_with([' ', '+', '-']) || is_file_header(lines, at),
     };
     ends.then_some((body, at))
