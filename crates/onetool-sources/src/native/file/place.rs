@@ -83,6 +83,9 @@ pub(super) fn existing(settings: &FileSettings, path: &str, purpose: Purpose) ->
 
 /// A path that may or may not exist: links are followed as far as there is something.
 pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolError> {
+    if path.ends_with(['/', std::path::MAIN_SEPARATOR]) {
+        return Err(ToolError::raised("IsADirectoryError", format!("{path} names a folder, not a file")));
+    }
     let start = start(settings, path)?;
     let mut existing = start.given.clone();
     let mut missing: Vec<std::ffi::OsString> = Vec::new();
@@ -174,7 +177,7 @@ impl Start {
 
     fn place(self, settings: &FileSettings, relative: PathBuf, purpose: Purpose) -> Result<Place, ToolError> {
         let shown = shown(&self.root, self.first, &relative);
-        if settings.is_unreadable(&relative) {
+        if settings.is_unreadable(&self.root, &relative) {
             return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
         }
         if purpose == Purpose::Write && settings.is_protected(&relative) {

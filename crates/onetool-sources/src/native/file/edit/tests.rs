@@ -184,3 +184,77 @@ fn anchors_need_similar_lines_and_a_margin() {
     let twice = format!("{file}{file}");
     assert_eq!(one(&twice, old, new), Answer::Ambiguous { step: Step::Anchors, lines: vec![1, 6] });
 }
+
+mod laws {
+    use proptest::prelude::*;
+
+    use super::super::ladder::Step;
+    use super::{Answer, one};
+
+    fn render(lines: &[(usize, String)], unit: &str) -> String {
+        lines.iter().map(|(depth, text)| format!("{}{text}\n", unit.repeat(*depth))).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the texts are, there is an answer.
+        #[test]
+        fn no_text_is_too_strange(
+            text in "[ab\\n\\r\\t \u{a0}\u{3000}é\"\\\\n1}]{0,60}", old in "[ab\\n\\t \u{a0}\u{3000}é\"\\\\n1}]{1,20}",
+            new in "[ab\\n\\r\\t \u{a0}\u{3000}é\"\\\\n1}]{0,20}",
+        ) {
+            let answer = one(&text, &old, &new);
+            if answer == Answer::NotFound {
+                super::super::nearest::describe(&text, &old);
+            }
+            prop_assert!(!matches!(answer, Answer::Overlapping { .. }));
+        }
+
+        /// A block that a caller remembers with another indentation is changed as if it had been remembered well.
+        #[test]
+        fn indentation_is_always_the_files(
+            depths in prop::collection::vec(0..4_usize, 4..30), from in any::<prop::sample::Index>(), length in 1..8_usize,
+            file_unit in prop::sample::select(vec!["\t", "  ", "    "]), caller_unit in prop::sample::select(vec!["\t", "  ", "    "]),
+            spaces_at_end in any::<bool>(), crlf in any::<bool>(), changed_line in any::<prop::sample::Index>(),
+        ) {
+            // Depth grows by one level at a time, as in code.
+            let mut file: Vec<(usize, String)> = Vec::new();
+            for (index, depth) in depths.iter().enumerate() {
+                let most = file.last().map_or(0, |(depth, _)| depth + 1);
+                file.push(((*depth).min(most), format!("statement_{index};")));
+            }
+            let start = from.index(file.len());
+            let end = (start + length).min(file.len());
+            let least = file[start..end].iter().map(|(depth, _)| *depth).min().unwrap_or(0);
+            let mut block: Vec<(usize, String)> =
+                file[start..end].iter().map(|(depth, text)| (depth - least, text.clone())).collect();
+            let mut old = render(&block, caller_unit);
+            if spaces_at_end {
+                old = old.replace('\n', "  \n");
+            }
+            let at = changed_line.index(block.len());
+            let depth = block[at].0;
+            block[at].1 = "changed {".to_owned();
+            block.insert(at + 1, (depth + 1, "deeper;".to_owned()));
+            block.insert(at + 2, (depth, "}".to_owned()));
+            let new = render(&block, caller_unit);
+
+            let mut wanted = file.clone();
+            wanted.splice(start..end, block.into_iter().map(|(depth, text)| (depth + least, text)));
+            let ending = |text: String| if crlf { text.replace('\n', "\r\n") } else { text };
+            let (text, wanted) = (ending(render(&file, file_unit)), ending(render(&wanted, file_unit)));
+            // A file without a single indented line does not tell its unit.
+            prop_assume!(file.windows(2).any(|pair| pair[1].0 > pair[0].0));
+            match one(&text, &old, &new) {
+                Answer::Edited { text, step, .. } => {
+                    // What matches exactly is literal, whatever the rest of the file looks like.
+                    if step != Step::Exact {
+                        prop_assert_eq!(text, wanted, "{:?}", step);
+                    }
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

@@ -74,6 +74,7 @@ async fn nothing_is_written_outside_or_where_it_would_run() {
     assert_eq!(desk.fail("write", json!({"path": "dangling", "content": "x"})).await.0, "PermissionError");
     assert_eq!(desk.fail("write", json!({"path": "dir", "content": "x"})).await.0, "IsADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": ".", "content": "x"})).await.0, "IsADirectoryError");
+    assert_eq!(desk.fail("write", json!({"path": "new/", "content": "x"})).await.0, "IsADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": "dir/a/b", "content": "x"})).await.0, "NotADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": "bin", "content": "x"})).await.0, "ValueError");
     assert_eq!(desk.fail("write", json!({"path": "zero", "content": "a\0"})).await.0, "ValueError");
