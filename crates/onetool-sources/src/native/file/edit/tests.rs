@@ -208,7 +208,8 @@ mod laws {
             if answer == Answer::NotFound {
                 super::super::nearest::describe(&text, &old);
             }
-            prop_assert!(!matches!(answer, Answer::Overlapping { .. }));
+            let overlapping = matches!(answer, Answer::Overlapping { .. });
+            prop_assert!(!overlapping, "one place overlaps nothing");
         }
 
         /// A block that a caller remembers with another indentation is changed as if it had been remembered well.
