@@ -144,7 +144,7 @@ fn units(view: &View<'_>, pairs: &[(usize, &str, &str)], new: &[&str]) -> Option
 fn reduced(width: usize, unit: String) -> (usize, String) {
     let uniform = unit.bytes().all(|byte| byte == b' ') || unit.bytes().all(|byte| byte == b'\t');
     let length = unit.len();
-    match (1..=width).rev().find(|divisor| width % divisor == 0 && length % divisor == 0) {
+    match (1..=width).rev().find(|divisor| width.is_multiple_of(*divisor) && length.is_multiple_of(*divisor)) {
         Some(divisor) if uniform => (width / divisor, unit[..length / divisor].to_owned()),
         _ => (width, unit),
     }

@@ -127,3 +127,44 @@ async fn info_describes_text_and_binary() {
     assert_eq!(desk.call("info", path("mixed")).await["line_endings"], "mixed");
     assert_eq!(desk.call("info", path("dir")).await["type"], "folder");
 }
+
+/// A folder that is a link to the outside every other moment never lets anything through.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchanged_folder_leads_nowhere() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("file.txt"), "secret\n").unwrap();
+    let desk = Desk::new();
+    desk.put("dir/file.txt", "public\n");
+    std::os::unix::fs::symlink(outside.path(), desk.path().join("link")).unwrap();
+    let root = desk.path().to_owned();
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let swapper = std::thread::spawn(move || {
+        let mut swaps = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            let (dir, link) = (root.join("dir"), root.join("link"));
+            rustix::fs::renameat_with(rustix::fs::CWD, dir, rustix::fs::CWD, link, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+            swaps += 1;
+        }
+        swaps
+    });
+    let mut read = 0;
+    for turn in 0..300 {
+        if let Ok(text) = desk.try_call("read", path("dir/file.txt")).await {
+            assert!(!text.as_str().unwrap().contains("secret"), "{text}");
+            read += 1;
+        }
+        let _ = desk.try_call("write", json!({"path": "dir/file.txt", "content": format!("public {turn}\n")})).await;
+        let _ = desk.try_call("write", json!({"path": format!("dir/new-{turn}.txt"), "content": "x"})).await;
+        if let Ok(found) = desk.try_call("grep", json!({"pattern": "secret", "output": "files"})).await {
+            assert_eq!(found["paths"], json!([]));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(swapper.join().unwrap() > 0 && read > 0);
+    assert_eq!(std::fs::read_to_string(outside.path().join("file.txt")).unwrap(), "secret\n");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
