@@ -117,7 +117,10 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
         let (place, outcome) = match step {
             Done::Discarded(change, at) => {
                 let place = &change.place;
-                (place, place.dir.rename(&at, &place.dir, &place.relative).map_err(|error| io_error(&place.shown, &error)))
+                (
+                    place,
+                    place.dir.rename(&at, &place.dir, &place.relative).map_err(|error| io_error(&place.shown, &error)),
+                )
             }
             Done::Written(change) => (&change.place, put_back(change)),
         };
@@ -158,8 +161,11 @@ impl Staged {
         let fail = |error: io::Error| io_error(&place.shown, &error);
         let name = place.relative.file_name().ok_or_else(|| is_a_directory(&place.shown))?.to_owned();
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let made: Vec<PathBuf> =
-            folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !place.dir.exists(folder)).map(Path::to_owned).collect();
+        let made: Vec<PathBuf> = folder
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !place.dir.exists(folder))
+            .map(Path::to_owned)
+            .collect();
         place.dir.create_dir_all(folder).map_err(fail)?;
         let staged = Self {
             parent: place.dir.open_dir(folder).map_err(fail)?,
@@ -169,8 +175,10 @@ impl Staged {
             root: place.dir.try_clone().map_err(fail)?,
             committed: false,
         };
-        let mut file =
-            staged.parent.open_with(&staged.temporary, OpenOptions::new().write(true).create_new(true)).map_err(fail)?;
+        let mut file = staged
+            .parent
+            .open_with(&staged.temporary, OpenOptions::new().write(true).create_new(true))
+            .map_err(fail)?;
         if let Some(before) = &change.before {
             #[cfg(unix)]
             keep_owner(&file, &before.metadata);

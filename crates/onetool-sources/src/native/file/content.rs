@@ -148,6 +148,8 @@ pub(super) fn refuse_binary(shown: &str, start: &[u8]) -> Result<(), ToolError> 
 }
 
 pub(super) fn not_utf8(shown: &str, line: u64) -> ToolError {
-    ToolError::value_error(format!("{shown} is not UTF-8 text (line {line}); it can't be read or changed without damage"))
-        .with_hint("file.info tells its size and kind")
+    ToolError::value_error(format!(
+        "{shown} is not UTF-8 text (line {line}); it can't be read or changed without damage"
+    ))
+    .with_hint("file.info tells its size and kind")
 }

@@ -151,7 +151,8 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
         let (found, budget, searched, skipped, globs, place, walk) =
             (&found, &budget, &searched, &skipped, &globs, &place, &walk);
         move |relative: &Path| {
-            let subject = if by_name { relative.file_name().map_or(relative, Path::new) } else { walk.below_start(relative) };
+            let subject =
+                if by_name { relative.file_name().map_or(relative, Path::new) } else { walk.below_start(relative) };
             if globs.as_ref().is_some_and(|globs| !globs.is_match(subject)) {
                 return Next::Continue;
             }
@@ -332,7 +333,8 @@ impl Report<'_> {
                 ToolResult::json(json!({"paths": paths, "truncated": self.more}))
             }
             Output::Count => {
-                let counts = self.found.files.iter().take(self.limit).map(|(path, found)| (shown(path), json!(found.count)));
+                let counts =
+                    self.found.files.iter().take(self.limit).map(|(path, found)| (shown(path), json!(found.count)));
                 let counts: serde_json::Map<String, serde_json::Value> = counts.collect();
                 ToolResult::json(json!({"counts": counts, "truncated": self.more}))
             }
@@ -380,7 +382,10 @@ impl Report<'_> {
         let _ = if count == 0 {
             writeln!(out, "[no match for {:?}; {searched}{skipped}]", input.pattern)
         } else if self.more || full {
-            writeln!(out, "[stopped after {count} matches; narrow the pattern or the glob, or raise max_matches{skipped}]")
+            writeln!(
+                out,
+                "[stopped after {count} matches; narrow the pattern or the glob, or raise max_matches{skipped}]"
+            )
         } else {
             writeln!(out, "[{count} matching lines in {files} files; {searched}{skipped}]")
         };

@@ -155,7 +155,8 @@ fn start(settings: &FileSettings, path: &str) -> Result<Start, ToolError> {
     for (index, root) in settings.roots.iter().enumerate() {
         // The caller may know the root by the name in the settings or by its real one.
         let real = std::fs::canonicalize(root).ok();
-        let below = given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
+        let below =
+            given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
         if let Some(below) = below {
             return open_root(root, index == 0, below.to_owned());
         }
@@ -198,7 +199,8 @@ impl Start {
         }
         let near = self.near_names();
         match near.as_slice() {
-            [] => explained.with_hint(format!("paths are relative to {}; see file.list or file.glob", self.root.display())),
+            [] => explained
+                .with_hint(format!("paths are relative to {}; see file.list or file.glob", self.root.display())),
             near => explained.with_hint(format!("did you mean {}?", near.join(", "))),
         }
     }

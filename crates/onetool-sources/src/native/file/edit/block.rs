@@ -99,7 +99,8 @@ impl Translation<'_> {
             return format!("{file}{}{content}", self.levels(&wanted[old.len()..]));
         }
         // Less indented than every old line: take from the file's what is missing from the caller's.
-        let deeper = self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
+        let deeper =
+            self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
         if let Some((_, old, file)) = deeper {
             let missing = self.levels(&old[wanted.len()..]);
             return format!("{}{content}", file.strip_suffix(missing.as_str()).unwrap_or(""));

@@ -77,14 +77,23 @@ pub(super) struct Request<'a> {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    Edited { text: String, step: Step, lines: Vec<usize> },
+    Edited {
+        text: String,
+        step: Step,
+        lines: Vec<usize>,
+    },
     /// The old text is not there, the new one is.
     AlreadyApplied,
     NotFound,
     /// Found, but not as often as expected.
-    Ambiguous { step: Step, lines: Vec<usize> },
+    Ambiguous {
+        step: Step,
+        lines: Vec<usize>,
+    },
     /// Places that overlap can't all be replaced.
-    Overlapping { lines: Vec<usize> },
+    Overlapping {
+        lines: Vec<usize>,
+    },
 }
 
 /// Applies a request to a text.
@@ -432,6 +441,11 @@ fn middle_similarity(view: &View<'_>, start: usize, old: &[&str]) -> Option<f64>
 
 /// How alike two lines are, between 0 and 1, whatever their whitespace.
 pub(super) fn line_similarity(a: &str, b: &str) -> f64 {
-    let clip = |line: &str| collapsed(&line[..line.floor_char_boundary(MAX_COMPARED_CHARS * 8)]).chars().take(MAX_COMPARED_CHARS).collect::<String>();
+    let clip = |line: &str| {
+        collapsed(&line[..line.floor_char_boundary(MAX_COMPARED_CHARS * 8)])
+            .chars()
+            .take(MAX_COMPARED_CHARS)
+            .collect::<String>()
+    };
     strsim::normalized_levenshtein(&clip(a), &clip(b))
 }

@@ -53,7 +53,8 @@ fn candidates(view: &View<'_>, old: &[&str]) -> Vec<(f64, usize)> {
         .filter(|index| *index >= longest)
         .map(|index| {
             let start = index - longest;
-            let telling = if compare { strsim::sorensen_dice(start_of(old[longest]), start_of(view.line(index))) } else { 0.0 };
+            let telling =
+                if compare { strsim::sorensen_dice(start_of(old[longest]), start_of(view.line(index))) } else { 0.0 };
             let same = (start..(start + old.len()).min(view.lines.len()))
                 .take(MAX_SHOWN_LINES)
                 .filter(|line| known.contains(view.line(*line).trim()))

@@ -78,9 +78,14 @@ fn what_is_inserted_gets_the_indentation_of_the_file() {
 #[test]
 fn tabs_and_spaces_translate_both_ways() {
     let file = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n";
-    let (text, step) = edited(file, "    if x {\n        return\n    }\n", "    if x {\n        for {\n            y()\n        }\n    }\n");
+    let (text, step) = edited(
+        file,
+        "    if x {\n        return\n    }\n",
+        "    if x {\n        for {\n            y()\n        }\n    }\n",
+    );
     assert_eq!((text.as_str(), step), ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n", Step::Trimmed));
-    let (text, _) = edited("def f():\n    if x:\n        pass\n", "\tif x:\n\t\tpass\n", "\tif x:\n\t\tif y:\n\t\t\tpass\n");
+    let (text, _) =
+        edited("def f():\n    if x:\n        pass\n", "\tif x:\n\t\tpass\n", "\tif x:\n\t\tif y:\n\t\t\tpass\n");
     assert_eq!(text, "def f():\n    if x:\n        if y:\n            pass\n");
     // Two spaces in the head of the caller, four in the file.
     let (text, _) = edited("a:\n    b:\n        c\n", "a:\n  b:\n    c\n", "a:\n  b:\n    c\n    d:\n      e\n");
@@ -89,7 +94,8 @@ fn tabs_and_spaces_translate_both_ways() {
 
 #[test]
 fn less_indented_lines_stay_relative() {
-    let (text, _) = edited("mod m {\n    fn f() {\n        a();\n    }\n}\n", "  a();\n}\n", "  a();\n}\nfn g() {\n  b();\n}\n");
+    let (text, _) =
+        edited("mod m {\n    fn f() {\n        a();\n    }\n}\n", "  a();\n}\n", "  a();\n}\nfn g() {\n  b();\n}\n");
     assert_eq!(text, "mod m {\n    fn f() {\n        a();\n    }\n    fn g() {\n        b();\n    }\n}\n");
 }
 
@@ -107,7 +113,10 @@ fn whitespace_and_typography_inside_lines_are_overlooked() {
 
 #[test]
 fn escapes_are_undone_on_both_sides_or_on_one() {
-    assert_eq!(edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print(\"b\")"#), ("print(\"b\")\n".into(), Step::Escapes));
+    assert_eq!(
+        edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print(\"b\")"#),
+        ("print(\"b\")\n".into(), Step::Escapes)
+    );
     assert_eq!(edited("a = 1\nb = 2\n", r"a = 1\nb = 2", r"a = 1\nb = 3").0, "a = 1\nb = 3\n");
     // The new text is not escaped: it is taken as it is.
     assert_eq!(edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print("b\n")"#).0, "print(\"b\\n\")\n");
@@ -150,10 +159,7 @@ fn loose_matches_must_be_unique_too() {
     assert_eq!(one(text, "foo() ", "bar()"), Answer::Ambiguous { step: Step::Indentation, lines: vec![1, 3] });
     let Answer::Edited { text, .. } = all(text, "foo() ", "bar()") else { panic!() };
     assert_eq!(text, "  bar()\nx\n    bar()\n");
-    assert_eq!(
-        all("  aaa\n  aaa\n  aaa\n", "aaa\naaa \n", "b\n"),
-        Answer::Overlapping { lines: vec![1, 2] }
-    );
+    assert_eq!(all("  aaa\n  aaa\n  aaa\n", "aaa\naaa \n", "b\n"), Answer::Overlapping { lines: vec![1, 2] });
     // Too little to hold on to.
     assert_eq!(one("a {\n  }\n", "} ", "]"), Answer::NotFound);
 }
@@ -173,10 +179,7 @@ fn anchors_need_similar_lines_and_a_margin() {
     let file = "fn a() {\n    let total = first + second;\n    println!(\"{total}\");\n    finish(total);\n}\n";
     let old = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total);\n}\n";
     let new = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total + 1);\n}\n";
-    assert_eq!(
-        edited(file, old, new),
-        (file.replace("finish(total)", "finish(total + 1)"), Step::Anchors)
-    );
+    assert_eq!(edited(file, old, new), (file.replace("finish(total)", "finish(total + 1)"), Step::Anchors));
     // Two lines of five alike is another function.
     let other = "fn a() {\n    open_the_door();\n    walk();\n    sing(\"la\");\n}\n";
     assert_eq!(one(other, old, new), Answer::NotFound);

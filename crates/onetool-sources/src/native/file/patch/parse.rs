@@ -124,7 +124,10 @@ fn git_header(lines: &[&str], start: usize, git_names: &str) -> Result<(FilePatc
             return error(at + 1, "binary changes can't be applied");
         } else if line.starts_with("copy from ") {
             return error(at + 1, "copies can't be applied");
-        } else if !["index ", "old mode ", "similarity index ", "dissimilarity index "].iter().any(|word| line.starts_with(word)) {
+        } else if !["index ", "old mode ", "similarity index ", "dissimilarity index "]
+            .iter()
+            .any(|word| line.starts_with(word))
+        {
             break;
         }
         at += 1;
@@ -154,7 +157,8 @@ fn same_name(names: &str) -> Option<String> {
 /// The names of the two sides; `None` for `/dev/null`. `a/` and `b/` go where they are only sides.
 fn names(old: &str, new: &str) -> (Option<String>, Option<String>) {
     let (old, new) = (name(old), name(new));
-    let stripped = |name: &Option<String>, side: &str| name.as_ref().and_then(|name| name.strip_prefix(side).map(str::to_owned));
+    let stripped =
+        |name: &Option<String>, side: &str| name.as_ref().and_then(|name| name.strip_prefix(side).map(str::to_owned));
     let fits = |name: &Option<String>, side: &str| name.as_ref().is_none_or(|name| name.starts_with(side));
     if fits(&old, "a/") && fits(&new, "b/") { (stripped(&old, "a/"), stripped(&new, "b/")) } else { (old, new) }
 }

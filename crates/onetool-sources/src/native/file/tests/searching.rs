@@ -20,7 +20,10 @@ fn tree() -> Desk {
 async fn glob_respects_gitignore() {
     let desk = tree();
     let paths = |value: serde_json::Value| value["paths"].clone();
-    assert_eq!(paths(desk.call("glob", json!({"pattern": "**/*.rs"})).await), json!(["src/deep/lib.rs", "src/main.rs"]));
+    assert_eq!(
+        paths(desk.call("glob", json!({"pattern": "**/*.rs"})).await),
+        json!(["src/deep/lib.rs", "src/main.rs"])
+    );
     assert_eq!(paths(desk.call("glob", json!({"pattern": "*.rs", "path": "src"})).await), json!(["src/main.rs"]));
     assert_eq!(
         paths(desk.call("glob", json!({"pattern": "**/*.rs", "ignored": true, "hidden": true})).await),
@@ -53,7 +56,10 @@ async fn grep_shows_numbered_lines_with_context() {
 async fn grep_answers_in_other_forms() {
     let desk = tree();
     let lower = json!({"pattern": "needle$", "ignore_case": true, "output": "matches", "glob": "src/**/*.rs"});
-    assert_eq!(desk.call("grep", lower).await, json!({"matches": [{"path": "src/deep/lib.rs", "line": 1, "text": "// Needle"}], "truncated": false}));
+    assert_eq!(
+        desk.call("grep", lower).await,
+        json!({"matches": [{"path": "src/deep/lib.rs", "line": 1, "text": "// Needle"}], "truncated": false})
+    );
     assert_eq!(
         desk.call("grep", json!({"pattern": "needle", "output": "files"})).await,
         json!({"paths": ["notes.md", "src/main.rs"], "truncated": false})
@@ -74,7 +80,10 @@ async fn grep_answers_in_other_forms() {
         json!({"counts": {"notes.md": 3}, "truncated": false})
     );
     let everything = json!({"pattern": "needle", "hidden": true, "ignored": true, "output": "files"});
-    assert_eq!(desk.call("grep", everything).await["paths"], json!([".hidden.rs", "notes.md", "src/main.rs", "target/out.rs"]));
+    assert_eq!(
+        desk.call("grep", everything).await["paths"],
+        json!([".hidden.rs", "notes.md", "src/main.rs", "target/out.rs"])
+    );
     let cut = desk.call("grep", json!({"pattern": "needle", "path": "notes.md", "max_matches": 2})).await;
     assert_eq!(
         cut,
