@@ -71,7 +71,8 @@ pub(crate) fn clip_around(text: &str, at: usize, max_chars: usize) -> Cow<'_, st
         return Cow::Borrowed(text);
     }
     let start = text.floor_char_boundary(at.saturating_sub(max_chars / 4));
-    let start = if start == text.len() { text.floor_char_boundary(text.len().saturating_sub(max_chars)) } else { start };
+    let start =
+        if start == text.len() { text.floor_char_boundary(text.len().saturating_sub(max_chars)) } else { start };
     let end = text[start..].char_indices().nth(max_chars).map_or(text.len(), |(offset, _)| start + offset);
     let before = if start > 0 { "…" } else { "" };
     let after = if end < text.len() { "…" } else { "" };

@@ -35,13 +35,16 @@ pub(super) struct Change {
 
 impl Before {
     /// The mode bits, where the system has them.
+    #[cfg(unix)]
+    #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
     pub(super) fn mode(&self) -> Option<u32> {
-        #[cfg(unix)]
-        {
-            use cap_std::fs::MetadataExt as _;
-            Some(self.metadata.mode() & 0o7777)
-        }
-        #[cfg(not(unix))]
+        use cap_std::fs::MetadataExt as _;
+        Some(self.metadata.mode() & 0o7777)
+    }
+
+    /// The mode bits, where the system has them.
+    #[cfg(not(unix))]
+    pub(super) fn mode(&self) -> Option<u32> {
         None
     }
 }
@@ -114,19 +117,12 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
         let (place, outcome) = match step {
             Done::Discarded(change, at) => {
                 let place = &change.place;
-                (place, place.dir.rename(&at, &place.dir, &place.relative).map_err(|error| io_error(&place.shown, &error)))
+                (
+                    place,
+                    place.dir.rename(&at, &place.dir, &place.relative).map_err(|error| io_error(&place.shown, &error)),
+                )
             }
-            Done::Written(change) => match &change.before {
-                Some(before) => {
-                    let bytes = before.content.full_text().into_bytes();
-                    let outcome = Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change));
-                    (&change.place, outcome)
-                }
-                None => {
-                    let place = &change.place;
-                    (place, place.dir.remove_file(&place.relative).map_err(|error| io_error(&place.shown, &error)))
-                }
-            },
+            Done::Written(change) => (&change.place, put_back(change)),
         };
         if outcome.is_err() {
             lost.push(place.shown.clone());
@@ -137,6 +133,15 @@ fn undo(done: Vec<Done<'_>>, cause: ToolError) -> ToolError {
     }
     let text = format!("{}; and these could not be put back: {}", cause.message, lost.join(", "));
     ToolError { message: text, ..cause }
+}
+
+fn put_back(change: &Change) -> Result<(), ToolError> {
+    let place = &change.place;
+    let Some(before) = &change.before else {
+        return place.dir.remove_file(&place.relative).map_err(|error| io_error(&place.shown, &error));
+    };
+    let bytes = before.content.full_text().into_bytes();
+    Staged::write(change, &bytes, None).and_then(|staged| staged.commit(change))
 }
 
 /// A temporary file with the new content, beside its target. Removed unless committed.
@@ -156,8 +161,11 @@ impl Staged {
         let fail = |error: io::Error| io_error(&place.shown, &error);
         let name = place.relative.file_name().ok_or_else(|| is_a_directory(&place.shown))?.to_owned();
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let made: Vec<PathBuf> =
-            folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !place.dir.exists(folder)).map(Path::to_owned).collect();
+        let made: Vec<PathBuf> = folder
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !place.dir.exists(folder))
+            .map(Path::to_owned)
+            .collect();
         place.dir.create_dir_all(folder).map_err(fail)?;
         let staged = Self {
             parent: place.dir.open_dir(folder).map_err(fail)?,
@@ -167,8 +175,10 @@ impl Staged {
             root: place.dir.try_clone().map_err(fail)?,
             committed: false,
         };
-        let mut file =
-            staged.parent.open_with(&staged.temporary, OpenOptions::new().write(true).create_new(true)).map_err(fail)?;
+        let mut file = staged
+            .parent
+            .open_with(&staged.temporary, OpenOptions::new().write(true).create_new(true))
+            .map_err(fail)?;
         if let Some(before) = &change.before {
             #[cfg(unix)]
             keep_owner(&file, &before.metadata);

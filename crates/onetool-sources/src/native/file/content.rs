@@ -85,7 +85,7 @@ impl Content {
         let hash = hash(&bytes);
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            not_utf8(shown, 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64)
+            not_utf8(shown, 1 + memchr::memchr_iter(b'\n', valid).count() as u64)
         })?;
         Ok(match text.strip_prefix(BOM) {
             Some(rest) => Self { text: rest.to_owned(), bom: true, hash },
@@ -148,6 +148,8 @@ pub(super) fn refuse_binary(shown: &str, start: &[u8]) -> Result<(), ToolError> 
 }
 
 pub(super) fn not_utf8(shown: &str, line: u64) -> ToolError {
-    ToolError::value_error(format!("{shown} is not UTF-8 text (line {line}); it can't be read or changed without damage"))
-        .with_hint("file.info tells its size and kind")
+    ToolError::value_error(format!(
+        "{shown} is not UTF-8 text (line {line}); it can't be read or changed without damage"
+    ))
+    .with_hint("file.info tells its size and kind")
 }

@@ -15,11 +15,11 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Files;
-use super::place::{self, Place, Purpose, shown};
+use super::place::{self, Place, Purpose, open_at, shown};
 use super::walk::{Filter, Next, Walk, glob_set};
 use crate::native::blocking::{Stop, blocking};
 use crate::native::lines::{GAP, clip_around, push_context, push_match};
@@ -31,7 +31,7 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_SHOWN_CHARS: usize = 400;
 
 /// What is returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Output {
     Text,
@@ -63,10 +63,10 @@ struct GrepInput {
     /// Lines to show after each match.
     #[serde(default)]
     after: usize,
-    /// text: numbered lines; matches: a list of dicts; files: a list of paths; count: matching lines by path.
+    /// text: numbered lines; matches: dicts with path, line and text; files: paths; count: matching lines of each path.
     #[serde(default = "text")]
     output: Output,
-    /// How many matching lines (or files, for files) to return at most; 200 unless given.
+    /// How many matching lines, or for files and count how many files, to return at most.
     #[serde(default)]
     max_matches: Option<usize>,
     /// Whether names that start with a dot are searched too.
@@ -101,7 +101,7 @@ pub(super) fn tool(files: Files) -> Tool {
         },
     )
     .with_example("file.grep(pattern=\"fn \\\\w+\", path=\"src\", glob=\"*.rs\", after=2)")
-    .with_returns("str | list | dict", "by output: text, a list of {path, line, text}, a list of paths, or {path: count}")
+    .with_returns("str | dict", "text; or by output a dict with matches, paths or counts, and truncated: whether there are more")
 }
 
 /// One line that is shown.
@@ -130,7 +130,9 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
     let globs = input.glob.as_deref().map(glob_set).transpose()?;
     let by_name = input.glob.as_deref().is_some_and(|glob| !glob.contains('/'));
     let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
-    let limit = input.max_matches.unwrap_or(DEFAULT_MATCHES).clamp(1, files.settings.max_results);
+    let by_line = matches!(input.output, Output::Text | Output::Matches);
+    let default = if by_line { DEFAULT_MATCHES } else { files.settings.max_results };
+    let limit = input.max_matches.unwrap_or(default).clamp(1, files.settings.max_results);
     let walk = Walk {
         files,
         place: &place,
@@ -142,7 +144,6 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
     let budget = Budget { taken: AtomicUsize::new(0), most: limit + 1 };
     let searched = AtomicUsize::new(0);
     let skipped = AtomicUsize::new(0);
-    let lines_wanted = matches!(input.output, Output::Text | Output::Matches);
     let max_chars = files.settings.max_line_chars.min(MAX_SHOWN_CHARS);
     walk.visit(stop, || {
         let mut searcher = searcher(input);
@@ -150,7 +151,8 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
         let (found, budget, searched, skipped, globs, place, walk) =
             (&found, &budget, &searched, &skipped, &globs, &place, &walk);
         move |relative: &Path| {
-            let subject = if by_name { relative.file_name().map_or(relative, Path::new) } else { walk.below_start(relative) };
+            let subject =
+                if by_name { relative.file_name().map_or(relative, Path::new) } else { walk.below_start(relative) };
             if globs.as_ref().is_some_and(|globs| !globs.is_match(subject)) {
                 return Next::Continue;
             }
@@ -161,7 +163,6 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
                 budget,
                 stop,
                 output: input.output,
-                lines_wanted,
                 max_chars,
                 matches: FileMatches::default(),
                 gap: false,
@@ -173,7 +174,7 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
             if sink.binary || sink.matches.count == 0 {
                 return Next::Continue;
             }
-            if input.output == Output::Files {
+            if !by_line {
                 budget.take();
             }
             found.lock().files.insert(relative.to_owned(), sink.matches);
@@ -194,14 +195,7 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
 }
 
 fn open(place: &Place, relative: &Path) -> Option<std::fs::File> {
-    let mut options = cap_std::fs::OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use cap_std::fs::OpenOptionsExt as _;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-    }
-    let file = place.dir.open_with(relative, &options).ok()?;
+    let file = open_at(&place.dir, relative).ok()?;
     file.metadata().ok().filter(cap_std::fs::Metadata::is_file)?;
     Some(file.into_std())
 }
@@ -256,7 +250,6 @@ struct Collect<'a> {
     budget: &'a Budget,
     stop: &'a Stop,
     output: Output,
-    lines_wanted: bool,
     max_chars: usize,
     matches: FileMatches,
     gap: bool,
@@ -293,9 +286,7 @@ impl Sink for Collect<'_> {
             Output::Count => return Ok(true),
             Output::Text | Output::Matches => {}
         }
-        if self.lines_wanted {
-            self.keep(found.line_number(), found.bytes(), true);
-        }
+        self.keep(found.line_number(), found.bytes(), true);
         Ok(self.budget.take())
     }
 
@@ -338,18 +329,22 @@ impl Report<'_> {
         match input.output {
             Output::Text => Ok(ToolResult::Text(self.text(input))),
             Output::Files => {
-                ToolResult::json(self.found.files.keys().take(self.limit).map(|path| shown(path)).collect::<Vec<_>>())
+                let paths: Vec<String> = self.found.files.keys().take(self.limit).map(|path| shown(path)).collect();
+                ToolResult::json(json!({"paths": paths, "truncated": self.more}))
             }
             Output::Count => {
-                let counts = self.found.files.iter().map(|(path, found)| (shown(path), json!(found.count)));
-                Ok(ToolResult::Json(counts.collect::<serde_json::Map<_, _>>().into()))
+                let counts =
+                    self.found.files.iter().take(self.limit).map(|(path, found)| (shown(path), json!(found.count)));
+                let counts: serde_json::Map<String, serde_json::Value> = counts.collect();
+                ToolResult::json(json!({"counts": counts, "truncated": self.more}))
             }
             Output::Matches => {
                 let lines = self.found.files.iter().flat_map(|(path, found)| {
                     let path = shown(path);
                     found.lines.iter().map(move |line| json!({"path": path, "line": line.number, "text": line.text}))
                 });
-                ToolResult::json(lines.take(self.limit).collect::<Vec<_>>())
+                let lines: Vec<serde_json::Value> = lines.take(self.limit).collect();
+                ToolResult::json(json!({"matches": lines, "truncated": self.more}))
             }
         }
     }
@@ -387,7 +382,10 @@ impl Report<'_> {
         let _ = if count == 0 {
             writeln!(out, "[no match for {:?}; {searched}{skipped}]", input.pattern)
         } else if self.more || full {
-            writeln!(out, "[stopped after {count} matches; narrow the pattern or the glob, or raise max_matches{skipped}]")
+            writeln!(
+                out,
+                "[stopped after {count} matches; narrow the pattern or the glob, or raise max_matches{skipped}]"
+            )
         } else {
             writeln!(out, "[{count} matching lines in {files} files; {searched}{skipped}]")
         };

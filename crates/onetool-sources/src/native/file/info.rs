@@ -34,7 +34,10 @@ pub(super) fn tool(files: Files) -> Tool {
         },
     )
     .with_example("file.info(path=\"README.md\")")
-    .with_returns("dict", "path, type, size, modified, mode; of files hash and encoding; of text lines, line_endings, bom, final_newline")
+    .with_returns(
+        "dict",
+        "path, type, size, modified, mode; of files hash and encoding; of text lines, line_endings, bom, final_newline",
+    )
 }
 
 fn info(files: &Files, input: &InfoInput, stop: &Stop) -> Result<ToolResult, ToolError> {

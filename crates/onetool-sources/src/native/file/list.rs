@@ -71,7 +71,10 @@ pub(super) fn tool(files: Files) -> Tool {
         },
     )
     .with_example("file.list(path=\"src\", depth=2)")
-    .with_returns("dict", "path, entries (each with path, type: file, folder, link or other, and size of files), truncated")
+    .with_returns(
+        "dict",
+        "path, entries (each with path, type: file, folder, link or other, and size of files), truncated",
+    )
 }
 
 pub(super) fn kind(file_type: FileType) -> &'static str {
@@ -138,7 +141,10 @@ fn folder_entries(
         let Ok(file_type) = item.file_type() else { continue };
         let relative = if folder == Path::new(".") { PathBuf::from(&name) } else { folder.join(&name) };
         let size = if file_type.is_file() { item.metadata().ok().map(|metadata| metadata.len()) } else { None };
-        found.push((relative.clone(), Entry { path: shown(&place.root, first, &relative), kind: kind(file_type), size }));
+        found.push((
+            relative.clone(),
+            Entry { path: shown(&place.root, first, &relative), kind: kind(file_type), size },
+        ));
     }
     found.sort_by(|(a, x), (b, y)| (x.kind != "folder").cmp(&(y.kind != "folder")).then_with(|| a.cmp(b)));
     Ok(found)

@@ -1,7 +1,7 @@
 //! The pack `file`: text files inside the allowed roots.
 //!
-//! **Invariant**: everything is opened beneath a root's directory handle (see [`place`]), every write replaces a file
-//! whole or not at all (see [`change`]), and bytes that are not text are refused rather than damaged (see [`content`]).
+//! **Invariant**: everything is opened beneath a root's directory handle (see `place`), every write replaces a file
+//! whole or not at all (see `change`), and bytes that are not text are refused rather than damaged (see `content`).
 //! A change is computed in memory by pure functions and only then written.
 
 mod change;

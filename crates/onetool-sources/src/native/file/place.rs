@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use onetool_sdk::ToolError;
 
 use super::settings::FileSettings;
@@ -49,11 +49,7 @@ impl Place {
 
     /// Opens a regular file. A pipe or a device is refused, and never waited for.
     pub(super) fn open_file(&self) -> Result<File, ToolError> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        #[cfg(unix)]
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-        let file = self.dir.open_with(&self.relative, &options).map_err(|error| io_error(&self.shown, &error))?;
+        let file = open_at(&self.dir, &self.relative).map_err(|error| io_error(&self.shown, &error))?;
         let metadata = file.metadata().map_err(|error| io_error(&self.shown, &error))?;
         if metadata.is_dir() {
             return Err(is_a_directory(&self.shown));
@@ -63,6 +59,18 @@ impl Place {
         }
         Ok(file)
     }
+}
+
+/// Opens for reading, without waiting for the other end where it is a pipe.
+pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    dir.open_with(relative, &options)
 }
 
 /// A path that exists, links followed.
@@ -75,6 +83,9 @@ pub(super) fn existing(settings: &FileSettings, path: &str, purpose: Purpose) ->
 
 /// A path that may or may not exist: links are followed as far as there is something.
 pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolError> {
+    if path.ends_with(['/', std::path::MAIN_SEPARATOR]) {
+        return Err(ToolError::raised("IsADirectoryError", format!("{path} names a folder, not a file")));
+    }
     let start = start(settings, path)?;
     let mut existing = start.given.clone();
     let mut missing: Vec<std::ffi::OsString> = Vec::new();
@@ -144,7 +155,8 @@ fn start(settings: &FileSettings, path: &str) -> Result<Start, ToolError> {
     for (index, root) in settings.roots.iter().enumerate() {
         // The caller may know the root by the name in the settings or by its real one.
         let real = std::fs::canonicalize(root).ok();
-        let below = given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
+        let below =
+            given.strip_prefix(root).ok().or_else(|| real.as_ref().and_then(|real| given.strip_prefix(real).ok()));
         if let Some(below) = below {
             return open_root(root, index == 0, below.to_owned());
         }
@@ -166,7 +178,7 @@ impl Start {
 
     fn place(self, settings: &FileSettings, relative: PathBuf, purpose: Purpose) -> Result<Place, ToolError> {
         let shown = shown(&self.root, self.first, &relative);
-        if settings.is_unreadable(&relative) {
+        if settings.is_unreadable(&self.root, &relative) {
             return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
         }
         if purpose == Purpose::Write && settings.is_protected(&relative) {
@@ -187,7 +199,8 @@ impl Start {
         }
         let near = self.near_names();
         match near.as_slice() {
-            [] => explained.with_hint(format!("paths are relative to {}; see file.list or file.glob", self.root.display())),
+            [] => explained
+                .with_hint(format!("paths are relative to {}; see file.list or file.glob", self.root.display())),
             near => explained.with_hint(format!("did you mean {}?", near.join(", "))),
         }
     }

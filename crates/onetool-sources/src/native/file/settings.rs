@@ -47,7 +47,7 @@ impl FileSettings {
         }
     }
 
-    /// Also forbids reading what these globs match (paths relative to a root).
+    /// Also forbids using what these globs match, be it on the path relative to a root or on the whole path.
     pub fn with_unreadable<G: AsRef<str>>(mut self, globs: &[G]) -> Result<Self, globset::Error> {
         let all: Vec<&str> = UNREADABLE.iter().copied().chain(globs.iter().map(AsRef::as_ref)).collect();
         self.unreadable = glob_set(&all)?;
@@ -60,12 +60,13 @@ impl FileSettings {
         Ok(self)
     }
 
-    pub(super) fn is_unreadable(&self, relative: &Path) -> bool {
-        self.unreadable.is_match(relative)
+    /// Looks at the whole path too: a root may itself be the folder with the secrets.
+    pub(super) fn is_unreadable(&self, root: &Path, relative: &Path) -> bool {
+        self.unreadable.is_match(relative) || self.unreadable.is_match(root.join(relative))
     }
 
     pub(super) fn is_protected(&self, relative: &Path) -> bool {
-        self.protected.is_match(relative) || self.unreadable.is_match(relative)
+        self.protected.is_match(relative)
     }
 }
 
@@ -86,13 +87,15 @@ mod tests {
     fn secrets_and_hooks_are_out_of_reach_by_default() {
         let settings = FileSettings::for_project("/p");
         for path in [".onetool/secrets.yaml", "sub/.onetool/config/secrets.yml", ".OneTool/Secrets.yaml"] {
-            assert!(settings.is_unreadable(Path::new(path)), "{path}");
+            assert!(settings.is_unreadable(Path::new("/p"), Path::new(path)), "{path}");
         }
+        assert!(settings.is_unreadable(Path::new("/home/me/.onetool"), Path::new("secrets.yaml")));
         for path in [".git/hooks/pre-commit", ".GIT/config", "vendor/x/.git/config", ".onetool/onetool.yaml", ".git"] {
             assert!(settings.is_protected(Path::new(path)), "{path}");
         }
         for path in ["secrets.yaml", ".gitignore", "src/onetool/a.rs", ".github/workflows/a.yml"] {
             assert!(!settings.is_protected(Path::new(path)), "{path}");
+            assert!(!settings.is_unreadable(Path::new("/p"), Path::new(path)), "{path}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod changing;
 mod laws;
 mod reading;
 mod searching;
+mod shape;
 mod writing;
 
 /// A project folder and the tools on it.

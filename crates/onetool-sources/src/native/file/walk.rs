@@ -69,7 +69,10 @@ impl Walk<'_> {
             .threads(std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
             .filter_entry(move |entry| {
                 let relative = entry.path().strip_prefix(&filter_root).unwrap_or(entry.path());
-                entry.depth() == 0 || !(entry.file_name() == ".git" || relative == trash || settings.is_unreadable(relative))
+                entry.depth() == 0
+                    || !(entry.file_name() == ".git"
+                        || relative == trash
+                        || settings.is_unreadable(&filter_root, relative))
             })
             .build_parallel()
             .run(|| {

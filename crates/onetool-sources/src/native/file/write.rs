@@ -2,7 +2,7 @@
 
 use onetool_sdk::{ErrorKind, Tool, ToolError, ToolResult, define_tool};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Files;
@@ -13,7 +13,7 @@ use super::place;
 use crate::native::blocking::blocking;
 
 /// What becomes of line endings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum LineEndings {
     Keep,

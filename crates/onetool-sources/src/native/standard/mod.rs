@@ -28,3 +28,37 @@ pub fn pack(results: Arc<dyn ResultReader>) -> NativePack {
         ],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl ResultReader for Nothing {
+        fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, onetool_sdk::ToolError> {
+            Err(onetool_sdk::ToolError::value_error(format!("Result not found: {handle}")))
+        }
+    }
+
+    #[test]
+    fn every_tool_is_described() {
+        let mut signatures = Vec::new();
+        for tool in pack(Arc::new(Nothing)).tools {
+            let spec = tool.spec();
+            assert!(spec.example.as_ref().is_some_and(|example| example.starts_with(&format!("std.{}(", spec.name))));
+            assert!(spec.returns.is_some() && spec.summary().ends_with('.'), "{}", spec.name);
+            assert_eq!(spec.signature.described_parameters().len(), spec.signature.parameters.len(), "{}", spec.name);
+            signatures.push(spec.signature.render(&format!("std.{}", spec.name)));
+        }
+        assert_eq!(
+            signatures.join("\n"),
+            "\
+std.done(message: str | None = None) -> dict
+std.todo_read() -> dict
+std.todo_write(todos: list[dict]) -> dict
+std.tool_output_cache(ref_id: str, offset: int = 1, limit: int = 2000) -> str
+std.tool_output_cache_grep(ref_id: str, pattern: str, regex: bool = False, before: int = 0, after: int = 0, max_matches: int = 100) -> str"
+        );
+    }
+}

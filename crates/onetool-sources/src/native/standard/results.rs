@@ -132,7 +132,10 @@ fn read(results: &dyn ResultReader, input: &CacheInput, stop: &Stop) -> Result<S
         Next::Continue
     })?;
     if input.offset > total.max(1) {
-        return Err(ToolError::value_error(format!("offset {} is beyond the end: the result has {total} lines", input.offset)));
+        return Err(ToolError::value_error(format!(
+            "offset {} is beyond the end: the result has {total} lines",
+            input.offset
+        )));
     }
     let mut answer = format!("[{}: lines {}-{last_shown} of {total}]\n{body}", input.ref_id, input.offset);
     if last_shown < total {
@@ -276,7 +279,8 @@ mod tests {
             if handle == "huge" {
                 return Ok(Box::new(BufReader::with_capacity(1 << 16, Huge { left: 1 << 30 })));
             }
-            let text = self.0.get(handle).ok_or_else(|| ToolError::value_error(format!("Result not found: {handle}")))?;
+            let text =
+                self.0.get(handle).ok_or_else(|| ToolError::value_error(format!("Result not found: {handle}")))?;
             Ok(Box::new(Cursor::new(text.clone().into_bytes())))
         }
     }
@@ -296,7 +300,8 @@ mod tests {
     }
 
     async fn call(name: &str, arguments: Json) -> Result<String, ToolError> {
-        let lines: Vec<String> = (1..=20).map(|n| format!("line {n}{}", if n % 5 == 0 { " (five)" } else { "" })).collect();
+        let lines: Vec<String> =
+            (1..=20).map(|n| format!("line {n}{}", if n % 5 == 0 { " (five)" } else { "" })).collect();
         let long = format!("{}needle{}", "x".repeat(3_000_000), "y".repeat(100));
         let shelf = Shelf(HashMap::from([("a", lines.join("\n")), ("long", long), ("empty", String::new())]));
         let pack = super::super::pack(Arc::new(shelf));
@@ -322,17 +327,23 @@ mod tests {
     #[tokio::test]
     async fn matches_that_touch_are_shown_once() {
         assert_eq!(
-            call("tool_output_cache_grep", json!({"ref_id": "a", "pattern": "(five)", "before": 2, "after": 2, "max_matches": 2}))
-                .await
-                .unwrap(),
+            call(
+                "tool_output_cache_grep",
+                json!({"ref_id": "a", "pattern": "(five)", "before": 2, "after": 2, "max_matches": 2})
+            )
+            .await
+            .unwrap(),
             "     3-\tline 3\n     4-\tline 4\n     5:\tline 5 (five)\n     6-\tline 6\n     7-\tline 7\n     8-\tline 8\n     \
              9-\tline 9\n    10:\tline 10 (five)\n    11-\tline 11\n    12-\tline 12\n\
              [stopped after 2 matches; narrow the pattern or raise max_matches]\n"
         );
         assert_eq!(
-            call("tool_output_cache_grep", json!({"ref_id": "a", "pattern": "^line (5|6|1.) \\(", "regex": true, "before": 1}))
-                .await
-                .unwrap(),
+            call(
+                "tool_output_cache_grep",
+                json!({"ref_id": "a", "pattern": "^line (5|6|1.) \\(", "regex": true, "before": 1})
+            )
+            .await
+            .unwrap(),
             "     4-\tline 4\n     5:\tline 5 (five)\n    --\n     9-\tline 9\n    10:\tline 10 (five)\n    --\n    14-\tline 14\n    \
              15:\tline 15 (five)\n[3 matching lines of 20]\n"
         );

@@ -79,7 +79,9 @@ pub(super) fn write_tool(list: Arc<List>) -> Tool {
             }
         },
     )
-    .with_example("std.todo_write(todos=[{\"id\": \"1\", \"content\": \"Read the code\", \"status\": \"in_progress\"}])")
+    .with_example(
+        "std.todo_write(todos=[{\"id\": \"1\", \"content\": \"Read the code\", \"status\": \"in_progress\"}])",
+    )
     .with_returns("dict", "todos as they are now; open: how many are not finished")
 }
 
@@ -105,7 +107,8 @@ fn check(items: &[Item]) -> Result<(), ToolError> {
             return Err(ToolError::value_error(format!("{which} is longer than {MAX_CONTENT_CHARS} characters")));
         }
         if !ids.insert(&item.id) {
-            return Err(ToolError::value_error(format!("the id {:?} is there twice", item.id)).with_hint("give each item its own id"));
+            return Err(ToolError::value_error(format!("the id {:?} is there twice", item.id))
+                .with_hint("give each item its own id"));
         }
     }
     let busy: Vec<&str> =

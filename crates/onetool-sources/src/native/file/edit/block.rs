@@ -3,13 +3,16 @@
 //! What the caller did not change stays as the file has it, byte for byte; what is new gets the file's indentation in
 //! place of the caller's. Pairs of old and found lines tell how the one translates into the other.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::view::View;
 
-const DEFAULT_UNIT: usize = 4;
+/// After this long fewer lines are recognised as unchanged.
+const EFFORT: Duration = Duration::from_secs(1);
 
 /// The text that replaces the lines `found` when a caller wants `old` to become `new`. Both lists are lines without
 /// endings; `old` is as long as `found`.
@@ -26,10 +29,11 @@ pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], ne
         .filter(|(_, (index, line))| !line.trim().is_empty() && !view.line(*index).trim().is_empty())
         .map(|(position, (index, line))| (position, indent(line), indent(view.line(index))))
         .collect();
-    let translation = Translation::new(&pairs, new);
+    let translation = Translation { pairs: &pairs, units: units(view, &pairs, new) };
     let mut pieces: Vec<(String, &str)> = Vec::with_capacity(new.len());
     let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
-    for op in capture_diff_slices(Algorithm::Myers, &trimmed(old), &trimmed(new)) {
+    let deadline = Some(Instant::now() + EFFORT);
+    for op in capture_diff_slices_deadline(Algorithm::Myers, &trimmed(old), &trimmed(new), deadline) {
         if let DiffOp::Equal { old_index, len, .. } = op {
             for position in old_index..old_index + len {
                 let index = found.start + position;
@@ -76,11 +80,7 @@ struct Translation<'a> {
     units: Option<(usize, String)>,
 }
 
-impl<'a> Translation<'a> {
-    fn new(pairs: &'a [(usize, &'a str, &'a str)], new: &[&str]) -> Self {
-        Self { pairs, units: units(pairs, new) }
-    }
-
+impl Translation<'_> {
     /// `line` with the file's indentation; `near` is the old line it stands for, or before.
     fn apply(&self, line: &str, near: usize) -> String {
         let wanted = indent(line);
@@ -99,7 +99,8 @@ impl<'a> Translation<'a> {
             return format!("{file}{}{content}", self.levels(&wanted[old.len()..]));
         }
         // Less indented than every old line: take from the file's what is missing from the caller's.
-        let deeper = self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
+        let deeper =
+            self.pairs.iter().filter(|(_, old, _)| old.starts_with(wanted)).min_by_key(|(_, old, _)| old.len());
         if let Some((_, old, file)) = deeper {
             let missing = self.levels(&old[wanted.len()..]);
             return format!("{}{content}", file.strip_suffix(missing.as_str()).unwrap_or(""));
@@ -112,13 +113,14 @@ impl<'a> Translation<'a> {
         if !rest.chars().all(|c| c == ' ' || c == '\t') {
             return rest.to_owned();
         }
-        let columns: usize = rest.chars().map(|c| if c == '\t' { *width } else { 1 }).sum();
+        let columns = rest.chars().count();
         format!("{}{}", unit.repeat(columns / width), " ".repeat(columns % width))
     }
 }
 
-/// One level on either side: from two pairs of which one is deeper, else from what tabs and spaces tell.
-fn units(pairs: &[(usize, &str, &str)], new: &[&str]) -> Option<(usize, String)> {
+/// One level on either side: from two pairs of which one is deeper, else from how the new lines and the whole file are
+/// indented.
+fn units(view: &View<'_>, pairs: &[(usize, &str, &str)], new: &[&str]) -> Option<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();
     for (_, old, file) in pairs {
         for (_, deeper_old, deeper_file) in pairs {
@@ -132,24 +134,35 @@ fn units(pairs: &[(usize, &str, &str)], new: &[&str]) -> Option<(usize, String)>
     }
     steps.sort();
     if let Some((width, unit)) = steps.into_iter().next() {
-        // A tab on the caller's side counts as the width of one level.
-        return Some((width, unit));
+        return Some(reduced(width, unit));
     }
-    let caller_tabs = pairs.iter().any(|(_, old, _)| old.contains('\t')) || new.iter().any(|line| line.starts_with('\t'));
-    let file_tabs = pairs.iter().any(|(_, _, file)| file.contains('\t'));
-    let spaces_in_file = pairs.iter().any(|(_, _, file)| file.contains(' '));
-    match (caller_tabs, file_tabs) {
-        (false, true) => Some((space_step(new).unwrap_or(DEFAULT_UNIT), "\t".to_owned())),
-        (true, false) if spaces_in_file => Some((1, " ".repeat(DEFAULT_UNIT))),
-        _ => None,
+    let caller = common_step(new.iter().copied())?;
+    let file = common_step((0..view.lines.len()).map(|index| view.line(index)))?;
+    (caller != file).then(|| reduced(caller.chars().count(), file.to_owned()))
+}
+
+/// The same ratio in the smallest numbers: a step of two levels must not hide that there is one of one.
+fn reduced(width: usize, unit: String) -> (usize, String) {
+    let uniform = unit.bytes().all(|byte| byte == b' ') || unit.bytes().all(|byte| byte == b'\t');
+    let length = unit.len();
+    match (1..=width).rev().find(|divisor| width.is_multiple_of(*divisor) && length.is_multiple_of(*divisor)) {
+        Some(divisor) if uniform => (width / divisor, unit[..length / divisor].to_owned()),
+        _ => (width, unit),
     }
 }
 
-/// The smallest difference between two indentations of spaces.
-fn space_step(lines: &[&str]) -> Option<usize> {
-    let mut widths: Vec<usize> =
-        lines.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(line).len()).collect();
-    widths.sort_unstable();
-    widths.dedup();
-    widths.windows(2).map(|pair| pair[1] - pair[0]).min()
+/// What most often is added to the indentation from one line to the next.
+fn common_step<'l>(lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut previous: Option<&str> = None;
+    for line in lines.filter(|line| !line.trim().is_empty()) {
+        let own = indent(line);
+        if let Some(step) = previous.and_then(|previous| own.strip_prefix(previous))
+            && !step.is_empty()
+        {
+            *counts.entry(step).or_default() += 1;
+        }
+        previous = Some(own);
+    }
+    counts.into_iter().max_by_key(|(step, count)| (*count, usize::MAX - step.len())).map(|(step, _)| step)
 }

@@ -21,9 +21,12 @@ const MIN_SIMILARITY: f64 = 0.8;
 const MIN_LINE_SIMILARITY: f64 = 0.5;
 /// How much more alike than the second best.
 const MIN_MARGIN: f64 = 0.1;
-const MAX_COMPARED_CHARS: usize = 400;
-/// Blocks of more lines are not compared by similarity.
-const MAX_ANCHORED_LINES: usize = 400;
+const MAX_COMPARED_CHARS: usize = 200;
+/// Blocks of more lines, and more places than these, are not compared by similarity.
+const MAX_ANCHORED_LINES: usize = 200;
+const MAX_ANCHORED_PLACES: usize = 50;
+/// Places that are counted before the text is called ambiguous.
+const MAX_COUNTED: usize = 1000;
 
 /// The step that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(super) enum Step {
     Trimmed,
     Whitespace,
     Typography,
+    LineNumbers,
     Escapes,
     Anchors,
 }
@@ -47,6 +51,7 @@ impl Step {
             Self::Trimmed => "indentation ignored",
             Self::Whitespace => "whitespace ignored",
             Self::Typography => "typographic characters ignored",
+            Self::LineNumbers => "line numbers removed",
             Self::Escapes => "escapes undone",
             Self::Anchors => "first and last line, and similar lines between",
         }
@@ -72,14 +77,23 @@ pub(super) struct Request<'a> {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    Edited { text: String, step: Step, lines: Vec<usize> },
+    Edited {
+        text: String,
+        step: Step,
+        lines: Vec<usize>,
+    },
     /// The old text is not there, the new one is.
     AlreadyApplied,
     NotFound,
     /// Found, but not as often as expected.
-    Ambiguous { step: Step, lines: Vec<usize> },
+    Ambiguous {
+        step: Step,
+        lines: Vec<usize>,
+    },
     /// Places that overlap can't all be replaced.
-    Overlapping { lines: Vec<usize> },
+    Overlapping {
+        lines: Vec<usize>,
+    },
 }
 
 /// Applies a request to a text.
@@ -96,6 +110,9 @@ pub(super) fn apply(raw: &str, request: Request<'_>) -> Answer {
                 Answer::Edited { text, .. } if text == raw => Answer::AlreadyApplied,
                 answer => answer,
             };
+        }
+        if let Some(answer) = unnumbered(&view, &old, &new, request) {
+            return answer;
         }
         if let Some(answer) = unescaped(&view, &old, &new, request) {
             return answer;
@@ -152,7 +169,9 @@ fn exact(view: &View<'_>, old: &str, new: &str, request: Request<'_>, step: Step
 fn overlapping_matches(text: &str, needle: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = text[from..].find(needle) {
+    while found.len() < MAX_COUNTED
+        && let Some(at) = text[from..].find(needle)
+    {
         found.push(from + at);
         let step = text[from + at..].chars().next().map_or(1, char::len_utf8);
         from += at + step;
@@ -216,11 +235,33 @@ fn by_lines(view: &View<'_>, old: &str, new: &str, wanted: Wanted) -> Option<Ans
 /// Where as many lines as `old` has are equal to it, line by line, after `key`.
 fn windows(view: &View<'_>, old: &[&str], key: impl Fn(&str) -> Cow<'_, str>) -> Vec<usize> {
     let old: Vec<Cow<'_, str>> = old.iter().map(|line| key(line)).collect();
-    let file: Vec<Cow<'_, str>> = (0..view.lines.len()).map(|index| key(view.line(index))).collect();
-    if old.is_empty() || old.iter().all(|line| line.is_empty()) {
+    if old.iter().all(|line| line.is_empty()) {
         return Vec::new();
     }
-    file.windows(old.len()).enumerate().filter(|(_, lines)| *lines == old.as_slice()).map(|(start, _)| start).collect()
+    // For each line of the old text, how many lines before it repeat its beginning: so that a file of equal lines takes
+    // no longer than any other.
+    let mut repeats = vec![0; old.len()];
+    for index in 1..old.len() {
+        let mut length = repeats[index - 1];
+        while length > 0 && old[index] != old[length] {
+            length = repeats[length - 1];
+        }
+        repeats[index] = length + usize::from(old[index] == old[length]);
+    }
+    let mut found = Vec::new();
+    let mut matched = 0;
+    for index in 0..view.lines.len() {
+        let line = key(view.line(index));
+        while matched > 0 && line != old[matched] {
+            matched = repeats[matched - 1];
+        }
+        matched += usize::from(line == old[matched]);
+        if matched == old.len() {
+            found.push(index + 1 - matched);
+            matched = repeats[matched - 1];
+        }
+    }
+    found
 }
 
 /// Whether the found lines are the old ones, all moved by the same indentation.
@@ -265,6 +306,25 @@ fn plain_characters(line: &str) -> String {
             c => c,
         })
         .collect()
+}
+
+/// Lines that were copied with the numbers that `read` and `grep` put before them.
+fn unnumbered(view: &View<'_>, old: &str, new: &str, request: Request<'_>) -> Option<Answer> {
+    let plain_old = without_numbers(old)?;
+    let plain_new = without_numbers(new).unwrap_or_else(|| new.to_owned());
+    exact(view, &plain_old, &plain_new, request, Step::LineNumbers)
+}
+
+fn without_numbers(text: &str) -> Option<String> {
+    let plain: Option<Vec<&str>> = text
+        .split_inclusive('\n')
+        .map(|line| {
+            let (number, content) = line.split_once('\t')?;
+            let digits = number.trim_start().trim_end_matches([':', '-']);
+            (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(content)
+        })
+        .collect();
+    plain.filter(|lines| !lines.is_empty()).map(|lines| lines.concat())
 }
 
 /// A model that escaped once too often: `\"` for `"`, `\n` for a newline. What was undone in the old text is undone in
@@ -340,10 +400,14 @@ fn anchored(view: &View<'_>, old: &str, new: &str) -> Option<Answer> {
     if first.is_empty() || last.is_empty() {
         return None;
     }
-    let mut scored: Vec<(f64, usize)> = (0..=view.lines.len().checked_sub(old.len())?)
-        .filter(|start| {
-            collapsed(view.line(*start)) == first && collapsed(view.line(start + old.len() - 1)) == last
-        })
+    let places: Vec<usize> = (0..=view.lines.len().checked_sub(old.len())?)
+        .filter(|start| collapsed(view.line(*start)) == first && collapsed(view.line(start + old.len() - 1)) == last)
+        .collect();
+    if places.len() > MAX_ANCHORED_PLACES {
+        return None;
+    }
+    let mut scored: Vec<(f64, usize)> = places
+        .into_iter()
         .filter_map(|start| middle_similarity(view, start, &old).map(|score| (score, start)))
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -377,6 +441,11 @@ fn middle_similarity(view: &View<'_>, start: usize, old: &[&str]) -> Option<f64>
 
 /// How alike two lines are, between 0 and 1, whatever their whitespace.
 pub(super) fn line_similarity(a: &str, b: &str) -> f64 {
-    let clip = |line: &str| collapsed(line).chars().take(MAX_COMPARED_CHARS).collect::<String>();
+    let clip = |line: &str| {
+        collapsed(&line[..line.floor_char_boundary(MAX_COMPARED_CHARS * 8)])
+            .chars()
+            .take(MAX_COMPARED_CHARS)
+            .collect::<String>()
+    };
     strsim::normalized_levenshtein(&clip(a), &clip(b))
 }

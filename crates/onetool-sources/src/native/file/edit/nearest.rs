@@ -38,6 +38,12 @@ pub(in crate::native::file) fn describe(raw: &str, old: &str) -> Option<String> 
     Some(out.trim_end().to_owned())
 }
 
+/// As much of a line as tells lines apart.
+fn start_of(line: &str) -> &str {
+    let line = line.trim();
+    &line[..line.floor_char_boundary(MAX_SHOWN_CHARS)]
+}
+
 fn candidates(view: &View<'_>, old: &[&str]) -> Vec<(f64, usize)> {
     let longest = (0..old.len()).max_by_key(|index| old[*index].trim().len()).unwrap_or(0);
     let known: HashSet<&str> = old.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
@@ -47,7 +53,8 @@ fn candidates(view: &View<'_>, old: &[&str]) -> Vec<(f64, usize)> {
         .filter(|index| *index >= longest)
         .map(|index| {
             let start = index - longest;
-            let telling = if compare { strsim::sorensen_dice(old[longest].trim(), view.line(index).trim()) } else { 0.0 };
+            let telling =
+                if compare { strsim::sorensen_dice(start_of(old[longest]), start_of(view.line(index))) } else { 0.0 };
             let same = (start..(start + old.len()).min(view.lines.len()))
                 .take(MAX_SHOWN_LINES)
                 .filter(|line| known.contains(view.line(*line).trim()))

@@ -78,9 +78,14 @@ fn what_is_inserted_gets_the_indentation_of_the_file() {
 #[test]
 fn tabs_and_spaces_translate_both_ways() {
     let file = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n";
-    let (text, step) = edited(file, "    if x {\n        return\n    }\n", "    if x {\n        for {\n            y()\n        }\n    }\n");
+    let (text, step) = edited(
+        file,
+        "    if x {\n        return\n    }\n",
+        "    if x {\n        for {\n            y()\n        }\n    }\n",
+    );
     assert_eq!((text.as_str(), step), ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n", Step::Trimmed));
-    let (text, _) = edited("def f():\n    if x:\n        pass\n", "\tif x:\n\t\tpass\n", "\tif x:\n\t\tif y:\n\t\t\tpass\n");
+    let (text, _) =
+        edited("def f():\n    if x:\n        pass\n", "\tif x:\n\t\tpass\n", "\tif x:\n\t\tif y:\n\t\t\tpass\n");
     assert_eq!(text, "def f():\n    if x:\n        if y:\n            pass\n");
     // Two spaces in the head of the caller, four in the file.
     let (text, _) = edited("a:\n    b:\n        c\n", "a:\n  b:\n    c\n", "a:\n  b:\n    c\n    d:\n      e\n");
@@ -89,7 +94,8 @@ fn tabs_and_spaces_translate_both_ways() {
 
 #[test]
 fn less_indented_lines_stay_relative() {
-    let (text, _) = edited("mod m {\n    fn f() {\n        a();\n    }\n}\n", "  a();\n}\n", "  a();\n}\nfn g() {\n  b();\n}\n");
+    let (text, _) =
+        edited("mod m {\n    fn f() {\n        a();\n    }\n}\n", "  a();\n}\n", "  a();\n}\nfn g() {\n  b();\n}\n");
     assert_eq!(text, "mod m {\n    fn f() {\n        a();\n    }\n    fn g() {\n        b();\n    }\n}\n");
 }
 
@@ -107,10 +113,31 @@ fn whitespace_and_typography_inside_lines_are_overlooked() {
 
 #[test]
 fn escapes_are_undone_on_both_sides_or_on_one() {
-    assert_eq!(edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print(\"b\")"#), ("print(\"b\")\n".into(), Step::Escapes));
+    assert_eq!(
+        edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print(\"b\")"#),
+        ("print(\"b\")\n".into(), Step::Escapes)
+    );
     assert_eq!(edited("a = 1\nb = 2\n", r"a = 1\nb = 2", r"a = 1\nb = 3").0, "a = 1\nb = 3\n");
     // The new text is not escaped: it is taken as it is.
     assert_eq!(edited("print(\"a\")\n", r#"print(\"a\")"#, r#"print("b\n")"#).0, "print(\"b\\n\")\n");
+}
+
+#[test]
+fn numbers_copied_from_read_are_removed() {
+    assert_eq!(
+        edited("a = 1\nb = 2\n", "     1\ta = 1\n     2\tb = 2\n", "a = 1\nb = 3\n"),
+        ("a = 1\nb = 3\n".into(), Step::LineNumbers)
+    );
+    assert_eq!(edited("a = 1\nb = 2\n", "     2:\tb = 2", "     2:\tb = 3").0, "a = 1\nb = 3\n");
+}
+
+#[test]
+fn a_file_of_equal_lines_ends() {
+    let file = format!("{}end\n", "  same\n".repeat(20_000));
+    let old = format!("{}other\n", "same\n".repeat(10_000));
+    assert_eq!(one(&file, &old, "x"), Answer::NotFound);
+    let letters = "a".repeat(200_000);
+    assert!(matches!(one(&letters, &letters[..100_000], "b"), Answer::Ambiguous { .. }));
 }
 
 #[test]
@@ -132,10 +159,7 @@ fn loose_matches_must_be_unique_too() {
     assert_eq!(one(text, "foo() ", "bar()"), Answer::Ambiguous { step: Step::Indentation, lines: vec![1, 3] });
     let Answer::Edited { text, .. } = all(text, "foo() ", "bar()") else { panic!() };
     assert_eq!(text, "  bar()\nx\n    bar()\n");
-    assert_eq!(
-        all("  aaa\n  aaa\n  aaa\n", "aaa\naaa \n", "b\n"),
-        Answer::Overlapping { lines: vec![1, 2] }
-    );
+    assert_eq!(all("  aaa\n  aaa\n  aaa\n", "aaa\naaa \n", "b\n"), Answer::Overlapping { lines: vec![1, 2] });
     // Too little to hold on to.
     assert_eq!(one("a {\n  }\n", "} ", "]"), Answer::NotFound);
 }
@@ -155,14 +179,86 @@ fn anchors_need_similar_lines_and_a_margin() {
     let file = "fn a() {\n    let total = first + second;\n    println!(\"{total}\");\n    finish(total);\n}\n";
     let old = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total);\n}\n";
     let new = "fn a() {\n    let total = first + secnd;\n    println!(\"{total}\");\n    finish(total + 1);\n}\n";
-    assert_eq!(
-        edited(file, old, new),
-        (file.replace("finish(total)", "finish(total + 1)"), Step::Anchors)
-    );
+    assert_eq!(edited(file, old, new), (file.replace("finish(total)", "finish(total + 1)"), Step::Anchors));
     // Two lines of five alike is another function.
     let other = "fn a() {\n    open_the_door();\n    walk();\n    sing(\"la\");\n}\n";
     assert_eq!(one(other, old, new), Answer::NotFound);
     // Two that are equally near: neither.
     let twice = format!("{file}{file}");
     assert_eq!(one(&twice, old, new), Answer::Ambiguous { step: Step::Anchors, lines: vec![1, 6] });
+}
+
+mod laws {
+    use proptest::prelude::*;
+
+    use super::super::ladder::Step;
+    use super::{Answer, one};
+
+    fn render(lines: &[(usize, String)], unit: &str) -> String {
+        lines.iter().flat_map(|(depth, text)| [unit.repeat(*depth), text.clone(), "\n".to_owned()]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the texts are, there is an answer.
+        #[test]
+        fn no_text_is_too_strange(
+            text in "[ab\\n\\r\\t \u{a0}\u{3000}é\"\\\\n1}]{0,60}", old in "[ab\\n\\t \u{a0}\u{3000}é\"\\\\n1}]{1,20}",
+            new in "[ab\\n\\r\\t \u{a0}\u{3000}é\"\\\\n1}]{0,20}",
+        ) {
+            let answer = one(&text, &old, &new);
+            if answer == Answer::NotFound {
+                super::super::nearest::describe(&text, &old);
+            }
+            let overlapping = matches!(answer, Answer::Overlapping { .. });
+            prop_assert!(!overlapping, "one place overlaps nothing");
+        }
+
+        /// A block that a caller remembers with another indentation is changed as if it had been remembered well.
+        #[test]
+        fn indentation_is_always_the_files(
+            depths in prop::collection::vec(0..4_usize, 4..30), from in any::<prop::sample::Index>(), length in 1..8_usize,
+            file_unit in prop::sample::select(vec!["\t", "  ", "    "]), caller_unit in prop::sample::select(vec!["\t", "  ", "    "]),
+            spaces_at_end in any::<bool>(), crlf in any::<bool>(), changed_line in any::<prop::sample::Index>(),
+        ) {
+            // Depth grows by one level at a time, as in code.
+            let mut file: Vec<(usize, String)> = Vec::new();
+            for (index, depth) in depths.iter().enumerate() {
+                let most = file.last().map_or(0, |(depth, _)| depth + 1);
+                file.push(((*depth).min(most), format!("statement_{index};")));
+            }
+            let start = from.index(file.len());
+            let end = (start + length).min(file.len());
+            let least = file[start..end].iter().map(|(depth, _)| *depth).min().unwrap_or(0);
+            let mut block: Vec<(usize, String)> =
+                file[start..end].iter().map(|(depth, text)| (depth - least, text.clone())).collect();
+            let mut old = render(&block, caller_unit);
+            if spaces_at_end {
+                old = old.replace('\n', "  \n");
+            }
+            let at = changed_line.index(block.len());
+            let depth = block[at].0;
+            block[at].1 = "changed {".to_owned();
+            block.insert(at + 1, (depth + 1, "deeper;".to_owned()));
+            block.insert(at + 2, (depth, "}".to_owned()));
+            let new = render(&block, caller_unit);
+
+            let mut wanted = file.clone();
+            wanted.splice(start..end, block.into_iter().map(|(depth, text)| (depth + least, text)));
+            let ending = |text: String| if crlf { text.replace('\n', "\r\n") } else { text };
+            let (text, wanted) = (ending(render(&file, file_unit)), ending(render(&wanted, file_unit)));
+            // A file without a single indented line does not tell its unit.
+            prop_assume!(file.windows(2).any(|pair| pair[1].0 > pair[0].0));
+            match one(&text, &old, &new) {
+                Answer::Edited { text, step, .. } => {
+                    // What matches exactly is literal, whatever the rest of the file looks like.
+                    if step != Step::Exact {
+                        prop_assert_eq!(text, wanted, "{:?}", step);
+                    }
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
 }

@@ -4,9 +4,13 @@
 //! one too many. Context is kept as the file has it; line endings and the end of the file stay unless the patch itself
 //! says something about them.
 
+use std::cell::Cell;
+
 use super::super::content::Newline;
 use super::parse::{Hunk, HunkLine, Kind};
 
+/// Places that are counted before a hunk is called ambiguous.
+const MAX_PLACES: usize = 20;
 const BOM: char = '\u{feff}';
 
 /// Why a hunk does not fit.
@@ -19,6 +23,9 @@ pub(super) enum Misfit {
     /// Lines are to be inserted, and nothing says where.
     Nowhere,
 }
+
+/// Comparisons of lines after which the search for a place ends.
+const MAX_COMPARISONS: usize = 100_000_000;
 
 /// How strictly lines are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,10 +137,12 @@ fn find(file: &[&str], ended: bool, hunk: &Hunk, from: usize, shift: isize) -> R
         };
     }
     let Some(last) = file.len().checked_sub(old.len()) else { return Err(Misfit::NotFound) };
+    let compared = Cell::new(0_usize);
     for strictness in [Strictness::Exact, Strictness::LineEndings, Strictness::TrailingWhitespace] {
         let fits = |start: usize| {
             old.iter().enumerate().all(|(offset, line)| {
                 let at = start + offset;
+                compared.set(compared.get() + 1);
                 let at_open_end = at + 1 == file.len() && !ended;
                 same(file[at], &line.text, strictness) && (!line.unended || at_open_end)
             })
@@ -145,7 +154,11 @@ fn find(file: &[&str], ended: bool, hunk: &Hunk, from: usize, shift: isize) -> R
         {
             return Ok(Fit { start, strictness });
         }
-        let places: Vec<usize> = (from..=last).filter(|start| fits(*start)).collect();
+        let places: Vec<usize> = (from..=last)
+            .take_while(|_| compared.get() < MAX_COMPARISONS)
+            .filter(|start| fits(*start))
+            .take(MAX_PLACES)
+            .collect();
         match places.as_slice() {
             [] => {}
             [start] => return Ok(Fit { start: *start, strictness }),

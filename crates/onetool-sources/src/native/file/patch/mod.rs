@@ -120,7 +120,10 @@ fn apply_file(files: &Files, drafts: &mut IndexMap<PathBuf, Draft>, file: &FileP
         (None, Some(new)) => {
             let draft = draft(files, drafts, new)?;
             if draft.text.is_some() {
-                return Err(ToolError::raised("FileExistsError", format!("{} exists already; the patch creates it", draft.place.shown)));
+                return Err(ToolError::raised(
+                    "FileExistsError",
+                    format!("{} exists already; the patch creates it", draft.place.shown),
+                ));
             }
             draft.text = Some(with_hunks(&draft.place.shown, "", &file.hunks)?);
             draft.mode = file.mode.map(|mode| mode & 0o777);
@@ -200,8 +203,10 @@ fn with_hunks(shown: &str, text: &str, hunks: &[Hunk]) -> Result<String, ToolErr
             return ToolError::value_error(format!("{which} does not fit: the patch is applied to {shown} already"));
         }
         match misfit {
-            Misfit::Nowhere => ToolError::value_error(format!("{which} says neither by line number nor by context where it goes"))
-                .with_hint("add lines around the change as context"),
+            Misfit::Nowhere => {
+                ToolError::value_error(format!("{which} says neither by line number nor by context where it goes"))
+                    .with_hint("add lines around the change as context")
+            }
             Misfit::Ambiguous(lines) => {
                 let lines: Vec<String> = lines.iter().take(20).map(ToString::to_string).collect();
                 ToolError::value_error(format!("{which} fits at more than one place: lines {}", lines.join(", ")))

@@ -124,7 +124,10 @@ fn git_header(lines: &[&str], start: usize, git_names: &str) -> Result<(FilePatc
             return error(at + 1, "binary changes can't be applied");
         } else if line.starts_with("copy from ") {
             return error(at + 1, "copies can't be applied");
-        } else if !["index ", "old mode ", "similarity index ", "dissimilarity index "].iter().any(|word| line.starts_with(word)) {
+        } else if !["index ", "old mode ", "similarity index ", "dissimilarity index "]
+            .iter()
+            .any(|word| line.starts_with(word))
+        {
             break;
         }
         at += 1;
@@ -141,8 +144,8 @@ fn git_header(lines: &[&str], start: usize, git_names: &str) -> Result<(FilePatc
 /// `a/name b/name`, where both are the same.
 fn same_name(names: &str) -> Option<String> {
     let names = names.trim_end_matches('\r');
-    if names.starts_with('"') {
-        let end = names[1..].find("\" \"")? + 2;
+    if let Some(inner) = names.strip_prefix('"') {
+        let end = inner.find("\" \"")? + 2;
         return Some(unquote(&names[..end]).strip_prefix("a/")?.to_owned());
     }
     let half = names.len().checked_sub(1)? / 2;
@@ -154,7 +157,8 @@ fn same_name(names: &str) -> Option<String> {
 /// The names of the two sides; `None` for `/dev/null`. `a/` and `b/` go where they are only sides.
 fn names(old: &str, new: &str) -> (Option<String>, Option<String>) {
     let (old, new) = (name(old), name(new));
-    let stripped = |name: &Option<String>, side: &str| name.as_ref().and_then(|name| name.strip_prefix(side).map(str::to_owned));
+    let stripped =
+        |name: &Option<String>, side: &str| name.as_ref().and_then(|name| name.strip_prefix(side).map(str::to_owned));
     let fits = |name: &Option<String>, side: &str| name.as_ref().is_none_or(|name| name.starts_with(side));
     if fits(&old, "a/") && fits(&new, "b/") { (stripped(&old, "a/"), stripped(&new, "b/")) } else { (old, new) }
 }
@@ -250,9 +254,8 @@ fn counted(lines: &[&str], start: usize, mut old: usize, mut new: usize) -> Opti
         at += 1;
     }
     let ends = match lines.get(at) {
-        None => true,
-        // The line before the signature of a mailed patch.
-        Some(&"-- " | &"--") => true,
+        // `-- ` is the line before the signature of a mailed patch.
+        None | Some(&"-- " | &"--") => true,
         Some(line) => !line.starts_with([' ', '+', '-']) || is_file_header(lines, at),
     };
     ends.then_some((body, at))

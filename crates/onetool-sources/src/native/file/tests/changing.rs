@@ -37,8 +37,23 @@ fn git_apply(name: &str, before: Option<&[u8]>, diff: &str) -> Option<Vec<u8>> {
 #[test]
 fn git_takes_every_diff() {
     let texts = [
-        "", "a", "a\n", "a\r\n", "a\r\nb\r\n", "a\nb", "a\nb\n", "\u{feff}a\nb\n", "a\n\n\nb\n", "x\ra\n", "x\ra", "\n", "\r\n",
-        "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", "1\n2\n3\n4\n5\n6\nx\n8\n9\n10\n11\ny", "-- a\n++ b\n", "@@ -1 +1 @@\n",
+        "",
+        "a",
+        "a\n",
+        "a\r\n",
+        "a\r\nb\r\n",
+        "a\nb",
+        "a\nb\n",
+        "\u{feff}a\nb\n",
+        "a\n\n\nb\n",
+        "x\ra\n",
+        "x\ra",
+        "\n",
+        "\r\n",
+        "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n",
+        "1\n2\n3\n4\n5\n6\nx\n8\n9\n10\n11\ny",
+        "-- a\n++ b\n",
+        "@@ -1 +1 @@\n",
     ];
     for before in texts {
         for after in texts {
@@ -129,7 +144,10 @@ async fn edits_at_the_same_time_do_not_lose_each_other() {
     let lines: Vec<String> = (0..20).map(|n| format!("line-{n:02}\n")).collect();
     desk.put("a.txt", lines.concat());
     let edits = (0..20).map(|n| {
-        desk.call("edit", json!({"path": "a.txt", "old_string": format!("line-{n:02}"), "new_string": format!("done-{n:02}")}))
+        desk.call(
+            "edit",
+            json!({"path": "a.txt", "old_string": format!("line-{n:02}"), "new_string": format!("done-{n:02}")}),
+        )
     });
     futures_util::future::join_all(edits).await;
     assert_eq!(desk.text("a.txt"), lines.concat().replace("line-", "done-"));
@@ -138,7 +156,10 @@ async fn edits_at_the_same_time_do_not_lose_each_other() {
 #[tokio::test]
 async fn patch_changes_several_files_or_none() {
     let desk = Desk::new();
-    desk.put("a.txt", "1\n2\n3\n").put("b/c.txt", "x\r\ny\r\nz").put("gone.txt", "bye\n").put("from.txt", "same\nold\n");
+    desk.put("a.txt", "1\n2\n3\n")
+        .put("b/c.txt", "x\r\ny\r\nz")
+        .put("gone.txt", "bye\n")
+        .put("from.txt", "same\nold\n");
     let good = "diff --git a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n\
                 --- a/b/c.txt\n+++ b/b/c.txt\n@@ -1,3 +1,4 @@\n x\n y\n+new\n z\n\
                 --- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n\
@@ -183,15 +204,22 @@ async fn patch_undoes_the_files_before_one_that_cannot_be_written() {
     desk.fail("patch", json!({"patch": patch})).await;
     assert_eq!((desk.text("a.txt").as_str(), desk.text("z/file").as_str()), ("1\n", "1\n"));
     assert!(!desk.path().join("n/new").exists());
-    assert_eq!(std::fs::read_dir(desk.path()).unwrap().filter(|entry| {
-        entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp")
-    }).count(), 0);
+    assert_eq!(
+        std::fs::read_dir(desk.path())
+            .unwrap()
+            .filter(|entry| { entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp") })
+            .count(),
+        0
+    );
 }
 
 #[tokio::test]
 async fn patch_finds_moved_lines_once_or_refuses() {
     let desk = Desk::new();
-    desk.put("a.txt", "new\nnew\na\nb\nc\n").put("twice.txt", "x\na\nx\na\n").put("crlf.txt", "\u{feff}a\r\nb\r\n").put("open.txt", "a\nb");
+    desk.put("a.txt", "new\nnew\na\nb\nc\n")
+        .put("twice.txt", "x\na\nx\na\n")
+        .put("crlf.txt", "\u{feff}a\r\nb\r\n")
+        .put("open.txt", "a\nb");
     let patch = |name: &str, hunk: &str| json!({"patch": format!("--- a/{name}\n+++ b/{name}\n{hunk}")});
     desk.call("patch", patch("a.txt", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n")).await;
     assert_eq!(desk.text("a.txt"), "new\nnew\na\nB\nc\n");

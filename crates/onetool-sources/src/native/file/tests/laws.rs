@@ -8,7 +8,24 @@ use crate::native::file::diff;
 
 fn text() -> impl Strategy<Value = String> {
     let line = prop::sample::select(vec![
-        "a", "b", "  a", "\ta", "    b", "aa", "a b", "a  b", "é", "}", "", "x = 1", "y(\"q\")", "-- a", "++ b", "\\n", "a\rb", "@@ -1 +1 @@",
+        "a",
+        "b",
+        "  a",
+        "\ta",
+        "    b",
+        "aa",
+        "a b",
+        "a  b",
+        "é",
+        "}",
+        "",
+        "x = 1",
+        "y(\"q\")",
+        "-- a",
+        "++ b",
+        "\\n",
+        "a\rb",
+        "@@ -1 +1 @@",
     ]);
     let ending = prop::sample::select(vec!["\n", "\r\n"]);
     (prop::collection::vec((line, ending), 0..14), 0..4_u8, any::<bool>(), prop::bool::weighted(0.2)).prop_map(

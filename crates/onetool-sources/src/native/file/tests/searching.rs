@@ -20,7 +20,10 @@ fn tree() -> Desk {
 async fn glob_respects_gitignore() {
     let desk = tree();
     let paths = |value: serde_json::Value| value["paths"].clone();
-    assert_eq!(paths(desk.call("glob", json!({"pattern": "**/*.rs"})).await), json!(["src/deep/lib.rs", "src/main.rs"]));
+    assert_eq!(
+        paths(desk.call("glob", json!({"pattern": "**/*.rs"})).await),
+        json!(["src/deep/lib.rs", "src/main.rs"])
+    );
     assert_eq!(paths(desk.call("glob", json!({"pattern": "*.rs", "path": "src"})).await), json!(["src/main.rs"]));
     assert_eq!(
         paths(desk.call("glob", json!({"pattern": "**/*.rs", "ignored": true, "hidden": true})).await),
@@ -53,20 +56,34 @@ async fn grep_shows_numbered_lines_with_context() {
 async fn grep_answers_in_other_forms() {
     let desk = tree();
     let lower = json!({"pattern": "needle$", "ignore_case": true, "output": "matches", "glob": "src/**/*.rs"});
-    assert_eq!(desk.call("grep", lower).await, json!([{"path": "src/deep/lib.rs", "line": 1, "text": "// Needle"}]));
-    assert_eq!(desk.call("grep", json!({"pattern": "needle", "output": "files"})).await, json!(["notes.md", "src/main.rs"]));
+    assert_eq!(
+        desk.call("grep", lower).await,
+        json!({"matches": [{"path": "src/deep/lib.rs", "line": 1, "text": "// Needle"}], "truncated": false})
+    );
+    assert_eq!(
+        desk.call("grep", json!({"pattern": "needle", "output": "files"})).await,
+        json!({"paths": ["notes.md", "src/main.rs"], "truncated": false})
+    );
+    let one = json!({"pattern": "needle", "output": "matches", "path": "notes.md", "max_matches": 1});
+    assert_eq!(
+        desk.call("grep", one).await,
+        json!({"matches": [{"path": "notes.md", "line": 2, "text": "needle one"}], "truncated": true})
+    );
     assert_eq!(
         desk.call("grep", json!({"pattern": "needle", "output": "count"})).await,
-        json!({"notes.md": 3, "src/main.rs": 1})
+        json!({"counts": {"notes.md": 3, "src/main.rs": 1}, "truncated": false})
     );
     let literal = json!({"pattern": "needle()", "regex": false, "output": "files"});
-    assert_eq!(desk.call("grep", literal).await, json!(["src/main.rs"]));
+    assert_eq!(desk.call("grep", literal).await["paths"], json!(["src/main.rs"]));
     assert_eq!(
         desk.call("grep", json!({"pattern": "needle", "path": "notes.md", "output": "count"})).await,
-        json!({"notes.md": 3})
+        json!({"counts": {"notes.md": 3}, "truncated": false})
     );
     let everything = json!({"pattern": "needle", "hidden": true, "ignored": true, "output": "files"});
-    assert_eq!(desk.call("grep", everything).await, json!([".hidden.rs", "notes.md", "src/main.rs", "target/out.rs"]));
+    assert_eq!(
+        desk.call("grep", everything).await["paths"],
+        json!([".hidden.rs", "notes.md", "src/main.rs", "target/out.rs"])
+    );
     let cut = desk.call("grep", json!({"pattern": "needle", "path": "notes.md", "max_matches": 2})).await;
     assert_eq!(
         cut,
@@ -98,7 +115,7 @@ async fn searches_do_not_follow_links() {
     let desk = Desk::new();
     std::os::unix::fs::symlink(outside.path(), desk.path().join("out")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("x.txt"), desk.path().join("x.txt")).unwrap();
-    assert_eq!(desk.call("grep", json!({"pattern": "needle", "output": "files"})).await, json!([]));
+    assert_eq!(desk.call("grep", json!({"pattern": "needle", "output": "files"})).await["paths"], json!([]));
     assert_eq!(desk.call("glob", json!({"pattern": "**/*"})).await["paths"], json!([]));
     assert_eq!(desk.fail("grep", json!({"pattern": "needle", "path": "out"})).await.0, "PermissionError");
 }

@@ -66,14 +66,25 @@ async fn nothing_is_written_outside_or_where_it_would_run() {
     std::os::unix::fs::symlink(outside.path(), desk.path().join("out")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("new"), desk.path().join("dangling")).unwrap();
     std::os::unix::fs::symlink(".git", desk.path().join("git")).unwrap();
-    for target in ["out/x", "../x", "/tmp/onetool-x", "dir/../../x", "out/../x/../../y", ".git/config", "git/hooks/pre-commit",
-        ".git/hooks/post-checkout", ".onetool/tools/evil.py", ".GIT/config"] {
+    for target in [
+        "out/x",
+        "../x",
+        "/tmp/onetool-x",
+        "dir/../../x",
+        "out/../x/../../y",
+        ".git/config",
+        "git/hooks/pre-commit",
+        ".git/hooks/post-checkout",
+        ".onetool/tools/evil.py",
+        ".GIT/config",
+    ] {
         let (exception, text) = desk.fail("write", json!({"path": target, "content": "x"})).await;
         assert_eq!(exception, "PermissionError", "{target}: {text}");
     }
     assert_eq!(desk.fail("write", json!({"path": "dangling", "content": "x"})).await.0, "PermissionError");
     assert_eq!(desk.fail("write", json!({"path": "dir", "content": "x"})).await.0, "IsADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": ".", "content": "x"})).await.0, "IsADirectoryError");
+    assert_eq!(desk.fail("write", json!({"path": "new/", "content": "x"})).await.0, "IsADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": "dir/a/b", "content": "x"})).await.0, "NotADirectoryError");
     assert_eq!(desk.fail("write", json!({"path": "bin", "content": "x"})).await.0, "ValueError");
     assert_eq!(desk.fail("write", json!({"path": "zero", "content": "a\0"})).await.0, "ValueError");
@@ -121,8 +132,74 @@ async fn info_describes_text_and_binary() {
     desk.put("crlf.txt", "\u{feff}a\r\nb").put("bin", b"\0").put("mixed", "a\r\nb\n").put("dir/x", "");
     let info = desk.call("info", path("crlf.txt")).await;
     assert_eq!(info["lines"], 2);
-    assert_eq!((&info["line_endings"], &info["bom"], &info["final_newline"]), (&json!("crlf"), &json!(true), &json!(false)));
+    assert_eq!(
+        (&info["line_endings"], &info["bom"], &info["final_newline"]),
+        (&json!("crlf"), &json!(true), &json!(false))
+    );
     assert_eq!(desk.call("info", path("bin")).await["encoding"], "binary");
     assert_eq!(desk.call("info", path("mixed")).await["line_endings"], "mixed");
     assert_eq!(desk.call("info", path("dir")).await["type"], "folder");
+}
+
+/// A folder that is a link to the outside every other moment never lets anything through.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchanged_folder_leads_nowhere() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("file.txt"), "secret\n").unwrap();
+    let desk = Desk::new();
+    desk.put("dir/file.txt", "public\n");
+    std::os::unix::fs::symlink(outside.path(), desk.path().join("link")).unwrap();
+    let root = desk.path().to_owned();
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let swapper = std::thread::spawn(move || {
+        let mut swaps = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            let (dir, link) = (root.join("dir"), root.join("link"));
+            rustix::fs::renameat_with(rustix::fs::CWD, dir, rustix::fs::CWD, link, rustix::fs::RenameFlags::EXCHANGE)
+                .unwrap();
+            swaps += 1;
+        }
+        swaps
+    });
+    let mut read = 0;
+    for turn in 0..300 {
+        if let Ok(text) = desk.try_call("read", path("dir/file.txt")).await {
+            assert!(!text.as_str().unwrap().contains("secret"), "{text}");
+            read += 1;
+        }
+        let _ = desk.try_call("write", json!({"path": "dir/file.txt", "content": format!("public {turn}\n")})).await;
+        let _ = desk.try_call("write", json!({"path": format!("dir/new-{turn}.txt"), "content": "x"})).await;
+        if let Ok(found) = desk.try_call("grep", json!({"pattern": "secret", "output": "files"})).await {
+            assert_eq!(found["paths"], json!([]));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(swapper.join().unwrap() > 0 && read > 0);
+    assert_eq!(std::fs::read_to_string(outside.path().join("file.txt")).unwrap(), "secret\n");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn other_roots_are_reached_by_absolute_paths() {
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("b.txt"), "needle\n").unwrap();
+    let desk = Desk::with(|settings| settings.roots.push(other.path().to_owned()));
+    desk.put("a.txt", "needle\n");
+    let there = |name: &str| other.path().join(name).display().to_string();
+    assert_eq!(desk.fail("read", path("b.txt")).await.0, "FileNotFoundError");
+    let text = desk.call("read", path(&there("b.txt"))).await;
+    assert!(text.as_str().unwrap().starts_with(&format!("[{}: lines 1-1", there("b.txt"))), "{text}");
+    let listed = desk.call("list", path(&other.path().display().to_string())).await;
+    assert_eq!(listed["entries"][0]["path"], there("b.txt"));
+    let found = desk.call("grep", json!({"pattern": "needle", "path": other.path(), "output": "files"})).await;
+    assert_eq!(found["paths"], json!([there("b.txt")]));
+    desk.call("write", json!({"path": there("new/c.txt"), "content": "c"})).await;
+    assert_eq!(std::fs::read_to_string(other.path().join("new/c.txt")).unwrap(), "c");
+    let gone = desk.call("delete", path(&there("b.txt"))).await;
+    assert!(other.path().join(gone["trash"].as_str().unwrap()).exists(), "{gone}");
+    assert_eq!(desk.fail("read", path(&there("../x"))).await.0, "PermissionError");
 }
