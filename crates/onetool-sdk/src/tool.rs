@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
-use crate::{ErrorKind, Signature, SchemaError, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
+use crate::{ErrorKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
 
 /// How long a model's raw arguments may be, in bytes.
 pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;
@@ -71,7 +71,7 @@ impl Tool {
 
     /// The schema of the arguments in a provider's dialect.
     pub fn compile_for(&self, provider: Provider) -> CompiledSchema {
-        crate::schema::compile(&self.spec.input_schema, provider)
+        crate::schema::compile_schema(&self.spec.input_schema, provider)
     }
 
     /// Runs the tool on arguments that are JSON already. They are validated; a panic is an error.
@@ -289,9 +289,11 @@ mod tests {
     }
 
     fn echo() -> Tool {
-        define_tool("echo", "Echoes.", |input: Input, _| async move {
-            Ok(json!([input.query, input.count, input.note]))
-        })
+        define_tool(
+            "echo",
+            "Echoes.",
+            |input: Input, _| async move { Ok(json!([input.query, input.count, input.note])) },
+        )
     }
 
     async fn said(tool: &Tool, raw: &str) -> String {

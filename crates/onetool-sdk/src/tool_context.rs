@@ -128,10 +128,7 @@ impl ToolContext {
     }
 
     /// Awaits `work` until it ends, the caller gives up, or the deadline passes.
-    pub(crate) async fn until_over<T>(
-        &self,
-        work: impl Future<Output = Result<T, ToolError>>,
-    ) -> Result<T, ToolError> {
+    pub(crate) async fn until_over<T>(&self, work: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
         let deadline = self.call.deadline.map(tokio::time::Instant::from_std);
         let expiry = async move {
             match deadline {

@@ -100,8 +100,7 @@ impl Validator {
         if exceeds_depth(schema, MAX_DEPTH) {
             return Err(SchemaError::TooDeep);
         }
-        let patterns =
-            PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
         let mut options = jsonschema::options().offline().with_pattern_options(patterns);
         if let Some(draft) = draft {
             options = options.with_draft(draft);
@@ -228,8 +227,7 @@ impl Validator {
     ) {
         let other_type = |branch: &&Vec<ValidationError<'static>>| {
             branch.iter().any(|error| {
-                error.instance_path().as_str() == pointer
-                    && matches!(error.kind(), ValidationErrorKind::Type { .. })
+                error.instance_path().as_str() == pointer && matches!(error.kind(), ValidationErrorKind::Type { .. })
             })
         };
         let other_tag = |branch: &&Vec<ValidationError<'static>>| {
@@ -247,8 +245,7 @@ impl Validator {
             let Some(error) = branch.first() else { continue };
             let place = error.instance_path().as_str();
             let inner = place.strip_prefix(pointer).unwrap_or(place);
-            let option =
-                if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
+            let option = if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
             if !options.contains(&option) {
                 options.push(option);
             }

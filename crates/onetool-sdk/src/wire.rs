@@ -123,10 +123,9 @@ fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
         }
         "exception" => Value::Exception { type_name, message: text()?.to_owned() },
         "text" => Value::Part(Part::Text(text()?.to_owned())),
-        "image" => Value::Part(Part::Image {
-            media_type: type_name,
-            data: STANDARD.decode(text()?).map_err(|_| bad())?,
-        }),
+        "image" => {
+            Value::Part(Part::Image { media_type: type_name, data: STANDARD.decode(text()?).map_err(|_| bad())? })
+        }
         "part" => Value::Part(Part::Other(content)),
         "opaque" => Value::Opaque(text()?.to_owned()),
         _ => return Err(WireError(format!("unknown type '{tag}'"))),

@@ -7,8 +7,18 @@ const MAX_HOPS: usize = 32;
 
 /// Keywords that only describe, and never decide whether a value fits.
 pub(super) const ANNOTATIONS: &[&str] = &[
-    "title", "description", "default", "examples", "example", "$comment", "$schema", "$id", "deprecated", "readOnly",
-    "writeOnly", "format",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "example",
+    "$comment",
+    "$schema",
+    "$id",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "format",
 ];
 
 /// The schema that `reference` names inside `root`.
@@ -119,11 +129,8 @@ pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
     let mut required: Option<Vec<Json>> = None;
     for branch in &branches {
         let branch = merged(branch, root)?;
-        let branch = if branch.get("anyOf").or(branch.get("oneOf")).is_some() {
-            joined_objects(&branch, root)?
-        } else {
-            branch
-        };
+        let branch =
+            if branch.get("anyOf").or(branch.get("oneOf")).is_some() { joined_objects(&branch, root)? } else { branch };
         let names: Vec<Json> = branch.get("required").and_then(Json::as_array).cloned().unwrap_or_default();
         required = Some(match required {
             Some(all) => all.into_iter().filter(|name| names.contains(name)).collect(),

@@ -25,7 +25,10 @@ pub struct Strip {
 #[derive(Debug, Clone)]
 enum Plan {
     Leave,
-    Object { properties: HashMap<String, Field>, rest: Box<Plan> },
+    Object {
+        properties: HashMap<String, Field>,
+        rest: Box<Plan>,
+    },
     Items(Box<Plan>),
     /// Alternatives with the check that tells them apart.
     Union(Vec<(Validator, Plan)>),
@@ -144,8 +147,7 @@ impl Builder<'_> {
         let required = schema.get("required").and_then(Json::as_array);
         let fields = properties.into_iter().flatten().map(|(name, property)| {
             let optional = required.is_none_or(|names| !names.iter().any(|required| required == name));
-            let says_nothing =
-                !accepts_null(property, self.root) || property.get("default").is_none_or(Json::is_null);
+            let says_nothing = !accepts_null(property, self.root) || property.get("default").is_none_or(Json::is_null);
             let null = if optional && says_nothing { Null::LeftOut } else { Null::Value };
             (name.clone(), Field { null, plan: self.plan(property) })
         });
@@ -200,9 +202,9 @@ fn accepts_null_at(schema: &Json, root: &Json, hops: usize) -> bool {
         && branches("enum").is_none_or(|values| values.contains(&Json::Null))
         && object.get("const").is_none_or(Json::is_null)
         && branches("allOf").is_none_or(|all| all.iter().all(|schema| accepts_null_at(schema, root, hops + 1)))
-        && ["anyOf", "oneOf"].into_iter().all(|key| {
-            branches(key).is_none_or(|any| any.iter().any(|schema| accepts_null_at(schema, root, hops + 1)))
-        })
+        && ["anyOf", "oneOf"]
+            .into_iter()
+            .all(|key| branches(key).is_none_or(|any| any.iter().any(|schema| accepts_null_at(schema, root, hops + 1))))
 }
 
 #[cfg(test)]
