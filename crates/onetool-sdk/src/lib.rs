@@ -19,6 +19,7 @@ mod nearest;
 mod output_cache;
 mod result;
 mod schema;
+mod schema_cost;
 mod signature;
 mod source;
 mod tool;

@@ -9,6 +9,7 @@ use super::composition::{ANNOTATIONS, constants_as_enum, is_recursive, joined_ob
 use super::dialect::{Dialect, Optional, Provider, References, Spelling};
 use super::limits;
 use super::strip::{Strip, accepts_null};
+use crate::schema_cost::is_excessive;
 use crate::validation::{escape, exceeds_depth};
 
 /// How deep a compiled schema may nest; deeper levels are cut.
@@ -64,12 +65,13 @@ impl CompiledSchema {
 /// assert_eq!(compiled.strip_nulls(json!({"query": "a", "count": null})), json!({"query": "a"}));
 /// ```
 pub fn compile_schema(schema: &Json, provider: Provider) -> CompiledSchema {
-    let strip = Strip::new(schema);
+    let excessive = exceeds_depth(schema, MAX_SCHEMA_DEPTH) || is_excessive(schema);
+    let strip = if excessive { Strip::none() } else { Strip::new(schema) };
     let Some(dialect) = provider.dialect() else {
         return CompiledSchema { provider, parameters: Some(schema.clone()), strict: false, given_up: vec![], strip };
     };
-    if exceeds_depth(schema, MAX_SCHEMA_DEPTH) {
-        let given_up = vec![note("", "everything: the schema nests too deep")];
+    if excessive {
+        let given_up = vec![note("", "everything: the schema nests too deep or refers too often")];
         return CompiledSchema {
             provider,
             parameters: Some(json!({"type": "object"})),

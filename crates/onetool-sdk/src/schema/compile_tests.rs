@@ -192,7 +192,10 @@ fn limits_are_noticed_before_the_provider_does() {
     for _ in 0..300 {
         deep = json!({"type": "object", "properties": {"x": deep}});
     }
-    assert_eq!(notes(&compile_schema(&deep, Provider::Gemini)), [": everything: the schema nests too deep"]);
+    assert_eq!(
+        notes(&compile_schema(&deep, Provider::Gemini)),
+        [": everything: the schema nests too deep or refers too often"]
+    );
 }
 
 /// A schema and a value that fits it.
@@ -247,7 +250,85 @@ fn object(inner: impl Strategy<Value = (Json, Json)>) -> impl Strategy<Value = (
     })
 }
 
+/// Anything that looks like a schema, sound or not.
+fn rubbish() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(json!(true)),
+        Just(Json::Null),
+        prop::sample::select(vec![
+            "string",
+            "object",
+            "null",
+            "x",
+            "#",
+            "#/definitions/a",
+            "#/definitions/b",
+            "#/$defs/c"
+        ])
+        .prop_map(|text| json!(text)),
+        prop::sample::select(vec!["#", "#/definitions/a", "#/definitions/b"]).prop_map(|text| json!({ "$ref": text })),
+        any::<i64>().prop_map(|n| json!(n)),
+    ];
+    leaf.prop_recursive(5, 60, 5, |inner| {
+        let key = prop::sample::select(vec![
+            "type",
+            "properties",
+            "required",
+            "items",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "$ref",
+            "enum",
+            "const",
+            "default",
+            "a",
+            "definitions",
+            "b",
+            "additionalProperties",
+            "nullable",
+            "description",
+            "minLength",
+            "pattern",
+            "not",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Json::Array),
+            prop::collection::vec((key, inner), 0..5).prop_map(|pairs| pairs
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+#[test]
+fn definitions_that_multiply_or_go_in_circles_end() {
+    use crate::schema_cost::tests::chain;
+    let circle = json!({"$ref": "#/definitions/a", "definitions": {"a": {"anyOf": [
+        {"$ref": "#/definitions/a"}, {"allOf": [{"$ref": "#/definitions/a"}]}]}}});
+    for schema in [chain(60, 2, "allOf"), chain(60, 2, "anyOf"), chain(14, 2, "anyOf"), chain(14, 2, "allOf"), circle] {
+        for provider in [Provider::OpenAi, Provider::Anthropic, Provider::Gemini, Provider::Plain] {
+            let compiled = compile_schema(&schema, provider);
+            assert_eq!(compiled.strip_nulls(json!({"a": null})), json!({"a": null}));
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_schema_makes_anything_panic(schema in rubbish(), value in rubbish()) {
+        for provider in [Provider::OpenAi, Provider::Anthropic, Provider::Gemini, Provider::Plain] {
+            let compiled = compile_schema(&schema, provider);
+            let _ = compiled.strip_nulls(value.clone());
+        }
+        let _ = crate::Signature::from_json_schema(&schema).render("f");
+        if let Ok(validator) = Validator::new(&schema) {
+            prop_assert_eq!(validator.issues(&value).is_empty(), validator.is_valid(&value));
+        }
+    }
+
     #[test]
     fn stripping_undoes_compiling((mut schema, value) in object(fitting())) {
         schema["definitions"] = json!({"Point": {"type": "object", "additionalProperties": false, "required": ["x"],

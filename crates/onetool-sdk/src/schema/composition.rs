@@ -4,6 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 /// How many references may lead to one another before it counts as a circle.
 const MAX_HOPS: usize = 32;
+/// How many alternatives may hold alternatives in their turn.
+const MAX_UNIONS: usize = 8;
 
 /// Keywords that only describe, and never decide whether a value fits.
 pub(super) const ANNOTATIONS: &[&str] = &[
@@ -121,6 +123,13 @@ pub(super) fn both(first: Json, second: Json) -> Option<Json> {
 /// An object schema whose keys are chosen by `anyOf` or `oneOf`, as one object: all keys, of which only those that every
 /// branch requires are required. `None` where it is not a union of objects.
 pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
+    join_at(schema, root, 0)
+}
+
+fn join_at(schema: &Json, root: &Json, depth: usize) -> Option<Json> {
+    if depth > MAX_UNIONS {
+        return None;
+    }
     let schema = merged(schema, root)?;
     let key = ["anyOf", "oneOf"].into_iter().find(|key| schema.get(key).is_some())?;
     let mut base = schema.as_object()?.clone();
@@ -129,8 +138,11 @@ pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
     let mut required: Option<Vec<Json>> = None;
     for branch in &branches {
         let branch = merged(branch, root)?;
-        let branch =
-            if branch.get("anyOf").or(branch.get("oneOf")).is_some() { joined_objects(&branch, root)? } else { branch };
+        let branch = if branch.get("anyOf").or(branch.get("oneOf")).is_some() {
+            join_at(&branch, root, depth + 1)?
+        } else {
+            branch
+        };
         let names: Vec<Json> = branch.get("required").and_then(Json::as_array).cloned().unwrap_or_default();
         required = Some(match required {
             Some(all) => all.into_iter().filter(|name| names.contains(name)).collect(),

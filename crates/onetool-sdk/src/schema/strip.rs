@@ -65,6 +65,11 @@ impl Strip {
         Self { root, definitions }
     }
 
+    /// Leaves everything as it is.
+    pub(super) fn none() -> Self {
+        Self { root: Plan::Leave, definitions: HashMap::new() }
+    }
+
     /// `arguments` without the `null`s that stand for nothing.
     pub fn apply(&self, arguments: Json) -> Json {
         self.run(&self.root, arguments)
