@@ -64,24 +64,26 @@ pub(super) fn is_recursive(reference: &str, root: &Json) -> bool {
 }
 
 /// `schema` with its own reference followed and its `allOf` merged into it; `None` where pieces contradict each other or
-/// refer in a circle. Leaves a lone reference alone.
+/// refer in a circle.
 pub(super) fn merged(schema: &Json, root: &Json) -> Option<Json> {
-    merge_at(schema, root, 0)
+    merge_at(schema, root, &mut Vec::new())
 }
 
-fn merge_at(schema: &Json, root: &Json, hops: usize) -> Option<Json> {
-    if hops > MAX_HOPS {
-        return None;
-    }
+fn merge_at(schema: &Json, root: &Json, following: &mut Vec<String>) -> Option<Json> {
     let Some(object) = schema.as_object() else { return Some(schema.clone()) };
     let mut pieces: Vec<Json> = Vec::new();
     let mut own = object.clone();
     if let Some(Json::String(reference)) = own.shift_remove("$ref") {
-        pieces.push(merge_at(target(&reference, root)?, root, hops + 1)?);
+        if following.len() >= MAX_HOPS || following.contains(&reference) {
+            return None;
+        }
+        following.push(reference.clone());
+        pieces.push(merge_at(target(&reference, root)?, root, following)?);
+        following.pop();
     }
     if let Some(Json::Array(branches)) = own.shift_remove("allOf") {
         for branch in &branches {
-            pieces.push(merge_at(branch, root, hops + 1)?);
+            pieces.push(merge_at(branch, root, following)?);
         }
     }
     pieces.into_iter().try_fold(Json::Object(own), both)
