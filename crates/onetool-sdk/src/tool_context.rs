@@ -165,3 +165,35 @@ impl fmt::Debug for ToolContext {
         f.debug_struct("ToolContext").field("call", &self.call).field("deps", &self.deps).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<(LogLevel, String)>>>);
+
+    impl Logger for Kept {
+        fn log(&self, level: LogLevel, message: &str) {
+            self.0.lock().push((level, message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_caller_chooses_clock_and_logger() {
+        let kept = Kept::default();
+        let ctx = ToolContext::default().with_clock(|| DateTime::UNIX_EPOCH).with_logger(kept.clone());
+        ctx.next_call().log(LogLevel::Warning, format!("it is {}", ctx.now().timestamp()));
+        assert_eq!(*kept.0.lock(), [(LogLevel::Warning, "it is 0".to_owned())]);
+    }
+
+    #[test]
+    fn a_loop_that_does_not_wait_can_ask_whether_to_go_on() {
+        let ctx = ToolContext::default();
+        assert_eq!(ctx.check_cancelled(), Ok(()));
+        ctx.cancellation().cancel();
+        assert_eq!(ctx.check_cancelled().unwrap_err().kind, ErrorKind::Cancelled);
+    }
+}
