@@ -262,7 +262,8 @@ pub(crate) async fn resolve<T: Send + Sync + 'static>(
         None => None,
     };
     // What a value is made from must live as long as the value: a factory for the run sees only the run's values.
-    let resolutions = Resolutions { call: made.clone(), run: ctx.resolutions().run.clone(), maker: Some(key.id.clone()) };
+    let resolutions =
+        Resolutions { call: made.clone(), run: ctx.resolutions().run.clone(), maker: Some(key.id.clone()) };
     let inner = ctx.with_resolutions(resolutions);
     let value = cell
         .get_or_try_init(|| async {

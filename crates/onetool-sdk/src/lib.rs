@@ -6,7 +6,7 @@
 //! use) and [`Tool`] with [`define_tool`] (how a tool is written in Rust).
 //!
 //! Around a tool stand [`ToolContext`] and [`DependencyKey`] (what its function receives), [`Validator`] (whether JSON
-//! fits a schema, and if not, why), [`compile`] (its schema for a provider of models), [`ToolMessage`] (its answer as a
+//! fits a schema, and if not, why), [`compile_schema`] (its schema for a provider of models), [`ToolMessage`] (its answer as a
 //! model reads it) and [`OutputCache`] (long answers, by reference).
 
 mod arguments;
@@ -19,6 +19,7 @@ mod nearest;
 mod output_cache;
 mod result;
 mod schema;
+mod schema_cost;
 mod signature;
 mod source;
 mod tool;
@@ -35,12 +36,12 @@ pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use names::{QualifiedName, is_python_identifier, to_python_identifier};
 pub use nearest::nearest;
 pub use output_cache::{
-    Budget, Line, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
-    OutputRef, OutputStore, OutputWriter, Search, StoredOutput, TEXT, Trimmed,
+    Budget, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
+    OutputLine, OutputRef, OutputSearch, OutputStore, OutputWriter, StoredOutput, TEXT_MEDIA_TYPE, TrimReport,
 };
 pub use result::ToolResult;
 pub use schema::{
-    CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile, lint_request,
+    CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile_schema, lint_request,
 };
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{HealthNote, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
@@ -49,3 +50,8 @@ pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
 pub use validation::{Issue, SchemaError, Validator, validate};
 pub use value::{DateTimeValue, Part, Value};
 pub use wire::WireError;
+
+/// Compiles the examples in the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -227,8 +227,11 @@ mod tests {
         assert_eq!(json["role"], "tool");
         assert_eq!(json["content"][1], json!({"type": "image", "mimeType": "image/png", "data": "AP8="}));
         assert_eq!(serde_json::from_value::<ToolMessage>(json).unwrap(), message);
-        assert!(serde_json::from_value::<ToolMessage>(json!({"role": "user", "tool_call_id": "", "tool_name": "",
-            "content": ""})).is_err());
+        assert!(
+            serde_json::from_value::<ToolMessage>(json!({"role": "user", "tool_call_id": "", "tool_name": "",
+            "content": ""}))
+            .is_err()
+        );
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             continue;
         }
         let other = candidate.to_lowercase();
-        let likeness = strsim::normalized_damerau_levenshtein(&folded, &other)
-            .max(strsim::jaro_winkler(&folded, &other) - 0.1);
+        let likeness =
+            strsim::normalized_damerau_levenshtein(&folded, &other).max(strsim::jaro_winkler(&folded, &other) - 0.1);
         if likeness >= LIKENESS && best.is_none_or(|(most, _)| likeness > most) {
             best = Some((likeness, candidate));
         }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
-use crate::{ErrorKind, Signature, SchemaError, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
+use crate::{ErrorKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
 
 /// How long a model's raw arguments may be, in bytes.
 pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;
@@ -71,7 +71,7 @@ impl Tool {
 
     /// The schema of the arguments in a provider's dialect.
     pub fn compile_for(&self, provider: Provider) -> CompiledSchema {
-        crate::schema::compile(&self.spec.input_schema, provider)
+        crate::schema::compile_schema(&self.spec.input_schema, provider)
     }
 
     /// Runs the tool on arguments that are JSON already. They are validated; a panic is an error.
@@ -261,7 +261,41 @@ fn tool(
 
 /// What passed the schema may still be refused by the type itself, for example a number out of range.
 fn read_input<I: DeserializeOwned>(arguments: Json) -> Result<I, ToolError> {
-    serde_json::from_value(arguments).map_err(|error| ToolError::arguments(error.to_string()))
+    let refused = |error: serde_json::Error| ToolError::arguments(format!("the arguments do not fit: {error}"));
+    if !has_whole_float(&arguments) {
+        return serde_json::from_value(arguments).map_err(refused);
+    }
+    // To JSON Schema `3.0` is an integer, to a Rust integer it is not.
+    I::deserialize(&arguments)
+        .or_else(|error| serde_json::from_value(with_whole_numbers(arguments)).map_err(|_| refused(error)))
+}
+
+/// Beyond this, a float no longer tells one integer from the next.
+const MAX_WHOLE_FLOAT: f64 = 9_007_199_254_740_992.0;
+
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    let value = number.as_f64().filter(|_| number.is_f64())?;
+    (value.fract() == 0.0 && value.abs() <= MAX_WHOLE_FLOAT).then_some(value as i64)
+}
+
+fn has_whole_float(value: &Json) -> bool {
+    match value {
+        Json::Number(number) => whole(number).is_some(),
+        Json::Array(items) => items.iter().any(has_whole_float),
+        Json::Object(object) => object.values().any(has_whole_float),
+        _ => false,
+    }
+}
+
+fn with_whole_numbers(value: Json) -> Json {
+    match value {
+        Json::Number(number) => whole(&number).map_or(Json::Number(number), Json::from),
+        Json::Array(items) => items.into_iter().map(with_whole_numbers).collect(),
+        Json::Object(object) => {
+            object.into_iter().map(|(key, value)| (key, with_whole_numbers(value))).collect::<Map<_, _>>().into()
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -289,9 +323,11 @@ mod tests {
     }
 
     fn echo() -> Tool {
-        define_tool("echo", "Echoes.", |input: Input, _| async move {
-            Ok(json!([input.query, input.count, input.note]))
-        })
+        define_tool(
+            "echo",
+            "Echoes.",
+            |input: Input, _| async move { Ok(json!([input.query, input.count, input.note])) },
+        )
     }
 
     async fn said(tool: &Tool, raw: &str) -> String {
@@ -304,6 +340,10 @@ mod tests {
         let echo = echo();
         assert_eq!(said(&echo, r#"{"query": "a", "note": "b"}"#).await, r#"["a",10,"b"]"#);
         assert_eq!(said(&echo, r#"{"query": "a", "count": null, "note": null}"#).await, r#"["a",10,null]"#);
+        assert_eq!(said(&echo, r#"{"query": "a", "count": 3.0}"#).await, r#"["a",3,null]"#);
+        assert!(
+            said(&echo, r#"{"query": "a", "count": 3.5}"#).await.contains("/count: expected integer, got number 3.5")
+        );
         assert_eq!(
             said(&echo, "").await,
             "! Error executing tool: the arguments do not fit the schema: /query: expected a value, for it is required, \

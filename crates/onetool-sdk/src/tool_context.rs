@@ -128,10 +128,7 @@ impl ToolContext {
     }
 
     /// Awaits `work` until it ends, the caller gives up, or the deadline passes.
-    pub(crate) async fn until_over<T>(
-        &self,
-        work: impl Future<Output = Result<T, ToolError>>,
-    ) -> Result<T, ToolError> {
+    pub(crate) async fn until_over<T>(&self, work: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
         let deadline = self.call.deadline.map(tokio::time::Instant::from_std);
         let expiry = async move {
             match deadline {
@@ -166,5 +163,37 @@ impl Default for ToolContext {
 impl fmt::Debug for ToolContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolContext").field("call", &self.call).field("deps", &self.deps).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<(LogLevel, String)>>>);
+
+    impl Logger for Kept {
+        fn log(&self, level: LogLevel, message: &str) {
+            self.0.lock().push((level, message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_caller_chooses_clock_and_logger() {
+        let kept = Kept::default();
+        let ctx = ToolContext::default().with_clock(|| DateTime::UNIX_EPOCH).with_logger(kept.clone());
+        ctx.next_call().log(LogLevel::Warning, format!("it is {}", ctx.now().timestamp()));
+        assert_eq!(*kept.0.lock(), [(LogLevel::Warning, "it is 0".to_owned())]);
+    }
+
+    #[test]
+    fn a_loop_that_does_not_wait_can_ask_whether_to_go_on() {
+        let ctx = ToolContext::default();
+        assert_eq!(ctx.check_cancelled(), Ok(()));
+        ctx.cancellation().cancel();
+        assert_eq!(ctx.check_cancelled().unwrap_err().kind, ErrorKind::Cancelled);
     }
 }

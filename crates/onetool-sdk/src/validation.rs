@@ -33,6 +33,8 @@ pub enum SchemaError {
     Invalid { pointer: String, reason: String },
     #[error("the JSON Schema nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    #[error("the JSON Schema is too complex: its definitions refer to one another too often")]
+    TooComplex,
 }
 
 impl From<SchemaError> for ToolError {
@@ -100,8 +102,10 @@ impl Validator {
         if exceeds_depth(schema, MAX_DEPTH) {
             return Err(SchemaError::TooDeep);
         }
-        let patterns =
-            PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
+        if crate::schema_cost::is_excessive(schema) {
+            return Err(SchemaError::TooComplex);
+        }
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
         let mut options = jsonschema::options().offline().with_pattern_options(patterns);
         if let Some(draft) = draft {
             options = options.with_draft(draft);
@@ -228,8 +232,7 @@ impl Validator {
     ) {
         let other_type = |branch: &&Vec<ValidationError<'static>>| {
             branch.iter().any(|error| {
-                error.instance_path().as_str() == pointer
-                    && matches!(error.kind(), ValidationErrorKind::Type { .. })
+                error.instance_path().as_str() == pointer && matches!(error.kind(), ValidationErrorKind::Type { .. })
             })
         };
         let other_tag = |branch: &&Vec<ValidationError<'static>>| {
@@ -247,8 +250,7 @@ impl Validator {
             let Some(error) = branch.first() else { continue };
             let place = error.instance_path().as_str();
             let inner = place.strip_prefix(pointer).unwrap_or(place);
-            let option =
-                if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
+            let option = if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
             if !options.contains(&option) {
                 options.push(option);
             }
@@ -455,6 +457,17 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Arguments);
         let costly = json!({"type": "string", "pattern": "^(?=(a+)+$)(a+)+$"});
         assert!(!Validator::new(&costly).unwrap().is_valid(&json!(format!("{}b", "a".repeat(40)))));
+    }
+
+    #[test]
+    fn schemas_that_multiply_or_chain_without_end_are_refused() {
+        use crate::schema_cost::tests::chain;
+        for schema in [chain(40, 2, "allOf"), chain(1000, 1, "allOf")] {
+            assert_eq!(Validator::draft07(&schema).unwrap_err(), SchemaError::TooComplex);
+        }
+        for schema in [chain(10, 2, "allOf"), chain(190, 1, "allOf"), json!({"$ref": "#"})] {
+            assert!(Validator::draft07(&schema).unwrap().is_valid(&json!({})));
+        }
     }
 
     #[test]

@@ -31,9 +31,15 @@ pub enum Value {
     /// A file system path.
     Path(String),
     /// An object with named fields: a dataclass, a named tuple, a model.
-    Record { type_name: String, fields: Vec<(String, Value)> },
+    Record {
+        type_name: String,
+        fields: Vec<(String, Value)>,
+    },
     /// An exception as a value (not raised).
-    Exception { type_name: String, message: String },
+    Exception {
+        type_name: String,
+        message: String,
+    },
     /// Content that is not text: an image, a recording, a resource.
     Part(Part),
     /// Anything else, by its `repr`.
@@ -62,7 +68,10 @@ impl DateTimeValue {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     Text(String),
-    Image { media_type: String, data: Vec<u8> },
+    Image {
+        media_type: String,
+        data: Vec<u8>,
+    },
     /// Any other content block (audio, resource, resource link), in MCP's own form.
     Other(Json),
 }
@@ -118,13 +127,13 @@ impl Value {
             Self::Set(items) | Self::FrozenSet(items) => {
                 Json::Array(sorted(items).into_iter().map(Self::to_json).collect())
             }
-            Self::Dict(pairs) => Json::Object(pairs.iter().map(|(key, value)| (key.key_text(), value.to_json())).collect()),
+            Self::Dict(pairs) => {
+                Json::Object(pairs.iter().map(|(key, value)| (key.key_text(), value.to_json())).collect())
+            }
             Self::Date(date) => Json::String(date.to_string()),
             Self::DateTime(at) => Json::String(at.iso()),
             Self::Time(time) => Json::String(time_iso(*time)),
-            Self::TimeDelta(delta) => {
-                serde_json::Number::from_f64(seconds(*delta)).map_or(Json::Null, Json::Number)
-            }
+            Self::TimeDelta(delta) => serde_json::Number::from_f64(seconds(*delta)).map_or(Json::Null, Json::Number),
             Self::Record { fields, .. } => {
                 Json::Object(fields.iter().map(|(key, value)| (key.clone(), value.to_json())).collect())
             }
@@ -324,7 +333,11 @@ fn timedelta_repr(delta: TimeDelta) -> String {
     let fields = [("days", days), ("seconds", seconds), ("microseconds", microseconds)];
     let given: Vec<String> =
         fields.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}={value}")).collect();
-    if given.is_empty() { "datetime.timedelta(0)".to_owned() } else { format!("datetime.timedelta({})", given.join(", ")) }
+    if given.is_empty() {
+        "datetime.timedelta(0)".to_owned()
+    } else {
+        format!("datetime.timedelta({})", given.join(", "))
+    }
 }
 
 /// A time as Python's `isoformat()`: no fraction, or six digits.
@@ -530,7 +543,9 @@ mod tests {
     #[test]
     fn times_are_written_as_python_writes_them() {
         let date = NaiveDate::from_ymd_opt(2024, 2, 9).unwrap();
-        let at = |offset| Value::DateTime(DateTimeValue { naive: date.and_hms_micro_opt(1, 2, 3, 500_000).unwrap(), offset });
+        let at = |offset| {
+            Value::DateTime(DateTimeValue { naive: date.and_hms_micro_opt(1, 2, 3, 500_000).unwrap(), offset })
+        };
         let cases = [
             (at(None), "datetime.datetime(2024, 2, 9, 1, 2, 3, 500000)", "2024-02-09 01:02:03.500000"),
             (
@@ -540,14 +555,22 @@ mod tests {
                 "2024-02-09 01:02:03.500000-01:00",
             ),
             (Value::Time(NaiveTime::from_hms_opt(1, 2, 0).unwrap()), "datetime.time(1, 2)", "01:02:00"),
-            (Value::Time(NaiveTime::from_hms_milli_opt(1, 2, 3, 5).unwrap()), "datetime.time(1, 2, 3, 5000)", "01:02:03.005000"),
+            (
+                Value::Time(NaiveTime::from_hms_milli_opt(1, 2, 3, 5).unwrap()),
+                "datetime.time(1, 2, 3, 5000)",
+                "01:02:03.005000",
+            ),
             (Value::TimeDelta(TimeDelta::zero()), "datetime.timedelta(0)", "0:00:00"),
             (
                 Value::TimeDelta(TimeDelta::microseconds(-1)),
                 "datetime.timedelta(days=-1, seconds=86399, microseconds=999999)",
                 "-1 day, 23:59:59.999999",
             ),
-            (Value::TimeDelta(TimeDelta::days(999_999_999)), "datetime.timedelta(days=999999999)", "999999999 days, 0:00:00"),
+            (
+                Value::TimeDelta(TimeDelta::days(999_999_999)),
+                "datetime.timedelta(days=999999999)",
+                "999999999 days, 0:00:00",
+            ),
         ];
         for (value, repr, text) in cases {
             assert_eq!((value.repr().as_str(), value.str().as_str()), (repr, text));

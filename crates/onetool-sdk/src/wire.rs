@@ -123,10 +123,9 @@ fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
         }
         "exception" => Value::Exception { type_name, message: text()?.to_owned() },
         "text" => Value::Part(Part::Text(text()?.to_owned())),
-        "image" => Value::Part(Part::Image {
-            media_type: type_name,
-            data: STANDARD.decode(text()?).map_err(|_| bad())?,
-        }),
+        "image" => {
+            Value::Part(Part::Image { media_type: type_name, data: STANDARD.decode(text()?).map_err(|_| bad())? })
+        }
         "part" => Value::Part(Part::Other(content)),
         "opaque" => Value::Opaque(text()?.to_owned()),
         _ => return Err(WireError(format!("unknown type '{tag}'"))),
@@ -212,6 +211,52 @@ mod tests {
         ];
         for value in values {
             assert_eq!(Value::from_wire(value.to_wire()).unwrap(), value);
+        }
+    }
+
+    fn values() -> impl proptest::strategy::Strategy<Value = Value> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            Just(Value::None),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Int),
+            any::<f64>().prop_filter("NaN is never equal", |value| !value.is_nan()).prop_map(Value::Float),
+            "\\PC{0,8}|\\$ot".prop_map(Value::Str),
+            prop::collection::vec(any::<u8>(), 0..8).prop_map(Value::Bytes),
+            any::<i64>().prop_map(|micros| Value::TimeDelta(TimeDelta::microseconds(micros))),
+            "\\PC{0,8}".prop_map(Value::Path),
+            (0..86_400_u32, 0..1_000_000_u32).prop_map(|(second, micro)| {
+                Value::Time(NaiveTime::from_num_seconds_from_midnight_opt(second, micro * 1000).unwrap())
+            }),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            let items = || prop::collection::vec(inner.clone(), 0..5);
+            prop_oneof![
+                items().prop_map(Value::List),
+                items().prop_map(Value::Tuple),
+                items().prop_map(Value::Set),
+                prop::collection::vec((inner.clone(), inner.clone()), 0..4).prop_map(|pairs| {
+                    // A dict has each key once.
+                    let mut dict: Vec<(Value, Value)> = Vec::new();
+                    for (key, value) in pairs {
+                        if dict.iter().all(|(known, _)| *known != key) {
+                            dict.push((key, value));
+                        }
+                    }
+                    Value::Dict(dict)
+                }),
+                ("\\PC{0,4}", prop::collection::vec(("[a-z]{1,3}", inner), 0..3))
+                    .prop_map(|(type_name, fields)| Value::Record { type_name, fields }),
+            ]
+        })
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_goes_out_comes_back_also_as_text(value in values()) {
+            let text = value.to_wire().to_string();
+            let back = Value::from_wire(serde_json::from_str(&text).unwrap()).unwrap();
+            proptest::prop_assert_eq!(back, value);
         }
     }
 

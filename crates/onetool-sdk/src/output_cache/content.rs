@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TEXT;
+use super::TEXT_MEDIA_TYPE;
 use super::store::{OutputRef, OutputStore, StoredOutput};
 use crate::{ErrorKind, MessageContent, Part, ToolError};
 
@@ -38,7 +38,7 @@ impl PartEntry {
     }
 
     pub(super) fn is_text(&self) -> bool {
-        self.media_type == TEXT
+        self.media_type == TEXT_MEDIA_TYPE
     }
 
     /// One line that stands for a part that is not text.
@@ -53,13 +53,15 @@ pub(super) async fn put(
     content: &MessageContent,
 ) -> Result<OutputRef, ToolError> {
     let parts = match content {
-        MessageContent::Text(text) => return Ok(put_bytes(store, scope, TEXT, text.as_bytes()).await?.reference),
+        MessageContent::Text(text) => {
+            return Ok(put_bytes(store, scope, TEXT_MEDIA_TYPE, text.as_bytes()).await?.reference);
+        }
         MessageContent::Parts(parts) => parts,
     };
     let mut entries = Vec::with_capacity(parts.len());
     for part in parts {
         let stored = match part {
-            Part::Text(text) => put_bytes(store, scope, TEXT, text.as_bytes()).await?,
+            Part::Text(text) => put_bytes(store, scope, TEXT_MEDIA_TYPE, text.as_bytes()).await?,
             Part::Image { media_type, data } => put_bytes(store, scope, media_type, data).await?,
             Part::Other(block) => put_bytes(store, scope, BLOCK, block.to_string().as_bytes()).await?,
         };

@@ -27,14 +27,14 @@ pub struct LineRange {
 
 /// What to look for.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct OutputSearch {
     pattern: Regex,
     before: usize,
     after: usize,
     max_matches: usize,
 }
 
-impl Search {
+impl OutputSearch {
     /// Lines that contain `text` as it is.
     pub fn text(text: &str) -> Result<Self, ToolError> {
         Self::regex(&regex::escape(text))
@@ -63,7 +63,7 @@ impl Search {
 
 /// One line of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct OutputLine {
     /// Counted from 1.
     pub number: u64,
     pub text: String,
@@ -74,7 +74,7 @@ pub struct Line {
 /// Some lines of an output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinePage {
-    pub lines: Vec<Line>,
+    pub lines: Vec<OutputLine>,
     /// The next line, where there are more: lines of a page, or matches of a search.
     pub next: Option<u64>,
 }
@@ -117,7 +117,7 @@ pub(super) async fn page(
             break;
         }
         bytes += text.len();
-        page.lines.push(Line { number, text, is_match: false });
+        page.lines.push(OutputLine { number, text, is_match: false });
     }
     Ok(page)
 }
@@ -126,11 +126,11 @@ pub(super) async fn search(
     store: &dyn OutputStore,
     scope: &str,
     reference: &OutputRef,
-    search: &Search,
+    search: &OutputSearch,
 ) -> Result<LinePage, ToolError> {
     let mut reader = Reader::open(store, scope, reference).await?;
     let mut page = LinePage::default();
-    let mut before: VecDeque<Line> = VecDeque::new();
+    let mut before: VecDeque<OutputLine> = VecDeque::new();
     let (mut matches, mut bytes, mut after) = (0, 0, 0);
     while let Some((number, text)) = reader.next().await? {
         let is_match = search.pattern.is_match(&text);
@@ -138,7 +138,7 @@ pub(super) async fn search(
             page.next = Some(number);
             break;
         }
-        let line = Line { number, text, is_match };
+        let line = OutputLine { number, text, is_match };
         if is_match {
             matches += 1;
             after = search.after;
@@ -182,7 +182,9 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     async fn open(store: &'a dyn OutputStore, scope: &'a str, reference: &OutputRef) -> Result<Self, ToolError> {
         let segments = match shape(store, scope, reference).await? {
-            Shape::Single(stored) if is_readable(&stored.media_type) => VecDeque::from([Segment::Stored(stored.reference)]),
+            Shape::Single(stored) if is_readable(&stored.media_type) => {
+                VecDeque::from([Segment::Stored(stored.reference)])
+            }
             Shape::Single(stored) => {
                 VecDeque::from([Segment::Said(format!("[{}, {} bytes]", stored.media_type, stored.bytes))])
             }

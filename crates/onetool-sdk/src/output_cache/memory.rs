@@ -59,12 +59,7 @@ impl MemoryOutputStore {
         Self { shared: Arc::new(Shared { limits, clock, kept: Mutex::default() }) }
     }
 
-    fn entry<T>(
-        &self,
-        scope: &str,
-        reference: &OutputRef,
-        view: impl FnOnce(&Entry) -> T,
-    ) -> Result<T, ToolError> {
+    fn entry<T>(&self, scope: &str, reference: &OutputRef, view: impl FnOnce(&Entry) -> T) -> Result<T, ToolError> {
         let now = (self.shared.clock)();
         let kept = self.shared.kept.lock();
         let entry = kept.entries.get(&(scope.to_owned(), reference.clone()));
@@ -102,8 +97,7 @@ impl Kept {
 
     fn make_room(&mut self, bytes: usize, limit: usize) {
         while self.total + bytes > limit {
-            let Some(oldest) =
-                self.entries.iter().min_by_key(|(_, entry)| entry.age).map(|(key, _)| key.clone())
+            let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.age).map(|(key, _)| key.clone())
             else {
                 return;
             };
@@ -179,12 +173,8 @@ impl OutputWriter for MemoryWriter {
         kept.make_room(self.content.len(), self.shared.limits.total_bytes);
         kept.total += self.content.len();
         kept.next_age += 1;
-        let stored = StoredOutput {
-            reference,
-            media_type: self.media_type.clone(),
-            bytes: self.content.len() as u64,
-            expires,
-        };
+        let stored =
+            StoredOutput { reference, media_type: self.media_type.clone(), bytes: self.content.len() as u64, expires };
         let age = kept.next_age;
         let content = Arc::new(self.content);
         kept.entries.insert(key, Entry { media_type: self.media_type, content, expires, age });

@@ -11,7 +11,7 @@ mod store;
 
 use std::sync::Arc;
 
-pub use lines::{Line, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, Search};
+pub use lines::{LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, OutputLine, OutputSearch};
 pub use memory::{MemoryLimits, MemoryOutputStore};
 pub use store::{OutputRef, OutputStore, OutputWriter, StoredOutput};
 
@@ -20,7 +20,7 @@ use crate::{MessageContent, ToolError, ToolMessage};
 /// How much tool output a conversation keeps where nobody says otherwise, in bytes.
 const DEFAULT_KEEP: usize = 200_000;
 /// The media type of plain text.
-pub const TEXT: &str = "text/plain; charset=utf-8";
+pub const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
 /// How the text begins that stands for a trimmed output.
 const TRIMMED: &str = "[output trimmed: ";
 
@@ -49,7 +49,7 @@ impl Default for Budget {
 
 /// What [`OutputCache::fit`] did.
 #[derive(Debug, Default)]
-pub struct Trimmed {
+pub struct TrimReport {
     /// How many messages now hold a reference in place of their output.
     pub messages: usize,
     pub bytes_saved: usize,
@@ -90,9 +90,9 @@ impl OutputCache {
     }
 
     /// Trims `messages`, oldest first, where all together exceed the budget.
-    pub async fn fit(&self, messages: &mut [ToolMessage]) -> Trimmed {
+    pub async fn fit(&self, messages: &mut [ToolMessage]) -> TrimReport {
         let mut total: usize = messages.iter().map(|message| message.content.size()).sum();
-        let mut report = Trimmed::default();
+        let mut report = TrimReport::default();
         if total <= self.budget.keep_bytes {
             return report;
         }
@@ -156,7 +156,7 @@ impl OutputCache {
     }
 
     /// The lines of an output that match, with their surroundings.
-    pub async fn search(&self, reference: &OutputRef, search: &Search) -> Result<LinePage, ToolError> {
+    pub async fn search(&self, reference: &OutputRef, search: &OutputSearch) -> Result<LinePage, ToolError> {
         lines::search(&*self.store, &self.scope, reference, search).await
     }
 }

@@ -47,7 +47,10 @@ async fn the_oldest_give_way_and_come_back_whole() {
     }
     assert_eq!(
         messages[0].content.text(),
-        format!("[output trimmed: 300 bytes, 150 lines; read it with tool_output_cache, ref_id {}]", reference(&messages[0]))
+        format!(
+            "[output trimmed: 300 bytes, 150 lines; read it with tool_output_cache, ref_id {}]",
+            reference(&messages[0])
+        )
     );
     let before = messages.clone();
     assert_eq!(cache.fit(&mut messages).await.messages, 0);
@@ -124,7 +127,7 @@ async fn the_memory_store_has_a_limit_and_a_failure_to_store_keeps_the_message()
 #[tokio::test]
 async fn a_huge_output_is_written_in_chunks_and_read_by_lines() {
     let cache = cache(Budget::default());
-    let mut writer = cache.writer(TEXT).await.unwrap();
+    let mut writer = cache.writer(TEXT_MEDIA_TYPE).await.unwrap();
     // Chunks that break lines and characters anywhere.
     let text = (1..=20_000).map(|n| format!("zeile {n} größer")).collect::<Vec<_>>().join("\n") + "\n";
     for chunk in text.as_bytes().chunks(997) {
@@ -136,16 +139,17 @@ async fn a_huge_output_is_written_in_chunks_and_read_by_lines() {
     assert_eq!(page.render(), " 19999\tzeile 19999 größer\n 20000\tzeile 20000 größer\n");
     let page = cache.lines(&stored.reference, LineRange { first: 1, count: usize::MAX }).await.unwrap();
     assert_eq!(page.next, page.lines.last().map(|line| line.number + 1), "a page has a limit of its own");
-    let search = Search::regex("^zeile 1234[05] ").unwrap().with_surroundings(1, 1);
+    let search = OutputSearch::regex("^zeile 1234[05] ").unwrap().with_surroundings(1, 1);
     let found = cache.search(&stored.reference, &search).await.unwrap();
     assert_eq!(
         found.render(),
         " 12339\tzeile 12339 größer\n 12340:\tzeile 12340 größer\n 12341\tzeile 12341 größer\n--\n \
          12344\tzeile 12344 größer\n 12345:\tzeile 12345 größer\n 12346\tzeile 12346 größer\n"
     );
-    let some = cache.search(&stored.reference, &Search::text("größer").unwrap().with_max_matches(2)).await.unwrap();
+    let some =
+        cache.search(&stored.reference, &OutputSearch::text("größer").unwrap().with_max_matches(2)).await.unwrap();
     assert_eq!((some.lines.len(), some.next), (2, Some(3)));
-    assert_eq!(Search::regex("(").unwrap_err().kind, ErrorKind::Arguments);
+    assert_eq!(OutputSearch::regex("(").unwrap_err().kind, ErrorKind::Arguments);
 }
 
 #[tokio::test]

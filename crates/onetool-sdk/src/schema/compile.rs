@@ -9,6 +9,7 @@ use super::composition::{ANNOTATIONS, constants_as_enum, is_recursive, joined_ob
 use super::dialect::{Dialect, Optional, Provider, References, Spelling};
 use super::limits;
 use super::strip::{Strip, accepts_null};
+use crate::schema_cost::is_excessive;
 use crate::validation::{escape, exceeds_depth};
 
 /// How deep a compiled schema may nest; deeper levels are cut.
@@ -48,7 +49,7 @@ impl CompiledSchema {
 /// Compiles the schema of a tool's arguments for a provider.
 ///
 /// ```
-/// use onetool_sdk::{Provider, compile};
+/// use onetool_sdk::{Provider, compile_schema};
 /// use serde_json::json;
 ///
 /// let schema = json!({
@@ -57,20 +58,27 @@ impl CompiledSchema {
 ///     "required": ["query"],
 ///     "additionalProperties": false
 /// });
-/// let compiled = compile(&schema, Provider::OpenAi);
+/// let compiled = compile_schema(&schema, Provider::OpenAi);
 /// assert!(compiled.strict);
 /// assert_eq!(compiled.given_up[0].pointer, "/properties/query");
 /// assert_eq!(compiled.parameters.as_ref().unwrap()["properties"]["count"], json!({"type": ["integer", "null"]}));
 /// assert_eq!(compiled.strip_nulls(json!({"query": "a", "count": null})), json!({"query": "a"}));
 /// ```
-pub fn compile(schema: &Json, provider: Provider) -> CompiledSchema {
-    let strip = Strip::new(schema);
+pub fn compile_schema(schema: &Json, provider: Provider) -> CompiledSchema {
+    let excessive = exceeds_depth(schema, MAX_SCHEMA_DEPTH) || is_excessive(schema);
+    let strip = if excessive { Strip::none() } else { Strip::new(schema) };
     let Some(dialect) = provider.dialect() else {
         return CompiledSchema { provider, parameters: Some(schema.clone()), strict: false, given_up: vec![], strip };
     };
-    if exceeds_depth(schema, MAX_SCHEMA_DEPTH) {
-        let given_up = vec![note("", "everything: the schema nests too deep")];
-        return CompiledSchema { provider, parameters: Some(json!({"type": "object"})), strict: false, given_up, strip };
+    if excessive {
+        let given_up = vec![note("", "everything: the schema nests too deep or refers too often")];
+        return CompiledSchema {
+            provider,
+            parameters: Some(json!({"type": "object"})),
+            strict: false,
+            given_up,
+            strip,
+        };
     }
     // No provider takes a union as the root.
     let mut given_up = Vec::new();
@@ -80,7 +88,8 @@ pub fn compile(schema: &Json, provider: Provider) -> CompiledSchema {
     }
     let root = joined.as_ref().unwrap_or(schema);
 
-    let mut compiler = Compiler { dialect, root, given_up, strict: dialect.can_be_strict, inlining: Vec::new(), nodes: 0 };
+    let mut compiler =
+        Compiler { dialect, root, given_up, strict: dialect.can_be_strict, inlining: Vec::new(), nodes: 0 };
     let mut parameters = compiler.root();
     if compiler.strict {
         for breach in limits::breaches(&parameters, provider) {

@@ -12,7 +12,7 @@ fn notes(compiled: &CompiledSchema) -> Vec<String> {
 }
 
 fn parameters(schema: &Json, provider: Provider) -> Json {
-    compile(schema, provider).parameters.unwrap()
+    compile_schema(schema, provider).parameters.unwrap()
 }
 
 fn example() -> Json {
@@ -39,7 +39,7 @@ fn example() -> Json {
 
 #[test]
 fn openai_strict_requires_every_key_and_says_the_rest_in_words() {
-    let compiled = compile(&example(), Provider::OpenAi);
+    let compiled = compile_schema(&example(), Provider::OpenAi);
     assert!(compiled.strict);
     assert_eq!(
         compiled.parameters.as_ref().unwrap(),
@@ -66,7 +66,7 @@ fn openai_strict_requires_every_key_and_says_the_rest_in_words() {
 
 #[test]
 fn anthropic_strict_leaves_optional_keys_optional() {
-    let compiled = compile(&example(), Provider::Anthropic);
+    let compiled = compile_schema(&example(), Provider::Anthropic);
     assert!(compiled.strict);
     let schema = compiled.parameters.as_ref().unwrap();
     assert_eq!(schema["required"], json!(["query"]));
@@ -86,7 +86,7 @@ fn anthropic_strict_leaves_optional_keys_optional() {
 
 #[test]
 fn gemini_gets_neither_references_nor_null_types() {
-    let compiled = compile(&example(), Provider::Gemini);
+    let compiled = compile_schema(&example(), Provider::Gemini);
     assert!(!compiled.strict);
     assert_eq!(
         compiled.parameters.as_ref().unwrap(),
@@ -103,19 +103,20 @@ fn gemini_gets_neither_references_nor_null_types() {
         })
     );
     let empty = json!({"type": "object", "additionalProperties": false});
-    assert_eq!(compile(&empty, Provider::Gemini).parameters, None);
-    assert!(compile(&empty, Provider::OpenAi).strict);
+    assert_eq!(compile_schema(&empty, Provider::Gemini).parameters, None);
+    assert!(compile_schema(&empty, Provider::OpenAi).strict);
 }
 
 #[test]
 fn plain_is_the_schema_itself() {
-    let compiled = compile(&example(), Provider::Plain);
+    let compiled = compile_schema(&example(), Provider::Plain);
     assert_eq!((compiled.parameters, compiled.strict), (Some(example()), false));
 }
 
 #[test]
 fn what_strict_mode_cannot_say_makes_it_not_strict_and_is_told() {
-    let object = |property: Json| json!({"type": "object", "properties": {"x": property}, "additionalProperties": false});
+    let object =
+        |property: Json| json!({"type": "object", "properties": {"x": property}, "additionalProperties": false});
     for (property, what) in [
         (json!(true), "a value of any type"),
         (json!({"type": "object", "additionalProperties": {"type": "string"}}), "keys that are not named"),
@@ -126,7 +127,7 @@ fn what_strict_mode_cannot_say_makes_it_not_strict_and_is_told() {
     ] {
         let schema = object(property);
         for provider in [Provider::OpenAi, Provider::Anthropic] {
-            let compiled = compile(&schema, provider);
+            let compiled = compile_schema(&schema, provider);
             assert!(!compiled.strict, "{schema}");
             assert!(notes(&compiled).iter().any(|note| note.contains(what)), "{schema} {:?}", notes(&compiled));
             assert_eq!(compiled.parameters.as_ref(), Some(&schema));
@@ -142,9 +143,9 @@ fn a_tree_is_kept_by_openai_refused_by_anthropic_and_cut_for_gemini() {
         "definitions": {"Tree": {"type": "object", "additionalProperties": false, "required": ["children"], "properties": {
             "children": {"type": "array", "items": {"$ref": "#/definitions/Tree"}}}}}
     });
-    assert!(compile(&schema, Provider::OpenAi).strict);
-    assert!(!compile(&schema, Provider::Anthropic).strict);
-    let gemini = compile(&schema, Provider::Gemini);
+    assert!(compile_schema(&schema, Provider::OpenAi).strict);
+    assert!(!compile_schema(&schema, Provider::Anthropic).strict);
+    let gemini = compile_schema(&schema, Provider::Gemini);
     assert_eq!(
         gemini.parameters.as_ref().unwrap()["properties"]["tree"]["properties"]["children"]["items"],
         json!({"type": "object"})
@@ -173,12 +174,12 @@ fn limits_are_noticed_before_the_provider_does() {
         let properties: Map<String, Json> = (0..count).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
         json!({"type": "object", "properties": properties, "additionalProperties": false})
     };
-    assert!(compile(&wide(5000), Provider::OpenAi).strict);
-    assert!(!compile(&wide(5001), Provider::OpenAi).strict);
-    assert!(compile(&wide(24), Provider::Anthropic).strict);
-    let over = compile(&wide(25), Provider::Anthropic);
+    assert!(compile_schema(&wide(5000), Provider::OpenAi).strict);
+    assert!(!compile_schema(&wide(5001), Provider::OpenAi).strict);
+    assert!(compile_schema(&wide(24), Provider::Anthropic).strict);
+    let over = compile_schema(&wide(25), Provider::Anthropic);
     assert_eq!(notes(&over), [": 25 optional arguments: strict mode takes at most 24"]);
-    let half = compile(&wide(13), Provider::Anthropic);
+    let half = compile_schema(&wide(13), Provider::Anthropic);
     assert_eq!(
         lint_request(Provider::Anthropic, &[&half, &half]),
         ["26 optional arguments in strict tools: one request takes at most 24"]
@@ -187,11 +188,14 @@ fn limits_are_noticed_before_the_provider_does() {
     for _ in 0..11 {
         deep = json!({"type": "object", "properties": {"x": deep}, "additionalProperties": false, "required": ["x"]});
     }
-    assert!(!compile(&deep, Provider::OpenAi).strict);
+    assert!(!compile_schema(&deep, Provider::OpenAi).strict);
     for _ in 0..300 {
         deep = json!({"type": "object", "properties": {"x": deep}});
     }
-    assert_eq!(notes(&compile(&deep, Provider::Gemini)), [": everything: the schema nests too deep"]);
+    assert_eq!(
+        notes(&compile_schema(&deep, Provider::Gemini)),
+        [": everything: the schema nests too deep or refers too often"]
+    );
 }
 
 /// A schema and a value that fits it.
@@ -246,13 +250,91 @@ fn object(inner: impl Strategy<Value = (Json, Json)>) -> impl Strategy<Value = (
     })
 }
 
+/// Anything that looks like a schema, sound or not.
+fn rubbish() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(json!(true)),
+        Just(Json::Null),
+        prop::sample::select(vec![
+            "string",
+            "object",
+            "null",
+            "x",
+            "#",
+            "#/definitions/a",
+            "#/definitions/b",
+            "#/$defs/c"
+        ])
+        .prop_map(|text| json!(text)),
+        prop::sample::select(vec!["#", "#/definitions/a", "#/definitions/b"]).prop_map(|text| json!({ "$ref": text })),
+        any::<i64>().prop_map(|n| json!(n)),
+    ];
+    leaf.prop_recursive(5, 60, 5, |inner| {
+        let key = prop::sample::select(vec![
+            "type",
+            "properties",
+            "required",
+            "items",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "$ref",
+            "enum",
+            "const",
+            "default",
+            "a",
+            "definitions",
+            "b",
+            "additionalProperties",
+            "nullable",
+            "description",
+            "minLength",
+            "pattern",
+            "not",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Json::Array),
+            prop::collection::vec((key, inner), 0..5).prop_map(|pairs| pairs
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+#[test]
+fn definitions_that_multiply_or_go_in_circles_end() {
+    use crate::schema_cost::tests::chain;
+    let circle = json!({"$ref": "#/definitions/a", "definitions": {"a": {"anyOf": [
+        {"$ref": "#/definitions/a"}, {"allOf": [{"$ref": "#/definitions/a"}]}]}}});
+    for schema in [chain(60, 2, "allOf"), chain(60, 2, "anyOf"), chain(14, 2, "anyOf"), chain(14, 2, "allOf"), circle] {
+        for provider in [Provider::OpenAi, Provider::Anthropic, Provider::Gemini, Provider::Plain] {
+            let compiled = compile_schema(&schema, provider);
+            assert_eq!(compiled.strip_nulls(json!({"a": null})), json!({"a": null}));
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_schema_makes_anything_panic(schema in rubbish(), value in rubbish()) {
+        for provider in [Provider::OpenAi, Provider::Anthropic, Provider::Gemini, Provider::Plain] {
+            let compiled = compile_schema(&schema, provider);
+            let _ = compiled.strip_nulls(value.clone());
+        }
+        let _ = crate::Signature::from_json_schema(&schema).render("f");
+        if let Ok(validator) = Validator::new(&schema) {
+            prop_assert_eq!(validator.issues(&value).is_empty(), validator.is_valid(&value));
+        }
+    }
+
     #[test]
     fn stripping_undoes_compiling((mut schema, value) in object(fitting())) {
         schema["definitions"] = json!({"Point": {"type": "object", "additionalProperties": false, "required": ["x"],
             "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}}});
         prop_assert!(Validator::draft07(&schema).unwrap().is_valid(&value), "the value fits its schema");
-        let compiled = compile(&schema, Provider::OpenAi);
+        let compiled = compile_schema(&schema, Provider::OpenAi);
         prop_assert!(compiled.strict, "{:?}", compiled.given_up);
         let sent = compiled.strip.fill(value.clone());
         let issues = Validator::draft07(compiled.parameters.as_ref().unwrap()).unwrap().issues(&sent);
@@ -260,9 +342,9 @@ proptest! {
         prop_assert_eq!(compiled.strip_nulls(sent), value.clone());
         // Where nothing was filled in there is nothing to strip, whoever the provider is.
         for provider in [Provider::Anthropic, Provider::Gemini, Provider::Plain] {
-            prop_assert_eq!(compile(&schema, provider).strip_nulls(value.clone()), value.clone());
+            prop_assert_eq!(compile_schema(&schema, provider).strip_nulls(value.clone()), value.clone());
         }
-        let anthropic = compile(&schema, Provider::Anthropic);
+        let anthropic = compile_schema(&schema, Provider::Anthropic);
         prop_assert!(Validator::draft07(anthropic.parameters.as_ref().unwrap()).unwrap().is_valid(&value));
     }
 }

@@ -4,11 +4,23 @@ use serde_json::{Map, Value as Json, json};
 
 /// How many references may lead to one another before it counts as a circle.
 const MAX_HOPS: usize = 32;
+/// How many alternatives may hold alternatives in their turn.
+const MAX_UNIONS: usize = 8;
 
 /// Keywords that only describe, and never decide whether a value fits.
 pub(super) const ANNOTATIONS: &[&str] = &[
-    "title", "description", "default", "examples", "example", "$comment", "$schema", "$id", "deprecated", "readOnly",
-    "writeOnly", "format",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "example",
+    "$comment",
+    "$schema",
+    "$id",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "format",
 ];
 
 /// The schema that `reference` names inside `root`.
@@ -52,24 +64,26 @@ pub(super) fn is_recursive(reference: &str, root: &Json) -> bool {
 }
 
 /// `schema` with its own reference followed and its `allOf` merged into it; `None` where pieces contradict each other or
-/// refer in a circle. Leaves a lone reference alone.
+/// refer in a circle.
 pub(super) fn merged(schema: &Json, root: &Json) -> Option<Json> {
-    merge_at(schema, root, 0)
+    merge_at(schema, root, &mut Vec::new())
 }
 
-fn merge_at(schema: &Json, root: &Json, hops: usize) -> Option<Json> {
-    if hops > MAX_HOPS {
-        return None;
-    }
+fn merge_at(schema: &Json, root: &Json, following: &mut Vec<String>) -> Option<Json> {
     let Some(object) = schema.as_object() else { return Some(schema.clone()) };
     let mut pieces: Vec<Json> = Vec::new();
     let mut own = object.clone();
     if let Some(Json::String(reference)) = own.shift_remove("$ref") {
-        pieces.push(merge_at(target(&reference, root)?, root, hops + 1)?);
+        if following.len() >= MAX_HOPS || following.contains(&reference) {
+            return None;
+        }
+        following.push(reference.clone());
+        pieces.push(merge_at(target(&reference, root)?, root, following)?);
+        following.pop();
     }
     if let Some(Json::Array(branches)) = own.shift_remove("allOf") {
         for branch in &branches {
-            pieces.push(merge_at(branch, root, hops + 1)?);
+            pieces.push(merge_at(branch, root, following)?);
         }
     }
     pieces.into_iter().try_fold(Json::Object(own), both)
@@ -111,6 +125,13 @@ pub(super) fn both(first: Json, second: Json) -> Option<Json> {
 /// An object schema whose keys are chosen by `anyOf` or `oneOf`, as one object: all keys, of which only those that every
 /// branch requires are required. `None` where it is not a union of objects.
 pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
+    join_at(schema, root, 0)
+}
+
+fn join_at(schema: &Json, root: &Json, depth: usize) -> Option<Json> {
+    if depth > MAX_UNIONS {
+        return None;
+    }
     let schema = merged(schema, root)?;
     let key = ["anyOf", "oneOf"].into_iter().find(|key| schema.get(key).is_some())?;
     let mut base = schema.as_object()?.clone();
@@ -120,7 +141,7 @@ pub(super) fn joined_objects(schema: &Json, root: &Json) -> Option<Json> {
     for branch in &branches {
         let branch = merged(branch, root)?;
         let branch = if branch.get("anyOf").or(branch.get("oneOf")).is_some() {
-            joined_objects(&branch, root)?
+            join_at(&branch, root, depth + 1)?
         } else {
             branch
         };

@@ -25,7 +25,8 @@ pub(crate) fn definition_schema<T: JsonSchema>() -> Json {
         object.remove("title");
         object.remove("$schema");
         // A tool's arguments are always an object, also those of the unit type.
-        if object.get("type").is_none_or(|kind| kind == "null") && !COMBINATORS.iter().any(|key| object.contains_key(*key))
+        if object.get("type").is_none_or(|kind| kind == "null")
+            && !COMBINATORS.iter().any(|key| object.contains_key(*key))
         {
             object.insert("type".into(), "object".into());
         }

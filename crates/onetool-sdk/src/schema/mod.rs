@@ -1,6 +1,6 @@
 //! Schemas of arguments: made from Rust types, and compiled into what each provider of models accepts.
 //!
-//! [`compile`] says what it had to give up; whatever is given up towards the model still holds when the call comes back,
+//! [`compile_schema`] says what it had to give up; whatever is given up towards the model still holds when the call comes back,
 //! because a tool validates against its own schema. [`Strip`] undoes the one change of meaning that compiling makes: an
 //! optional argument that must be sent becomes nullable, and its `null` means that it was left out.
 
@@ -12,7 +12,7 @@ mod limits;
 mod provider_names;
 mod strip;
 
-pub use compile::{CompiledSchema, GivenUp, compile};
+pub use compile::{CompiledSchema, GivenUp, compile_schema};
 pub(crate) use definition::definition_schema;
 pub use dialect::Provider;
 pub use limits::lint_request;

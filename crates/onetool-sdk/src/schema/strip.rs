@@ -12,9 +12,6 @@ use serde_json::{Map, Value as Json, json};
 use super::composition::target;
 use crate::Validator;
 
-/// How many references are followed to find out whether a schema takes `null`.
-const MAX_HOPS: usize = 32;
-
 /// Where in the arguments of one tool a `null` stands for nothing.
 #[derive(Debug, Clone)]
 pub struct Strip {
@@ -25,7 +22,10 @@ pub struct Strip {
 #[derive(Debug, Clone)]
 enum Plan {
     Leave,
-    Object { properties: HashMap<String, Field>, rest: Box<Plan> },
+    Object {
+        properties: HashMap<String, Field>,
+        rest: Box<Plan>,
+    },
     Items(Box<Plan>),
     /// Alternatives with the check that tells them apart.
     Union(Vec<(Validator, Plan)>),
@@ -59,7 +59,15 @@ impl Strip {
                 entry.insert(plan);
             }
         }
+        for name in circular(&definitions) {
+            definitions.insert(name, Plan::Leave);
+        }
         Self { root, definitions }
+    }
+
+    /// Leaves everything as it is.
+    pub(super) fn none() -> Self {
+        Self { root: Plan::Leave, definitions: HashMap::new() }
     }
 
     /// `arguments` without the `null`s that stand for nothing.
@@ -144,8 +152,7 @@ impl Builder<'_> {
         let required = schema.get("required").and_then(Json::as_array);
         let fields = properties.into_iter().flatten().map(|(name, property)| {
             let optional = required.is_none_or(|names| !names.iter().any(|required| required == name));
-            let says_nothing =
-                !accepts_null(property, self.root) || property.get("default").is_none_or(Json::is_null);
+            let says_nothing = !accepts_null(property, self.root) || property.get("default").is_none_or(Json::is_null);
             let null = if optional && says_nothing { Null::LeftOut } else { Null::Value };
             (name.clone(), Field { null, plan: self.plan(property) })
         });
@@ -178,16 +185,20 @@ impl Builder<'_> {
 
 /// Whether `null` fits `schema`, as far as its types say.
 pub(super) fn accepts_null(schema: &Json, root: &Json) -> bool {
-    accepts_null_at(schema, root, 0)
+    accepts_null_at(schema, root, &mut HashMap::new())
 }
 
-fn accepts_null_at(schema: &Json, root: &Json, hops: usize) -> bool {
+fn accepts_null_at<'a>(schema: &'a Json, root: &'a Json, known: &mut HashMap<&'a str, bool>) -> bool {
     let Some(object) = schema.as_object() else { return schema == &Json::Bool(true) };
-    if hops > MAX_HOPS {
-        return false;
-    }
     if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-        return target(reference, root).is_some_and(|schema| accepts_null_at(schema, root, hops + 1));
+        if let Some(accepts) = known.get(reference) {
+            return *accepts;
+        }
+        // A circle says nothing of its own.
+        known.insert(reference, false);
+        let accepts = target(reference, root).is_some_and(|schema| accepts_null_at(schema, root, known));
+        known.insert(reference, accepts);
+        return accepts;
     }
     let kind_fits = match object.get("type") {
         Some(Json::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
@@ -199,10 +210,43 @@ fn accepts_null_at(schema: &Json, root: &Json, hops: usize) -> bool {
         && object.get("nullable").is_none_or(|nullable| nullable == &Json::Bool(true))
         && branches("enum").is_none_or(|values| values.contains(&Json::Null))
         && object.get("const").is_none_or(Json::is_null)
-        && branches("allOf").is_none_or(|all| all.iter().all(|schema| accepts_null_at(schema, root, hops + 1)))
-        && ["anyOf", "oneOf"].into_iter().all(|key| {
-            branches(key).is_none_or(|any| any.iter().any(|schema| accepts_null_at(schema, root, hops + 1)))
-        })
+        && branches("allOf").is_none_or(|all| all.iter().all(|schema| accepts_null_at(schema, root, known)))
+        && ["anyOf", "oneOf"]
+            .into_iter()
+            .all(|key| branches(key).is_none_or(|any| any.iter().any(|schema| accepts_null_at(schema, root, known))))
+}
+
+impl Plan {
+    /// The references that are followed in the place of the value itself.
+    fn references_in_place<'a>(&'a self, found: &mut Vec<&'a str>) {
+        match self {
+            Self::Reference(name) => found.push(name),
+            Self::All(plans) => plans.iter().for_each(|plan| plan.references_in_place(found)),
+            Self::Union(branches) => branches.iter().for_each(|(_, plan)| plan.references_in_place(found)),
+            Self::Leave | Self::Object { .. } | Self::Items(_) => {}
+        }
+    }
+}
+
+/// The definitions that lead back to themselves without a step into the value. Following them would never end.
+fn circular(definitions: &HashMap<String, Plan>) -> Vec<String> {
+    let leads_back = |name: &str| {
+        let mut open: Vec<&str> = vec![name];
+        let mut seen: Vec<&str> = Vec::new();
+        while let Some(next) = open.pop() {
+            let before = open.len();
+            if let Some(plan) = definitions.get(next) {
+                plan.references_in_place(&mut open);
+            }
+            if open[before..].contains(&name) {
+                return true;
+            }
+            seen.push(next);
+            open.retain(|name| !seen.contains(name));
+        }
+        false
+    };
+    definitions.keys().filter(|name| leads_back(name)).cloned().collect()
 }
 
 #[cfg(test)]
