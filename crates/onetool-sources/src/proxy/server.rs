@@ -275,13 +275,14 @@ impl Server {
             }
         };
         let timeout = self.settings.timeout;
+        let opening = Opening {
+            settings: &self.settings,
+            redactor: &self.redactor,
+            offers: self.shared.offers,
+            http: &self.shared.http,
+            heard: Mutex::new(None),
+        };
         let work = async {
-            let opening = Opening {
-                settings: &self.settings,
-                redactor: &self.redactor,
-                offers: self.shared.offers,
-                http: &self.shared.http,
-            };
             let connection = opening.open().await?;
             match connection.list(timeout).await {
                 Ok(listing) => {
@@ -305,7 +306,7 @@ impl Server {
         };
         tokio::time::timeout(timeout, Box::pin(work))
             .await
-            .unwrap_or_else(|_| Err(format!("it was not ready within {} s", timeout.as_secs_f64())))
+            .unwrap_or_else(|_| Err(opening.given_up(timeout)))
     }
 
     /// Looks after a connection until it ends; answers why it did.

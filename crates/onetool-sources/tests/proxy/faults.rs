@@ -49,11 +49,12 @@ async fn a_server_that_does_not_start_is_told_with_its_last_words() {
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up() {
     let house = House::new();
-    let silent = ServerSettings { timeout: Duration::from_millis(700), ..server("fixture", &["--mode", "silent"]) };
+    let silent = ServerSettings { timeout: Duration::from_secs(3), ..server("fixture", &["--mode", "silent"]) };
     let source = house.source(vec![silent]);
     source.settle("fixture", &context()).await;
     until("it is given up", || {
-        status(&source, "fixture").reason.is_some_and(|reason| reason.contains("not ready within"))
+        let reason = status(&source, "fixture").reason.unwrap_or_default();
+        reason.contains("not ready within") && reason.contains("waiting for the tide")
     })
     .await;
     source.shutdown().await;

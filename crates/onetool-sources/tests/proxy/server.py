@@ -236,6 +236,8 @@ def stdio():
         sys.exit(7)
     if options.mode == "banner":
         raw("Welcome to the server! " * 20)
+    if options.mode == "silent":
+        print("waiting for the tide", file=sys.stderr, flush=True)
     emit = lambda message: raw(json.dumps({"jsonrpc": "2.0", **message}))
     for line in sys.stdin:
         if options.mode == "silent":
