@@ -27,9 +27,6 @@ use super::text::Redactor;
 use super::transport::{ChildTransport, Tap, Wire};
 use crate::process::{ChildCommand, command};
 
-/// Variables that package runners need and that hold no secrets of ours.
-const INHERIT_PREFIXES: &[&str] = &["UV_", "PIP_", "npm_config_", "NPM_CONFIG_", "NVM_", "NODE_", "PYENV_"];
-
 /// Why a request got no result.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -62,6 +59,8 @@ pub(super) struct Opening<'a> {
     pub(super) redactor: &'a Redactor,
     pub(super) offers: Offers,
     pub(super) http: &'a super::http::HttpClient,
+    /// What the attempt under way has heard, for the case that it must be given up.
+    pub(super) heard: parking_lot::Mutex<Option<Arc<Wire>>>,
 }
 
 /// A server that answered the handshake.
@@ -93,8 +92,21 @@ impl Opening<'_> {
         }
     }
 
-    async fn open_with(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, OpenError> {
+    /// Why an attempt that took too long did, as far as the server said.
+    pub(super) fn given_up(&self, after: Duration) -> String {
+        let reason = format!("it was not ready within {} s", after.as_secs_f64());
+        let heard = self.heard.lock().clone();
+        heard.map_or_else(|| reason.clone(), |wire| wire.reason_or(&reason))
+    }
+
+    fn new_wire(&self) -> Arc<Wire> {
         let wire = Wire::new(&self.settings.name, self.redactor.clone());
+        *self.heard.lock() = Some(wire.clone());
+        wire
+    }
+
+    async fn open_with(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, OpenError> {
+        let wire = self.new_wire();
         match &self.settings.kind {
             ServerKind::Stdio { command: program, args, env, cwd } => {
                 let child = command(&ChildCommand {
@@ -102,7 +114,8 @@ impl Opening<'_> {
                     args: args.iter().map(OsStr::new).collect(),
                     folder: cwd.as_deref(),
                     environment: env,
-                    inherit_prefixes: INHERIT_PREFIXES,
+                    // A server is somebody else's program: what it is to have beyond the common, the configuration says.
+                    inherit_prefixes: &[],
                 });
                 let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
                     let where_from = cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
@@ -117,7 +130,7 @@ impl Opening<'_> {
                 let Err(OpenError::Failed(reason)) = outcome else { return outcome };
                 // Whatever it was: a server that opens a stream and names an address is one of the older kind.
                 let older = self.http.older(url, headers).await.map_err(|_| OpenError::Failed(reason))?;
-                self.shake_hands(older, Wire::new(&self.settings.name, self.redactor.clone()), lifecycle).await
+                self.shake_hands(older, self.new_wire(), lifecycle).await
             }
         }
     }

@@ -15,7 +15,7 @@ use super::sse::SseTransport;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 const REDIRECTS: usize = 3;
 
 /// The HTTP client that all servers share.

@@ -121,7 +121,8 @@ impl Ingredients<'_> {
                 changed.push("its instructions".to_owned());
             }
             if !listing.title.is_empty() {
-                description.push_str(&format!(" ({})", clean(&listing.title, limits::NAME_CHARS).replace('\n', " ")));
+                let title = clean(&listing.title, limits::NAME_CHARS).replace('\n', " ");
+                description = format!("{description} ({title})");
             }
             if !listing.instructions.is_empty() && self.block(INSTRUCTIONS, told_otherwise).is_none() {
                 description.push('\n');

@@ -2,7 +2,8 @@
 //!
 //! Structured content comes first where there is any; it stands for the text beside it, which says the same. Otherwise
 //! text is text: one block or several, joined by newlines, so that a tool's result has the same type however many
-//! blocks it takes. Whatever is not text is kept as a part; text and parts together make a list.
+//! blocks it takes. Whatever is not text is kept as a part, also inside structured content; text and parts together
+//! make a list, and so do structured content and parts that it does not hold itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,13 +45,42 @@ fn answer(
         return Err(raised(&blocks, structured));
     }
     let Some(structured) = structured.filter(|json| !json.is_null()) else { return Ok(gathered(blocks)) };
-    let value = Value::from_json(unwrapped(structured, wraps_result));
-    let parts: Vec<Value> = blocks.into_iter().filter(|block| matches!(block, Value::Part(_))).collect();
+    let structured = unwrapped(structured, wraps_result);
+    let is_new = |block: &Value| matches!(block, Value::Part(_)) && !holds(&structured, &block.to_json());
+    let parts: Vec<Value> = blocks.into_iter().filter(is_new).collect();
+    let value = with_images(structured);
     Ok(if parts.is_empty() {
         value
     } else {
         Value::List(std::iter::once(value).chain(parts).collect())
     })
+}
+
+/// Whether `part` stands somewhere in `json`.
+fn holds(json: &Json, part: &Json) -> bool {
+    json == part
+        || match json {
+            Json::Array(items) => items.iter().any(|item| holds(item, part)),
+            Json::Object(object) => object.values().any(|value| holds(value, part)),
+            _ => false,
+        }
+}
+
+/// JSON as a value, with image blocks as what they are.
+fn with_images(json: Json) -> Value {
+    match json {
+        Json::Array(items) => Value::List(items.into_iter().map(with_images).collect()),
+        Json::Object(object) if object.get("type").and_then(Json::as_str) == Some("image") && object.len() == 3 => {
+            match loose_block_value(Json::Object(object)) {
+                image @ Value::Part(Part::Image { .. }) => image,
+                other => Value::from_json(other.to_json()),
+            }
+        }
+        Json::Object(object) => {
+            Value::Dict(object.into_iter().map(|(key, value)| (Value::Str(key), with_images(value))).collect())
+        }
+        scalar => Value::from_json(scalar),
+    }
 }
 
 fn unwrapped(structured: Json, wraps_result: bool) -> Json {
@@ -182,7 +212,9 @@ mod tests {
         let mixed = value(json!({"content": [{"type": "text", "text": "a"}, block]})).unwrap();
         assert_eq!(mixed, Value::List(vec![Value::Str("a".into()), image.clone()]));
         let both = value(json!({"content": [block], "structuredContent": {"n": 1}})).unwrap();
-        assert_eq!(both, Value::List(vec![Value::from_json(json!({"n": 1})), image]));
+        assert_eq!(both, Value::List(vec![Value::from_json(json!({"n": 1})), image.clone()]));
+        let inside = value(json!({"content": [block], "structuredContent": {"content": [block]}})).unwrap();
+        assert_eq!(inside, Value::Dict(vec![("content".into(), Value::List(vec![image]))]));
     }
 
     #[test]

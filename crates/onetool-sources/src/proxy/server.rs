@@ -37,6 +37,8 @@ pub(super) enum Phase {
     Connected { attempt: u64, connection: Arc<Connection> },
     Disconnected { attempt: u64, reason: String },
     Disabled { reason: String },
+    /// Shut down for good.
+    Ended,
 }
 
 impl Phase {
@@ -45,7 +47,7 @@ impl Phase {
         match self {
             Self::Connecting { attempt } => attempt.saturating_sub(1),
             Self::Connected { attempt, .. } | Self::Disconnected { attempt, .. } => *attempt,
-            Self::Disabled { .. } => 0,
+            Self::Disabled { .. } | Self::Ended => 0,
         }
     }
 }
@@ -165,6 +167,7 @@ impl Server {
                             self.settings.name
                         )));
                     }
+                    Phase::Ended => return Err(self.not_connected("it was shut down")),
                     Phase::Disconnected { attempt, reason } if *attempt > settled => {
                         return Err(self.not_connected(reason));
                     }
@@ -201,7 +204,7 @@ impl Server {
     /// Keeps the server connected until `stop`.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => {}
             () = tokio::time::sleep(limits::START_DELAY) => {}
             () = self.demand.notified() => {}
         }
@@ -242,8 +245,7 @@ impl Server {
                 break;
             }
         }
-        let attempt = self.phase.borrow().settled_attempt();
-        self.enter(Phase::Disconnected { attempt: attempt + 1, reason: "it was shut down".to_owned() });
+        self.enter(Phase::Ended);
     }
 
     /// Waits before the next attempt. A call that wants the server now cuts it short.
@@ -273,13 +275,14 @@ impl Server {
             }
         };
         let timeout = self.settings.timeout;
+        let opening = Opening {
+            settings: &self.settings,
+            redactor: &self.redactor,
+            offers: self.shared.offers,
+            http: &self.shared.http,
+            heard: Mutex::new(None),
+        };
         let work = async {
-            let opening = Opening {
-                settings: &self.settings,
-                redactor: &self.redactor,
-                offers: self.shared.offers,
-                http: &self.shared.http,
-            };
             let connection = opening.open().await?;
             match connection.list(timeout).await {
                 Ok(listing) => {
@@ -301,9 +304,9 @@ impl Server {
             }
             work.await
         };
-        tokio::time::timeout(timeout, work)
+        tokio::time::timeout(timeout, Box::pin(work))
             .await
-            .unwrap_or_else(|_| Err(format!("it was not ready within {} s", timeout.as_secs_f64())))
+            .unwrap_or_else(|_| Err(opening.given_up(timeout)))
     }
 
     /// Looks after a connection until it ends; answers why it did.

@@ -60,7 +60,7 @@ pub(super) mod limits {
         Duration::from_secs(8),
         Duration::from_secs(16),
         Duration::from_secs(32),
-        Duration::from_secs(60),
+        Duration::from_mins(1),
     ];
     /// Calls can cut a pause short, but not below this.
     pub(in crate::proxy) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
@@ -71,9 +71,9 @@ pub(super) mod limits {
     /// How long a server under suspicion has to answer a ping.
     pub(in crate::proxy) const PING: Duration = Duration::from_secs(5);
     /// How often a quiet HTTP server is asked whether it is still there.
-    pub(in crate::proxy) const KEEP_ALIVE: Duration = Duration::from_secs(60);
-    /// How long a stdio server may take to end after its input was closed.
-    pub(in crate::proxy) const EXIT_GRACE: Duration = Duration::from_millis(1_500);
+    pub(in crate::proxy) const KEEP_ALIVE: Duration = Duration::from_mins(1);
+    /// How long a stdio server may take to end after its input was closed, and again after it was signalled.
+    pub(in crate::proxy) const EXIT_GRACE: Duration = Duration::from_millis(800);
     /// How long the exit status and the last words of a server that left are waited for.
     pub(in crate::proxy) const LAST_WORDS: Duration = Duration::from_millis(200);
     /// How long a killed process may take to be reaped.
@@ -87,7 +87,7 @@ pub(super) mod limits {
     /// How often one call may ask the client for input before it must answer.
     pub(in crate::proxy) const INPUT_ROUNDS: usize = 10;
     /// How long the client may take to answer a question of a server.
-    pub(in crate::proxy) const CLIENT_ANSWER: Duration = Duration::from_secs(600);
+    pub(in crate::proxy) const CLIENT_ANSWER: Duration = Duration::from_mins(10);
     /// How long a lock on the pin file is waited for.
     pub(in crate::proxy) const PIN_LOCK: Duration = Duration::from_secs(2);
 }

@@ -154,11 +154,11 @@ impl ProxySource {
 fn status(server: &Server) -> ServerStatus {
     let (state, reason) = match server.phase() {
         Phase::Connected { .. } => (ServerState::Connected, None),
-        Phase::Connecting { .. } => (ServerState::Connecting, None),
-        // Before the first attempt.
-        Phase::Disconnected { attempt: 0, .. } => (ServerState::Connecting, None),
+        // Attempt 0 is before the first.
+        Phase::Connecting { .. } | Phase::Disconnected { attempt: 0, .. } => (ServerState::Connecting, None),
         Phase::Disconnected { reason, .. } => (ServerState::Disconnected, Some(reason)),
         Phase::Disabled { reason } => (ServerState::Disabled, Some(reason)),
+        Phase::Ended => (ServerState::Disconnected, Some("it was shut down".to_owned())),
     };
     let (tool_count, changed) = if state == ServerState::Disabled {
         (0, Vec::new())

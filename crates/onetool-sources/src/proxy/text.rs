@@ -9,14 +9,12 @@ const SECRET_CHARS: usize = 6;
 /// Without characters that hide or reorder text, and at most `limit` characters long.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let mut kept = String::with_capacity(text.len().min(limit * 4));
-    let mut count = 0;
-    for c in text.chars().filter(|c| is_visible(*c)) {
+    for (count, c) in text.chars().filter(|c| is_visible(*c)).enumerate() {
         if count == limit {
             kept.push('…');
             break;
         }
         kept.push(c);
-        count += 1;
     }
     kept
 }
@@ -51,11 +49,7 @@ fn is_visible(c: char) -> bool {
 /// Cleans every text in a JSON value, names of properties excepted: they must reach the server as it knows them.
 pub(super) fn clean_json(json: &mut serde_json::Value, limit: usize) {
     match json {
-        serde_json::Value::String(text) => {
-            if text.chars().any(|c| !is_visible(c)) || text.len() > limit {
-                *text = clean(text, limit);
-            }
-        }
+        serde_json::Value::String(text) => *text = clean(text, limit),
         serde_json::Value::Array(items) => items.iter_mut().for_each(|item| clean_json(item, limit)),
         serde_json::Value::Object(object) => object.values_mut().for_each(|value| clean_json(value, limit)),
         _ => {}

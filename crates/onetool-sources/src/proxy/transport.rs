@@ -238,8 +238,12 @@ impl ChildTransport {
     async fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         if !self.has_ended {
-            // The end of its input asks a server to leave. One that closed its output has had its chance.
-            let _ = tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await;
+            // The end of its input asks a server to leave, then a signal does. One that closed its output has left.
+            if tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await.is_err() {
+                #[cfg(unix)]
+                let _ = child.signal(rustix::process::Signal::TERM.as_raw());
+                let _ = tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await;
+            }
         }
         // Also when the leader left by itself: what it started may still be there. No such group is no failure.
         let _ = child.start_kill();

@@ -164,6 +164,21 @@ async fn a_servers_question_goes_to_the_client_of_the_call() {
 }
 
 #[tokio::test]
+async fn a_server_of_the_newest_protocol_is_found_and_its_questions_answered() {
+    let house = House::new();
+    let source = connected(&house, &["--mode", "modern"]).await;
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    let mut ctx = context();
+    ctx.client = Some(Arc::new(Ada));
+    let answer = call_in(&source, "fixture.ask", json!({}), &ctx).await.unwrap();
+    let answer: Json = serde_json::from_str(answer.as_str().unwrap()).unwrap();
+    assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
+    let refused = call(&source, "fixture.ask", json!({})).await.unwrap_err();
+    assert!(refused.message.contains("no client to ask"), "{refused}");
+    source.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_question_that_may_be_for_somebody_else_is_refused() {
     let house = House::new();
     let source = Arc::new(connected(&house, &[]).await);

@@ -78,7 +78,7 @@ async fn fifty_servers_half_of_them_broken_start_without_anybody_waiting() {
         let name = format!("s{number}");
         servers.push(match number % 10 {
             0 | 5 => server(&name, &["--mode", "exit"]),
-            1 => ServerSettings { timeout: Duration::from_secs(60), ..server(&name, &["--mode", "silent"]) },
+            1 => ServerSettings { timeout: Duration::from_mins(1), ..server(&name, &["--mode", "silent"]) },
             2 => ServerSettings::stdio(&name, "/no/such/program", [""; 0]),
             3 => ServerSettings::http(&name, "http://127.0.0.1:9/mcp"),
             _ => server(&name, &[]),

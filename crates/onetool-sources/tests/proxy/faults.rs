@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use onetool_sources::proxy::{ServerKind, ServerSettings, ServerState};
 use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fixture::{House, call, connected, context, is_alive, server, status, text, until};
 
@@ -48,11 +49,12 @@ async fn a_server_that_does_not_start_is_told_with_its_last_words() {
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up() {
     let house = House::new();
-    let silent = ServerSettings { timeout: Duration::from_millis(700), ..server("fixture", &["--mode", "silent"]) };
+    let silent = ServerSettings { timeout: Duration::from_secs(3), ..server("fixture", &["--mode", "silent"]) };
     let source = house.source(vec![silent]);
     source.settle("fixture", &context()).await;
     until("it is given up", || {
-        status(&source, "fixture").reason.is_some_and(|reason| reason.contains("not ready within"))
+        let reason = status(&source, "fixture").reason.unwrap_or_default();
+        reason.contains("not ready within") && reason.contains("waiting for the tide")
     })
     .await;
     source.shutdown().await;
@@ -122,6 +124,38 @@ async fn a_source_that_is_dropped_leaves_nobody_behind() {
     let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
     drop(source);
     until("they are gone", || !processes.iter().any(|process| is_alive(*process))).await;
+}
+
+/// Set for the process that is to be killed.
+const VICTIM: &str = "PROXY_TEST_VICTIM";
+
+#[tokio::test]
+async fn a_server_does_not_outlive_us_when_we_are_killed() {
+    if std::env::var_os(VICTIM).is_some() {
+        let house = House::new();
+        let source = connected(&house, &[]).await;
+        println!("\nservers: {}", text(&source, "fixture.processes", json!({})).await);
+        std::future::pending::<()>().await;
+    }
+    let mut victim = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["faults::a_server_does_not_outlive_us_when_we_are_killed", "--exact", "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let processes: Vec<u64> = loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        if let Some(list) = line.strip_prefix("servers: ") {
+            break serde_json::from_str(list).unwrap();
+        }
+    };
+    assert!(is_alive(processes[0]));
+    victim.kill().await.unwrap();
+    until("the server is gone", || !is_alive(processes[0])).await;
+    // What a server started and did not end is not ours to find; the test's own is ended here.
+    let _ = std::process::Command::new("kill").arg(processes[1].to_string()).status();
 }
 
 #[tokio::test]

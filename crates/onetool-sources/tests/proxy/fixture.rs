@@ -1,5 +1,7 @@
 //! The words that the tests are written in.
 
+#![expect(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -114,10 +116,15 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     pub(crate) fn start(flag: &str) -> Self {
+        Self::start_on(flag, 0)
+    }
+
+    /// On a port that was free a moment ago.
+    pub(crate) fn start_on(flag: &str, port: u16) -> Self {
         use std::io::{BufRead as _, BufReader};
         let mut child = Command::new("python3")
             .arg(server_file())
-            .arg(flag)
+            .args([flag, "--port", &port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

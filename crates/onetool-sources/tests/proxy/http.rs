@@ -68,6 +68,9 @@ async fn a_server_that_disappears_is_told_and_found_again() {
     let error = call(&source, "web.echo", json!({"text": "x"})).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     until("it is found out", || status(&source, "web").state == ServerState::Disconnected).await;
+    let _again = HttpServer::start_on("--http", server.port);
+    assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");
+    assert_eq!(source.health(), []);
     source.shutdown().await;
 }
 

@@ -19,6 +19,7 @@ from queue import Queue
 parser = argparse.ArgumentParser()
 parser.add_argument("--mode", default="normal")
 parser.add_argument("--description", default="Say it back.")
+parser.add_argument("--port", type=int, default=0)
 parser.add_argument("--http", action="store_true")
 parser.add_argument("--sse", action="store_true")
 options = parser.parse_args()
@@ -128,6 +129,15 @@ def call(name, arguments, request, emit):
         description, has_extra_tool = arguments["description"], True
         emit({"method": "notifications/tools/list_changed"})
         return text("changed")
+    if name == "ask" and options.mode == "modern":
+        answers = request["params"].get("inputResponses")
+        if answers is not None:
+            assert request["params"]["requestState"] == "half way"
+            return text(json.dumps(answers["who"]))
+        question = {"method": "elicitation/create", "params": {
+            "mode": "form", "message": "Your name?",
+            "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}}
+        return {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": "half way"}
     if name == "ask":
         answer = ask(emit, "elicitation/create", {
             "message": "Your name?",
@@ -157,13 +167,21 @@ def ask(emit, method, params):
 def answer(request, emit):
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
-        if options.mode == "old":
-            return {"error": {"code": -32601, "message": "initialize?"}}
+        if options.mode == "modern":
+            return {"error": {"code": -32601, "message": "there is no initialize any more"}}
         return {
             "protocolVersion": params["protocolVersion"],
             "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {}},
             "serverInfo": {"name": "fixture", "version": "1", "title": "Fixture"},
             "instructions": "Use\u200b echo.",
+        }
+    if method == "server/discover" and options.mode == "modern":
+        return {
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
         }
     if method == "ping":
         return {}
@@ -218,6 +236,8 @@ def stdio():
         sys.exit(7)
     if options.mode == "banner":
         raw("Welcome to the server! " * 20)
+    if options.mode == "silent":
+        print("waiting for the tide", file=sys.stderr, flush=True)
     emit = lambda message: raw(json.dumps({"jsonrpc": "2.0", **message}))
     for line in sys.stdin:
         if options.mode == "silent":
@@ -306,7 +326,7 @@ class Older(BaseHTTPRequestHandler):
 
 
 if options.http or options.sse:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Streamable if options.http else Older)
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Streamable if options.http else Older)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
