@@ -1,4 +1,5 @@
 //! Where tools come from: a folder a kind.
 
+pub mod http;
 pub mod native;
 pub mod process;
