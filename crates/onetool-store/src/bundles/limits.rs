@@ -58,3 +58,6 @@ pub(crate) const QUERY_TERMS: usize = 8;
 
 /// How many words of the vocabulary one term may stand for beside those that it begins.
 pub(crate) const EXPANSIONS: usize = 256;
+
+/// The largest file of switches.
+pub(crate) const SWITCHES_BYTES: usize = 1024 * 1024;

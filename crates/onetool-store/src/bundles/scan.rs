@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use super::builtin::Switches;
 use super::files::{FolderStamp, Layout, LoadError, Stamp, listed_inode, load};
-use super::limits::{Limits, TEMPORARY_AGE};
+use super::limits::{Limits, SWITCHES_BYTES, TEMPORARY_AGE};
 use super::model::{Bundle, Tool};
 use super::names::{BundleId, ToolId};
 use super::state::ToolEntry;
@@ -120,7 +120,7 @@ impl Memory {
             changes.push(Change::Switches(Switches::default()));
             return;
         }
-        match load::<Switches>(&path, 1024 * 1024) {
+        match load::<Switches>(&path, SWITCHES_BYTES) {
             Ok((switches, _, _)) => {
                 changes.push(Change::Switches(switches));
                 changes.push(Change::Fine(path));

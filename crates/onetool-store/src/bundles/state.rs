@@ -98,6 +98,8 @@ pub struct BundleView {
 pub struct ToolView {
     pub tool: Tool,
     pub etag: String,
+    /// Whether there is something to call: a function of this build, or a request that is configured.
+    pub is_available: bool,
     /// Why the tool can't be called, where it can't.
     pub disabled_reason: Option<String>,
     pub usage: Usage,
@@ -258,12 +260,17 @@ impl State {
         if entry.is_built_in { self.switches.tools.get(&entry.id).copied().unwrap_or(true) } else { entry.is_enabled }
     }
 
-    pub(crate) fn disabled_reason(&self, entry: &ToolEntry) -> Option<String> {
+    fn unavailable_reason(&self, entry: &ToolEntry) -> Option<String> {
         if let Some(reason) = &entry.unavailable {
             return Some(reason.clone());
         }
-        if let Some(function) = entry.native.as_ref().filter(|function| !self.natives.contains(*function)) {
-            return Some(format!("the native function {function} is not in this build"));
+        let function = entry.native.as_ref().filter(|function| !self.natives.contains(*function))?;
+        Some(format!("the native function {function} is not in this build"))
+    }
+
+    pub(crate) fn disabled_reason(&self, entry: &ToolEntry) -> Option<String> {
+        if let Some(reason) = self.unavailable_reason(entry) {
+            return Some(reason);
         }
         if !self.is_tool_enabled(entry) {
             return Some("the tool is disabled".to_owned());
@@ -293,7 +300,8 @@ impl State {
         let mut tool = entry.tool()?;
         tool.is_enabled = self.is_tool_enabled(entry);
         let etag = self.tool_etag(entry);
-        Ok(ToolView { tool, etag, disabled_reason: self.disabled_reason(entry), usage })
+        let is_available = self.unavailable_reason(entry).is_none();
+        Ok(ToolView { tool, etag, is_available, disabled_reason: self.disabled_reason(entry), usage })
     }
 
     pub(crate) fn tool_etag(&self, entry: &ToolEntry) -> String {

@@ -12,11 +12,11 @@ use serde_json::Value as Json;
 
 use crate::atomic::{self, Lock, StoreError};
 
-use super::builtin::BuiltInBundle;
+use super::builtin::{BuiltInBundle, Switches};
 use super::draft::{BundleDraft, Precondition, ToolDraft, Written};
 use super::error::BundleError;
-use super::files::Layout;
-use super::limits::{LOCK_WAIT, Limits, REAP_AFTER, REAP_EVERY, TRUST_FILES, TRUST_FOLDERS, USAGE_EVERY};
+use super::files::{Layout, load};
+use super::limits::{LOCK_WAIT, Limits, REAP_AFTER, REAP_EVERY, SWITCHES_BYTES, TRUST_FILES, TRUST_FOLDERS, USAGE_EVERY};
 use super::model::{Bundle, SCHEMA_VERSION, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
 use super::page::{Page, PageToken};
@@ -137,11 +137,15 @@ impl BundleStore {
     /// Opens a store. Returns at once; the files are read in the background, and the first read waits for them.
     pub fn open(options: Options) -> Result<Self, StoreError> {
         let now = Instant::now();
+        let layout = Layout { root: options.folder };
+        // What is switched off must be off from the first moment.
+        let switches = load::<Switches>(&layout.switches(), SWITCHES_BYTES).map(|(switches, _, _)| switches);
+        let state = State { switches: switches.unwrap_or_default(), ..State::default() };
         let shared = Arc::new(Shared {
-            layout: Layout { root: options.folder },
+            layout,
             limits: options.limits,
             check: options.check,
-            state: RwLock::default(),
+            state: RwLock::new(state),
             memory: Mutex::default(),
             index: Mutex::default(),
             usage: Mutex::default(),
@@ -306,6 +310,21 @@ impl BundleStore {
         let state = self.shared.state.read();
         let entry = state.live(bundle)?;
         self.shared.views(&state, entry.tools.iter().rev().filter_map(|id| state.tools.get(id)))
+    }
+
+    /// How many versions of a tool can be called.
+    pub fn callable_versions(&self, bundle: BundleId, slug: &Slug) -> usize {
+        let state = self.shared.state.read();
+        let Ok(entry) = state.live(bundle) else { return 0 };
+        let of_slug = entry.names.iter().filter(|((one, _), _)| one == slug).filter_map(|(_, id)| state.tools.get(id));
+        of_slug.filter(|tool| state.disabled_reason(tool).is_none()).count()
+    }
+
+    /// Counts a call of a native function.
+    pub fn record_native_call(&self, pack: &str, function: &str, at: DateTime<Utc>) {
+        if let (Ok(pack), Ok(function)) = (Slug::from_identifier(pack), Slug::from_identifier(function)) {
+            self.record_call(ToolId::built_in(pack.as_str(), function.as_str()), at);
+        }
     }
 
     /// Whether a native function is switched on. Functions that no bundle shows are.
@@ -713,7 +732,7 @@ impl Shared {
         Ok(atomic::write(path, self.render(&json)?.as_bytes())?)
     }
 
-    fn write_switches(&self, switches: &super::builtin::Switches) -> Result<(), BundleError> {
+    fn write_switches(&self, switches: &Switches) -> Result<(), BundleError> {
         Ok(atomic::write(&self.layout.switches(), self.render(switches)?.as_bytes())?)
     }
 

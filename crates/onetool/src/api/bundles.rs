@@ -1,0 +1,153 @@
+//! Routes of bundles.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use onetool_store::bundles::{BundleDraft, BundleId, BundleView, PageToken, Written};
+
+use super::ApiState;
+use super::error::ApiError;
+use super::input::{self, Parameters};
+use super::model::{BundleBody, BundleListQuery, BundlePage, BundleReply, EnabledBody, ErrorReply};
+
+/// Lists bundles, the newest first.
+#[utoipa::path(get, path = "/tools/bundles", tag = "bundles", params(BundleListQuery), responses(
+    (status = 200, body = BundlePage),
+    (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
+))]
+pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<BundlePage>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let only: Vec<BundleId> = parameters.list("bundleIDs")?;
+    let disabled = parameters.disabled()?;
+    let page_size = parameters.page_size("pageSize")?;
+    let token = parameters.text("pageToken")?;
+    parameters.end()?;
+    let page = blocking(move || Ok(state.store.bundles(&only, disabled, page_size, token.as_deref())?)).await?;
+    Ok(Json(BundlePage {
+        bundles: page.items.iter().map(BundleReply::from).collect(),
+        next_page_token: page.next.as_ref().map(|token| PageToken::as_str(token).to_owned()),
+    }))
+}
+
+/// Reads a bundle.
+#[utoipa::path(get, path = "/tools/bundles/{bundleID}", tag = "bundles",
+    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    (status = 200, body = BundleReply),
+    (status = 304, description = "If-None-Match names the present state"),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+pub(super) async fn get(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id: BundleId = id.parse()?;
+    let view = blocking(move || Ok(state.store.bundle(id)?)).await?;
+    if input::is_known(&headers, &view.etag)? {
+        return Ok(not_modified(&view.etag));
+    }
+    Ok(reply(StatusCode::OK, &view))
+}
+
+/// Creates or replaces a bundle; a deleted one comes back.
+#[utoipa::path(put, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = BundleBody,
+    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    (status = 200, description = "replaced", body = BundleReply),
+    (status = 201, description = "created", body = BundleReply),
+    (status = 400, body = ErrorReply),
+    (status = 403, description = "built in", body = ErrorReply),
+    (status = 412, description = "If-Match or If-None-Match does not hold", body = ErrorReply),
+    (status = 413, description = "too large, or too many", body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+pub(super) async fn put(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let id: BundleId = id.parse()?;
+    let precondition = input::precondition(request.headers())?;
+    let body: BundleBody = input::json(request, state.settings.max_body_bytes).await?;
+    let draft = BundleDraft {
+        slug: body.slug.parse()?,
+        display_name: body.display_name,
+        description: body.description,
+        is_enabled: body.is_enabled,
+        secrets: body.secrets,
+    };
+    let (view, written) = blocking(move || Ok(state.store.put_bundle(id, draft, &precondition)?)).await?;
+    let status = match written {
+        Written::Created => StatusCode::CREATED,
+        Written::Replaced => StatusCode::OK,
+    };
+    Ok(reply(status, &view))
+}
+
+/// Switches a bundle on or off.
+#[utoipa::path(patch, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = EnabledBody,
+    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    (status = 200, body = BundleReply),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 412, body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+pub(super) async fn patch(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let id: BundleId = id.parse()?;
+    let precondition = input::precondition(request.headers())?;
+    let body: EnabledBody = input::json(request, state.settings.max_body_bytes).await?;
+    let view =
+        blocking(move || Ok(state.store.set_bundle_enabled(id, body.is_enabled.into(), &precondition)?)).await?;
+    Ok(reply(StatusCode::OK, &view))
+}
+
+/// Deletes an empty bundle; it goes for good after two days.
+#[utoipa::path(delete, path = "/tools/bundles/{bundleID}", tag = "bundles",
+    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    (status = 204, description = "deleted"),
+    (status = 400, body = ErrorReply),
+    (status = 403, description = "built in", body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it still has tools", body = ErrorReply),
+    (status = 412, body = ErrorReply),
+))]
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    let id: BundleId = id.parse()?;
+    let precondition = input::precondition(&headers)?;
+    blocking(move || Ok(state.store.delete_bundle(id, &precondition)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn reply(status: StatusCode, view: &BundleView) -> Response {
+    tagged((status, Json(BundleReply::from(view))).into_response(), &view.etag)
+}
+
+/// Adds the entity tag of what a response shows.
+pub(super) fn tagged(mut response: Response, etag: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(&format!("\"{etag}\"")) {
+        response.headers_mut().insert(header::ETAG, value);
+    }
+    response
+}
+
+pub(super) fn not_modified(etag: &str) -> Response {
+    tagged(StatusCode::NOT_MODIFIED.into_response(), etag)
+}
+
+/// Runs what reads or writes files where that may wait.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal("a request failed inside"))?
+}

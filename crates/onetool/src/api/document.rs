@@ -1,0 +1,66 @@
+//! The API's description, made from its types, and a page to try it that needs nothing from elsewhere.
+
+use std::sync::OnceLock;
+
+use axum::http::{HeaderName, header};
+use axum::response::IntoResponse;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use super::{bundles, invoke, model, tools};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "OneTool", description = "Bundles of tools: list, search, change and call them."),
+    paths(
+        bundles::list, bundles::get, bundles::put, bundles::patch, bundles::delete,
+        tools::list, tools::search, tools::get, tools::put, tools::patch, tools::delete,
+        invoke::invoke,
+    ),
+    components(schemas(model::ImplementationBody)),
+    modifiers(&Bearer),
+    security((), ("bearer" = [])),
+)]
+struct Document;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let components = openapi.components.get_or_insert_with(Default::default);
+        components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+}
+
+/// The OpenAPI document as JSON.
+pub fn document() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| Document::openapi().to_json().unwrap_or_else(|_| "{}".to_owned()))
+}
+
+pub(super) async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], document())
+}
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, text)
+}
+
+pub(super) async fn page() -> impl IntoResponse {
+    asset("text/html; charset=utf-8", include_str!("page/index.html"))
+}
+
+pub(super) async fn script() -> impl IntoResponse {
+    asset("text/javascript; charset=utf-8", include_str!("page/app.js"))
+}
+
+pub(super) async fn style() -> impl IntoResponse {
+    asset("text/css; charset=utf-8", include_str!("page/style.css"))
+}

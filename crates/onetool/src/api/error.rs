@@ -1,0 +1,151 @@
+//! Failures as answers.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use onetool_sdk::{ErrorKind, ToolError};
+use onetool_store::atomic::StoreError;
+use onetool_store::bundles::{BundleError, NameError};
+
+use super::model::{CallMeta, ErrorBody, ErrorReply};
+
+/// A failed request.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+    retry_after: Option<u64>,
+    meta: Option<CallMeta>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None, retry_after: None, meta: None }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
+    pub(super) fn unauthorised(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorised", message)
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(super) fn method(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(super) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    pub(super) fn media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    pub(super) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
+    }
+
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn with_meta(mut self, meta: CallMeta) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+}
+
+impl From<BundleError> for ApiError {
+    fn from(error: BundleError) -> Self {
+        let message = error.to_string();
+        match error {
+            BundleError::NotFound(_) => Self::not_found(message),
+            BundleError::Invalid(_) | BundleError::Name(_) => Self::invalid(message),
+            BundleError::PageToken => Self::new(StatusCode::BAD_REQUEST, "bad_page_token", message),
+            BundleError::Conflict(_) => Self::conflict(message),
+            BundleError::BuiltIn(_) => Self::new(StatusCode::FORBIDDEN, "built_in", message),
+            BundleError::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, "changed", message),
+            BundleError::Limit(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message),
+            BundleError::Store(StoreError::Locked { .. }) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message),
+            BundleError::Store(_) => {
+                // Paths stay on this machine.
+                tracing::error!(%message, "the bundle store failed");
+                Self::internal("the bundles could not be written").with_hint("see the log")
+            }
+        }
+    }
+}
+
+impl From<NameError> for ApiError {
+    fn from(error: NameError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<ToolError> for ApiError {
+    fn from(error: ToolError) -> Self {
+        let (status, code) = match &error.kind {
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            ErrorKind::Arguments => (StatusCode::BAD_REQUEST, "arguments"),
+            ErrorKind::Denied => (StatusCode::FORBIDDEN, "denied"),
+            ErrorKind::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+            ErrorKind::Cancelled => (StatusCode::CONFLICT, "cancelled"),
+            ErrorKind::Unavailable => (StatusCode::CONFLICT, "unavailable"),
+            ErrorKind::Upstream { .. } => (StatusCode::BAD_GATEWAY, "upstream"),
+            ErrorKind::Raised { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "raised"),
+            ErrorKind::Output => (StatusCode::UNPROCESSABLE_ENTITY, "output"),
+            ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let retry_after = match error.kind {
+            ErrorKind::RateLimited { retry_after } => Some(retry_after.as_secs() + 1),
+            _ => None,
+        };
+        let message = match &error.kind {
+            ErrorKind::Raised { exception } => format!("{exception}: {}", error.message),
+            _ => error.message,
+        };
+        Self { status, code, message, hint: error.hint, retry_after, meta: None }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorReply {
+            ok: false,
+            error: ErrorBody { code: self.code.to_owned(), message: self.message, hint: self.hint },
+            meta: self.meta,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,141 @@
+//! Calling a tool, or showing what a call would send.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request, State};
+use indexmap::IndexMap;
+use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolSource as _, Value};
+use onetool_store::bundles::{BundleView, Implementation, ToolView};
+use tokio_util::sync::DropGuard;
+
+use super::ApiState;
+use super::bundles::blocking;
+use super::error::ApiError;
+use super::input::{self, Parameters, ToolPath};
+use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
+
+/// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
+#[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
+    request_body = InvokeBody, params(
+    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it"),
+    ), responses(
+    (status = 200, body = InvokeReply),
+    (status = 400, description = "the arguments do not fit argSchema", body = ErrorReply),
+    (status = 403, description = "the host is not allowed", body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "the tool is disabled or lacks a secret", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+    (status = 422, description = "the value does not fit outputSchema, or the tool raised", body = ErrorReply),
+    (status = 429, description = "called too often; see Retry-After", body = ErrorReply),
+    (status = 502, description = "the upstream failed", body = ErrorReply),
+    (status = 504, description = "the upstream did not answer in time", body = ErrorReply),
+))]
+pub(super) async fn invoke(
+    State(state): State<ApiState>,
+    Path(names): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Json<InvokeReply>, ApiError> {
+    let path = ToolPath::try_from(names)?;
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let dry_run = parameters.flag("dryRun")?;
+    parameters.end()?;
+    let body: InvokeBody = input::optional_json(request, state.settings.max_body_bytes).await?.unwrap_or_default();
+    let store = state.store.clone();
+    let (bundle, tool, versions) = blocking(move || {
+        let tool = store.tool(path.bundle, &path.slug, &path.version)?;
+        Ok((store.bundle(path.bundle)?, tool, store.callable_versions(path.bundle, &path.slug)))
+    })
+    .await?;
+    let arguments = Arguments::from_json(body.args);
+    if dry_run {
+        return show(&state, &bundle, &tool, &arguments.named);
+    }
+    if let Some(reason) = &tool.disabled_reason {
+        return Err(ApiError::conflict(format!("{} {} can't be called: {reason}", tool.tool.slug, tool.tool.version)));
+    }
+    call(&state, &bundle, &tool, arguments, versions).await
+}
+
+fn show(
+    state: &ApiState,
+    bundle: &BundleView,
+    tool: &ToolView,
+    arguments: &IndexMap<String, Value>,
+) -> Result<Json<InvokeReply>, ApiError> {
+    let started = Instant::now();
+    let shown = state.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
+    let request = shown.map(|shown| RequestReply {
+        method: shown.method,
+        url: shown.url,
+        headers: shown.headers,
+        body: shown.body,
+        missing_secrets: shown.missing_secrets,
+    });
+    let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
+    Ok(Json(InvokeReply { ok: true, value: serde_json::Value::Null, request, meta }))
+}
+
+async fn call(
+    state: &ApiState,
+    bundle: &BundleView,
+    tool: &ToolView,
+    mut arguments: Arguments,
+    versions: usize,
+) -> Result<Json<InvokeReply>, ApiError> {
+    let name = match &tool.tool.implementation {
+        Implementation::Native(native) if tool.tool.is_built_in => native.function.parse::<QualifiedName>()?,
+        _ => {
+            let name = QualifiedName::new(bundle.bundle.slug.identifier(), tool.tool.slug.identifier());
+            require_own_pack(state, bundle, &name)?;
+            if versions > 1 {
+                arguments.named.insert("_version".to_owned(), Value::from(tool.tool.version.as_str()));
+            }
+            name
+        }
+    };
+    let started = Instant::now();
+    let mut ctx = CallContext::new(Caller::Rest);
+    ctx.deadline = Some(started + state.settings.invoke_timeout);
+    ctx.tools = Some(state.tools.clone());
+    // When the client goes away this future is dropped, and the call ends with it.
+    let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
+    let watch = state.source.watch(&ctx.run_id);
+    let limit = state.settings.invoke_timeout;
+    let result = tokio::time::timeout(limit, state.tools.call_tool(&name, arguments, &ctx)).await;
+    let report = watch.take();
+    let meta = CallMeta {
+        duration_ms: milliseconds(started),
+        status: report.as_ref().and_then(|report| report.status),
+        attempts: report.as_ref().map(|report| report.attempts),
+        dry_run: false,
+    };
+    match result {
+        Ok(Ok(value)) => Ok(Json(InvokeReply { ok: true, value: value.to_json(), request: None, meta })),
+        Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
+        Err(_) => Err(ApiError::timeout("the tool took too long").with_meta(meta)),
+    }
+}
+
+/// A pack's name belongs to one bundle; another of the same name is not what the caller meant.
+fn require_own_pack(state: &ApiState, bundle: &BundleView, name: &QualifiedName) -> Result<(), ApiError> {
+    let id = bundle.bundle.id.to_string();
+    let packs = state.source.packs();
+    let owner = packs.iter().find(|pack| pack.name == name.pack);
+    match owner.map(|pack| &pack.origin) {
+        Some(onetool_sdk::Origin::Bundle { id: owner }) if *owner != id => Err(ApiError::conflict(format!(
+            "the name {} belongs to bundle {owner}; give one of the two another slug, or disable one",
+            name.pack
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1e3
+}

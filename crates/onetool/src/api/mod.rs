@@ -1,0 +1,115 @@
+//! The REST API: bundles and tools below `/tools`, its description at `/openapi.json`, a page to try it at `/docs`.
+//!
+//! Handlers read the store, change the store, or make a call through the one call path; they hold no rules of their own.
+//! Every answer to a failure is `{ok: false, error: {code, message, hint}}`. Who may come in is `access`' business, for
+//! this router and for what the server mounts beside it.
+
+mod access;
+mod bundles;
+mod document;
+mod error;
+mod input;
+mod invoke;
+mod model;
+mod serve;
+mod tools;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post, put};
+use onetool_sdk::ToolCaller;
+use onetool_sources::http::{BundleSource, HttpEngine};
+use onetool_store::bundles::BundleStore;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use access::{AccessError, AccessPolicy, AccessToken, Scope, protect};
+pub use document::document;
+use error::ApiError;
+pub use serve::serve;
+
+/// What the API may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiSettings {
+    /// `server.max_body_bytes`
+    pub max_body_bytes: usize,
+    /// `server.request_timeout`, for everything but calls of tools.
+    pub request_timeout: Duration,
+    /// `server.invoke_timeout`
+    pub invoke_timeout: Duration,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 1024 * 1024,
+            request_timeout: Duration::from_secs(30),
+            invoke_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// What the handlers work with.
+#[derive(Clone)]
+pub struct ApiState {
+    pub store: BundleStore,
+    pub source: Arc<BundleSource>,
+    pub engine: Arc<HttpEngine>,
+    /// The one call path.
+    pub tools: Arc<dyn ToolCaller>,
+    pub access: Arc<AccessPolicy>,
+    pub settings: ApiSettings,
+}
+
+/// All routes, guarded.
+pub fn router(state: ApiState) -> Router {
+    let access = state.access.clone();
+    let timeout = state.settings.request_timeout;
+    let tool = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}";
+    let quick = Router::new()
+        .route("/tools/bundles", get(bundles::list))
+        .route(
+            "/tools/bundles/{bundleID}",
+            put(bundles::put).patch(bundles::patch).delete(bundles::delete).get(bundles::get),
+        )
+        .route(tool, put(tools::put).patch(tools::patch).delete(tools::delete).get(tools::get))
+        .route("/tools/tools", get(tools::list))
+        .route("/tools", get(tools::list))
+        .route("/tools/tools/search", get(tools::search))
+        .route("/tools/search", get(tools::search))
+        .layer(middleware::from_fn(move |request: Request, next: Next| within(timeout, request, next)));
+    let invoke = Router::new().route(&format!("{tool}/invoke"), post(invoke::invoke));
+    let pages = Router::new()
+        .route("/openapi.json", get(document::openapi))
+        .route("/docs", get(document::page))
+        .route("/docs/app.js", get(document::script))
+        .route("/docs/style.css", get(document::style));
+    let guarded = quick.merge(invoke).route_layer(middleware::from_fn_with_state(access.clone(), access::authorise));
+    let all = guarded
+        .merge(pages)
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .with_state(state)
+        .layer(CatchPanicLayer::custom(|_| ApiError::internal("a request failed inside; the server goes on").into_response()));
+    access::same_site(all, access)
+}
+
+async fn within(limit: Duration, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::timeout("the request took too long").into_response(),
+    }
+}
+
+async fn no_route(uri: Uri) -> ApiError {
+    ApiError::not_found(format!("there is nothing at {}", uri.path())).with_hint("see /openapi.json")
+}
+
+async fn no_method(uri: Uri) -> ApiError {
+    ApiError::method(format!("{} does not take this method", uri.path())).with_hint("see /openapi.json")
+}

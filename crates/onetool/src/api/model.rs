@@ -1,0 +1,481 @@
+//! What crosses the wire. The OpenAPI document is made from these types.
+
+use std::num::NonZeroU32;
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use onetool_store::bundles::{BundleView, Implementation, ToolView};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::ApiError;
+
+/// A bundle to store.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BundleBody {
+    /// Letters, digits and dashes, at most 64 characters.
+    #[schema(min_length = 1, max_length = 64, example = "weather")]
+    pub slug: String,
+    #[serde(default)]
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub is_enabled: bool,
+    /// Names of secrets that templates of its tools may use.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The one thing that may be patched.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnabledBody {
+    pub is_enabled: bool,
+}
+
+/// A stored bundle.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BundleReply {
+    #[serde(rename = "bundleID")]
+    pub bundle_id: String,
+    pub slug: String,
+    pub display_name: String,
+    pub description: String,
+    pub is_enabled: bool,
+    pub is_built_in: bool,
+    pub secrets: Vec<String>,
+    pub tool_count: usize,
+    pub created_at: DateTime<Utc>,
+    pub modified_at: DateTime<Utc>,
+}
+
+impl From<&BundleView> for BundleReply {
+    fn from(view: &BundleView) -> Self {
+        let bundle = &view.bundle;
+        Self {
+            bundle_id: bundle.id.to_string(),
+            slug: bundle.slug.to_string(),
+            display_name: bundle.display_name.clone(),
+            description: bundle.description.clone(),
+            is_enabled: bundle.is_enabled,
+            is_built_in: bundle.is_built_in,
+            secrets: bundle.secrets.clone(),
+            tool_count: view.tool_count,
+            created_at: bundle.created_at,
+            modified_at: bundle.modified_at,
+        }
+    }
+}
+
+/// A page of bundles.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BundlePage {
+    pub bundles: Vec<BundleReply>,
+    /// Asks for the next page, with the same filters. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_page_token: Option<String>,
+}
+
+/// What stands behind a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolType {
+    #[serde(alias = "go")]
+    Native,
+    Http,
+}
+
+/// A tool to store. What the store itself sets (ids, times) may be present and is not taken over; names must be those of
+/// the path.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolBody {
+    #[serde(default)]
+    pub schema_version: Option<String>,
+    #[serde(default, rename = "bundleID")]
+    pub bundle_id: Option<String>,
+    #[serde(default, rename = "toolID")]
+    pub tool_id: Option<String>,
+    #[serde(default)]
+    pub slug: Option<String>,
+    #[serde(default)]
+    pub version: Option<String>,
+    #[serde(default)]
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(rename = "type")]
+    pub kind: ToolType,
+    /// `HttpImplementation` or `NativeImplementation`, as `type` says.
+    #[serde(rename = "impl")]
+    #[schema(value_type = ImplementationBody)]
+    pub implementation: Json,
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub is_enabled: bool,
+    #[serde(default)]
+    pub is_built_in: bool,
+    /// JSON Schema of the arguments.
+    #[serde(default = "no_arguments")]
+    #[schema(value_type = Object)]
+    pub arg_schema: Json,
+    /// JSON Schema of the value.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Json>,
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 1)]
+    pub max_calls_per_minute: Option<NonZeroU32>,
+    #[serde(default)]
+    pub created_at: Option<String>,
+    #[serde(default)]
+    pub modified_at: Option<String>,
+}
+
+fn no_arguments() -> Json {
+    serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// One of the two.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ImplementationBody {
+    Http(HttpBody),
+    Native(NativeBody),
+}
+
+/// A function of the server itself.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NativeBody {
+    /// `pack.function`
+    #[serde(alias = "goFunc")]
+    #[schema(example = "file.read")]
+    pub function: String,
+}
+
+/// An outbound request. `${name}` stands for an argument or a secret, `${name:-default}` has a default, `$${` is literal.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpBody {
+    #[serde(default = "get")]
+    #[schema(default = "GET")]
+    pub method: String,
+    #[schema(example = "https://api.example.com/v1/current?q=${city}")]
+    pub url_template: String,
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub headers: IndexMap<String, String>,
+    #[serde(default)]
+    pub body_template: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthBody>,
+    /// Names of secrets that the templates use.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+    /// Statuses that are a success; any 2xx when empty.
+    #[serde(default)]
+    pub success_codes: Vec<u16>,
+    /// For the whole call, retries and redirects included.
+    #[serde(default = "ten_seconds")]
+    #[schema(default = 10_000, minimum = 1)]
+    pub timeout_ms: u64,
+    #[serde(default)]
+    pub response_encoding: EncodingBody,
+    /// `$…` is a JSONPath, anything else, or after `regex:`, a regular expression.
+    #[serde(default)]
+    pub extract_expr: String,
+    #[serde(default)]
+    pub error_mode: ErrorModeBody,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10)]
+    pub max_retries: Option<u32>,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+/// Who the request says it is. Values are templates.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub enum AuthBody {
+    ApiKey {
+        #[serde(rename = "in")]
+        place: PlaceBody,
+        name: String,
+        value: String,
+    },
+    Basic {
+        username: String,
+        password: String,
+    },
+    Bearer {
+        token: String,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PlaceBody {
+    Header,
+    Query,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EncodingBody {
+    #[default]
+    Json,
+    Text,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorModeBody {
+    #[default]
+    Fail,
+    Empty,
+}
+
+impl ToolBody {
+    /// Reads `impl` as `type` says.
+    pub(super) fn implementation(&self) -> Result<Implementation, ApiError> {
+        let wrong = |error: serde_json::Error| ApiError::invalid(format!("impl: {error}"));
+        let (kind, body) = match self.kind {
+            ToolType::Http => {
+                let body: HttpBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                ("http", serde_json::to_value(body).map_err(wrong)?)
+            }
+            ToolType::Native => {
+                let body: NativeBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                ("native", serde_json::to_value(body).map_err(wrong)?)
+            }
+        };
+        serde_json::from_value(serde_json::json!({"type": kind, "impl": body})).map_err(wrong)
+    }
+}
+
+/// A stored tool.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolReply {
+    pub schema_version: String,
+    #[serde(rename = "toolID")]
+    pub tool_id: String,
+    #[serde(rename = "bundleID")]
+    pub bundle_id: String,
+    pub slug: String,
+    pub version: String,
+    pub display_name: String,
+    pub description: String,
+    pub tags: Vec<String>,
+    #[serde(rename = "type")]
+    pub kind: ToolType,
+    #[serde(rename = "impl")]
+    #[schema(value_type = ImplementationBody)]
+    pub implementation: Json,
+    /// Off too when there is nothing to call; see `disabledReason`.
+    pub is_enabled: bool,
+    pub is_built_in: bool,
+    /// Why the tool can't be called now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disabled_reason: Option<String>,
+    #[schema(value_type = Object)]
+    pub arg_schema: Json,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_calls_per_minute: Option<u32>,
+    pub created_at: DateTime<Utc>,
+    pub modified_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_called_at: Option<DateTime<Utc>>,
+    pub call_count: u64,
+}
+
+impl From<ToolView> for ToolReply {
+    fn from(view: ToolView) -> Self {
+        let tool = view.tool;
+        let (kind, implementation) = match &tool.implementation {
+            Implementation::Native(native) => (ToolType::Native, serde_json::to_value(native)),
+            Implementation::Http(http) => (ToolType::Http, serde_json::to_value(http)),
+        };
+        Self {
+            schema_version: tool.schema_version,
+            tool_id: tool.id.to_string(),
+            bundle_id: tool.bundle_id.to_string(),
+            slug: tool.slug.to_string(),
+            version: tool.version.to_string(),
+            display_name: tool.display_name,
+            description: tool.description,
+            tags: tool.tags,
+            kind,
+            implementation: implementation.unwrap_or_default(),
+            is_enabled: tool.is_enabled && view.is_available,
+            is_built_in: tool.is_built_in,
+            disabled_reason: view.disabled_reason,
+            arg_schema: tool.arg_schema,
+            output_schema: tool.output_schema,
+            max_calls_per_minute: tool.max_calls_per_minute.map(NonZeroU32::get),
+            created_at: tool.created_at,
+            modified_at: tool.modified_at,
+            last_called_at: view.usage.last_called_at,
+            call_count: view.usage.call_count,
+        }
+    }
+}
+
+/// A page of tools.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolPage {
+    pub tools: Vec<ToolReply>,
+    /// Asks for the next page, with the same filters. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_page_token: Option<String>,
+}
+
+/// A call.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InvokeBody {
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub args: serde_json::Map<String, Json>,
+}
+
+/// What a call gave.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InvokeReply {
+    pub ok: bool,
+    #[serde(default)]
+    #[schema(value_type = Value)]
+    pub value: Json,
+    /// What would be sent: in place of a value, for a dry run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request: Option<RequestReply>,
+    pub meta: CallMeta,
+}
+
+/// A request that a dry run would send, secrets masked.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RequestReply {
+    pub method: String,
+    pub url: String,
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub headers: IndexMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub body: Option<String>,
+    /// Secrets that the call needs and that are not set.
+    pub missing_secrets: Vec<String>,
+}
+
+/// How a call went.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallMeta {
+    pub duration_ms: f64,
+    /// The upstream's last status.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<u16>,
+    /// Requests that were sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// A failure.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorReply {
+    pub ok: bool,
+    pub error: ErrorBody,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub meta: Option<CallMeta>,
+}
+
+/// What went wrong, and what to do next.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorBody {
+    /// One word for programs.
+    pub code: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hint: Option<String>,
+}
+
+/// Filters of the list of bundles.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct BundleListQuery {
+    /// Only these, separated by commas.
+    #[param(rename = "bundleIDs", explode = false)]
+    bundle_ids: Option<Vec<String>>,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// Sizes above 256 count as 256.
+    #[param(rename = "pageSize", minimum = 1, default = 50)]
+    page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
+
+/// Filters of the list of tools.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct ToolListQuery {
+    /// Tools with any of these, separated by commas.
+    #[param(explode = false)]
+    tags: Option<Vec<String>>,
+    /// Only tools of these bundles, separated by commas.
+    #[param(rename = "bundleIDs", explode = false)]
+    bundle_ids: Option<Vec<String>>,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// An upper bound; sizes above 256 count as 256.
+    #[param(rename = "recommendedPageSize", minimum = 1, default = 50)]
+    recommended_page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
+
+/// What to search for.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct SearchQuery {
+    /// At least one letter or digit.
+    #[param(min_length = 1, max_length = 200)]
+    q: String,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// Sizes above 256 count as 256.
+    #[param(rename = "pageSize", minimum = 1, default = 50)]
+    page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}

@@ -1,0 +1,196 @@
+//! Routes of tools.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use onetool_store::bundles::{Page, PageToken, ToolDraft, ToolFilter, ToolView};
+
+use super::ApiState;
+use super::bundles::{blocking, not_modified, tagged};
+use super::error::ApiError;
+use super::input::{self, Parameters, ToolPath};
+use super::model::{EnabledBody, ErrorReply, SearchQuery, ToolBody, ToolListQuery, ToolPage, ToolReply};
+
+type Names = Path<(String, String, String)>;
+
+/// Stores a new tool. The slug and version must be free.
+#[utoipa::path(put, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
+    request_body = ToolBody, params(
+    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ), responses(
+    (status = 201, body = ToolReply),
+    (status = 400, body = ErrorReply),
+    (status = 403, description = "built in", body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it exists already, or the bundle is disabled", body = ErrorReply),
+    (status = 412, body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+pub(super) async fn put(
+    State(state): State<ApiState>,
+    Path(names): Names,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let location = request.uri().path().to_owned();
+    let path = ToolPath::try_from(names)?;
+    let precondition = input::precondition(request.headers())?;
+    let body: ToolBody = input::json(request, state.settings.max_body_bytes).await?;
+    for (field, given, named) in [
+        ("bundleID", &body.bundle_id, path.bundle.to_string()),
+        ("slug", &body.slug, path.slug.to_string()),
+        ("version", &body.version, path.version.to_string()),
+    ] {
+        if given.as_ref().is_some_and(|given| *given != named) {
+            return Err(ApiError::invalid(format!("{field} in the body is not the path's '{named}'")));
+        }
+    }
+    if body.is_built_in {
+        return Err(ApiError::invalid("isBuiltIn can't be set"));
+    }
+    let draft = ToolDraft {
+        implementation: body.implementation()?,
+        display_name: body.display_name,
+        description: body.description,
+        tags: body.tags,
+        is_enabled: body.is_enabled,
+        arg_schema: body.arg_schema,
+        output_schema: body.output_schema,
+        max_calls_per_minute: body.max_calls_per_minute,
+    };
+    let view = blocking(move || {
+        Ok(state.store.put_tool(path.bundle, (&path.slug, &path.version), draft, &precondition)?)
+    })
+    .await?;
+    let mut response = reply(StatusCode::CREATED, view);
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Reads a tool.
+#[utoipa::path(get, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
+    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ), responses(
+    (status = 200, body = ToolReply),
+    (status = 304, description = "If-None-Match names the present state"),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+pub(super) async fn get(
+    State(state): State<ApiState>,
+    Path(names): Names,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let path = ToolPath::try_from(names)?;
+    let view = blocking(move || Ok(state.store.tool(path.bundle, &path.slug, &path.version)?)).await?;
+    if input::is_known(&headers, &view.etag)? {
+        return Ok(not_modified(&view.etag));
+    }
+    Ok(reply(StatusCode::OK, view))
+}
+
+/// Switches a tool on or off.
+#[utoipa::path(patch, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
+    request_body = EnabledBody, params(
+    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ), responses(
+    (status = 200, body = ToolReply),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "its bundle is disabled", body = ErrorReply),
+    (status = 412, body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+pub(super) async fn patch(
+    State(state): State<ApiState>,
+    Path(names): Names,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let path = ToolPath::try_from(names)?;
+    let precondition = input::precondition(request.headers())?;
+    let body: EnabledBody = input::json(request, state.settings.max_body_bytes).await?;
+    let view = blocking(move || {
+        let name = (&path.slug, &path.version);
+        Ok(state.store.set_tool_enabled(path.bundle, name, body.is_enabled.into(), &precondition)?)
+    })
+    .await?;
+    Ok(reply(StatusCode::OK, view))
+}
+
+/// Deletes a tool for good.
+#[utoipa::path(delete, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
+    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ), responses(
+    (status = 204, description = "deleted"),
+    (status = 400, body = ErrorReply),
+    (status = 403, description = "built in", body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "its bundle is disabled", body = ErrorReply),
+    (status = 412, body = ErrorReply),
+))]
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    Path(names): Names,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    let path = ToolPath::try_from(names)?;
+    let precondition = input::precondition(&headers)?;
+    blocking(move || Ok(state.store.delete_tool(path.bundle, (&path.slug, &path.version), &precondition)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists tools, the newest first. `/tools` answers the same.
+#[utoipa::path(get, path = "/tools/tools", tag = "tools", params(ToolListQuery), responses(
+    (status = 200, body = ToolPage),
+    (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
+))]
+pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let filter = ToolFilter {
+        bundles: parameters.list("bundleIDs")?,
+        tags: parameters.texts("tags")?,
+        disabled: parameters.disabled()?,
+    };
+    let page_size = parameters.page_size("recommendedPageSize")?;
+    let token = parameters.text("pageToken")?;
+    parameters.end()?;
+    blocking(move || Ok(page(state.store.tools(&filter, page_size, token.as_deref())?))).await
+}
+
+/// Searches tools: names that begin so, then whole words, then near words, then the most recent. `/tools/search` answers
+/// the same.
+#[utoipa::path(get, path = "/tools/tools/search", tag = "tools", params(SearchQuery), responses(
+    (status = 200, body = ToolPage),
+    (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
+))]
+pub(super) async fn search(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let text = parameters.text("q")?.ok_or_else(|| ApiError::invalid("the parameter q is missing"))?;
+    let disabled = parameters.disabled()?;
+    let page_size = parameters.page_size("pageSize")?;
+    let token = parameters.text("pageToken")?;
+    parameters.end()?;
+    blocking(move || Ok(page(state.store.search(&text, disabled, page_size, token.as_deref())?))).await
+}
+
+fn page(page: Page<ToolView>) -> Json<ToolPage> {
+    let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
+    Json(ToolPage { tools: page.items.into_iter().map(ToolReply::from).collect(), next_page_token })
+}
+
+fn reply(status: StatusCode, view: ToolView) -> Response {
+    let etag = view.etag.clone();
+    tagged((status, Json(ToolReply::from(view))).into_response(), &etag)
+}

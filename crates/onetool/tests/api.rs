@@ -1,0 +1,418 @@
+//! The REST API over real connections, with a real store and a real upstream.
+
+#[path = "../src/api/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the binary uses what these tests do not")]
+#[expect(unreachable_pub, reason = "a module of the binary, taken in by path")]
+mod api;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use api::{AccessPolicy, AccessToken, ApiSettings, ApiState, Scope, router, serve};
+use async_trait::async_trait;
+use axum::Router;
+use onetool_run::Catalog;
+use onetool_sdk::{
+    Arguments, CallContext, QualifiedName, ToolCall, ToolCaller, ToolContext, ToolError, ToolSource, Value, define_tool,
+};
+use onetool_sources::http::{
+    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
+};
+use onetool_sources::native::{NativePack, NativeSource};
+use onetool_store::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value as Json, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+struct Vault;
+
+impl Secrets for Vault {
+    fn get(&self, _: &str, name: &str) -> Option<String> {
+        (name == "API_KEY").then(|| "s3cr3t-key".to_owned())
+    }
+}
+
+/// The call path's lookup, over the same sources as the server's.
+struct Calls {
+    sources: Vec<Arc<dyn ToolSource>>,
+}
+
+#[async_trait]
+impl ToolCaller for Calls {
+    async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+        let catalog = Catalog::new(&self.sources);
+        let pack = catalog.pack(&name.pack).ok_or_else(|| ToolError::not_found(format!("no pack {}", name.pack)))?;
+        let tool = catalog.tool(name).ok_or_else(|| ToolError::not_found(format!("no tool {name}")))?;
+        let call = ToolCall { pack: pack.pack.clone(), tool: tool.clone(), arguments };
+        pack.source.call(call, ctx).await
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Greeting {
+    name: String,
+}
+
+fn native_packs() -> Vec<NativePack> {
+    let greet = define_tool("say_hello", "Greets.", |input: Greeting, _: ToolContext| async move {
+        if input.name == "nobody" { Err(ToolError::value_error("nobody is there")) } else { Ok(format!("hello {}", input.name)) }
+    });
+    vec![NativePack { name: "demo", description: "Greetings", tools: vec![greet] }]
+}
+
+struct Server {
+    base: String,
+    upstream: String,
+    client: Client,
+    stop: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn listen(router: Router, stop: &CancellationToken) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, router, stop.clone()));
+    format!("http://{address}")
+}
+
+/// Echoes what it is asked, or fails as it is told.
+fn upstream() -> Router {
+    use axum::extract::{Path, RawQuery};
+    Router::new().route(
+        "/{what}",
+        axum::routing::any(|Path(what): Path<String>, RawQuery(query): RawQuery| async move {
+            let status = what.parse::<u16>().ok().and_then(|code| StatusCode::from_u16(code).ok());
+            let body = json!({"what": what, "query": query, "temp": 21});
+            (status.unwrap_or(StatusCode::OK), body.to_string())
+        }),
+    )
+}
+
+impl Server {
+    async fn start() -> Self {
+        Self::with_tokens(Vec::new()).await
+    }
+
+    async fn with_tokens(tokens: Vec<AccessToken>) -> Self {
+        let stop = CancellationToken::new();
+        let upstream = listen(upstream(), &stop).await;
+        let folder = tempfile::tempdir().unwrap();
+        let settings = HttpSettings {
+            allowed_hosts: AllowedHosts::parse([upstream.as_str()]).unwrap(),
+            max_retries: 0,
+            ..HttpSettings::default()
+        };
+        let engine = Arc::new(HttpEngine::new(settings, Arc::new(Vault)));
+        let native: Arc<dyn ToolSource> = Arc::new(NativeSource::new(native_packs()));
+        let mut built_in: Vec<BuiltInBundle> = native.packs().iter().map(|pack| BuiltInBundle::native(pack)).collect();
+        built_in.extend(built_in_bundles(&PackageUrls::default()));
+        let store = BundleStore::open(Options {
+            folder: folder.path().to_owned(),
+            limits: Limits::default(),
+            built_in,
+            native_functions: vec!["demo.say_hello".to_owned()],
+            check: engine.checker(),
+        })
+        .unwrap();
+        let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
+        let gated: Arc<dyn ToolSource> = Arc::new(GatedSource::new(native, store.clone()));
+        let tools = Arc::new(Calls { sources: vec![gated, source.clone()] });
+        let access = AccessPolicy::new(IpAddr::V4(Ipv4Addr::LOCALHOST), tokens, Vec::new(), Vec::new()).unwrap();
+        let state = ApiState {
+            store,
+            source,
+            engine,
+            tools,
+            access: Arc::new(access),
+            settings: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
+        };
+        let base = listen(router(state), &stop).await;
+        Self { base, upstream, client: Client::builder().no_proxy().build().unwrap(), stop, _folder: folder }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.base))
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Json) -> (StatusCode, Json) {
+        read(self.request(method, path).json(&body).send().await.unwrap()).await
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, Json) {
+        read(self.request(Method::GET, path).send().await.unwrap()).await
+    }
+
+    async fn bundle(&self) -> String {
+        let path = format!("/tools/bundles/{}", BundleId::generate());
+        let (status, body) = self.send(Method::PUT, &path, json!({"slug": "weather-now", "displayName": "Weather"})).await;
+        assert_eq!(status, StatusCode::CREATED, "{body}");
+        path
+    }
+
+    fn tool(&self, template: &str) -> Json {
+        json!({
+            "type": "http",
+            "description": "fetches",
+            "argSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+                "additionalProperties": false},
+            "impl": {"urlTemplate": format!("{}{template}", self.upstream)},
+        })
+    }
+}
+
+async fn read(response: Response) -> (StatusCode, Json) {
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    (status, if text.is_empty() { Json::Null } else { serde_json::from_str(&text).unwrap() })
+}
+
+#[tokio::test]
+async fn a_tool_is_stored_once_read_switched_called_and_deleted() {
+    let server = Server::start().await;
+    let bundle = server.bundle().await;
+    let path = format!("{bundle}/tools/current/version/v1.0");
+    let response = server.request(Method::PUT, &path).json(&server.tool("/${city}?k=${API_KEY}")).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::CREATED);
+    let etag = response.headers()["etag"].to_str().unwrap().to_owned();
+    assert_eq!(response.headers()["location"], path.as_str());
+    let stored: Json = response.json().await.unwrap();
+    assert_eq!((&stored["slug"], &stored["version"], &stored["callCount"]), (&json!("current"), &json!("v1.0"), &json!(0)));
+
+    let (status, body) = server.send(Method::PUT, &path, server.tool("/other")).await;
+    assert_eq!((status, &body["error"]["code"]), (StatusCode::CONFLICT, &json!("conflict")), "{body}");
+
+    let fresh = server.request(Method::GET, &path).header("if-none-match", &etag).send().await.unwrap();
+    assert_eq!(fresh.status(), StatusCode::NOT_MODIFIED);
+
+    let invoke = format!("{path}/invoke");
+    let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "oslo"}})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!((&body["ok"], &body["value"]["what"], &body["meta"]["status"]), (&json!(true), &json!("oslo"), &json!(200)));
+    assert_eq!(body["value"]["query"], "k=REDACTED");
+    let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"town": "oslo"}})).await;
+    assert_eq!((status, &body["ok"]), (StatusCode::BAD_REQUEST, &json!(false)), "{body}");
+    let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "503"}})).await;
+    assert_eq!((status, &body["meta"]["status"]), (StatusCode::BAD_GATEWAY, &json!(503)), "{body}");
+    let (status, body) = server.send(Method::POST, &format!("{invoke}?dryRun=true"), json!({"args": {"city": "x y"}})).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(body["request"]["url"], format!("{}/x%20y?k=REDACTED", server.upstream));
+
+    let stale = server.request(Method::PATCH, &path).header("if-match", "\"nope\"").json(&json!({"isEnabled": false}));
+    assert_eq!(stale.send().await.unwrap().status(), StatusCode::PRECONDITION_FAILED);
+    let (status, body) = server.send(Method::PATCH, &path, json!({"isEnabled": false, "slug": "x"})).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+    let fresh = server.request(Method::PATCH, &path).header("if-match", &etag).json(&json!({"isEnabled": false}));
+    assert_eq!(fresh.send().await.unwrap().status(), StatusCode::OK);
+    let (status, _) = server.send(Method::POST, &invoke, json!({"args": {"city": "oslo"}})).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    let (_, body) = server.get(&path).await;
+    assert_eq!((&body["isEnabled"], &body["callCount"]), (&json!(false), &json!(2)), "a refused call does not count");
+
+    let (status, _) = server.send(Method::DELETE, &bundle, Json::Null).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert_eq!(server.send(Method::DELETE, &path, Json::Null).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(server.get(&path).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(server.send(Method::DELETE, &bundle, Json::Null).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(server.get(&bundle).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_disabled_bundle_takes_no_change_inside() {
+    let server = Server::start().await;
+    let bundle = server.bundle().await;
+    let path = format!("{bundle}/tools/current/version/v1");
+    assert_eq!(server.send(Method::PUT, &path, server.tool("/a")).await.0, StatusCode::CREATED);
+    assert_eq!(server.send(Method::PATCH, &bundle, json!({"isEnabled": false})).await.0, StatusCode::OK);
+    let second = format!("{bundle}/tools/current/version/v2");
+    assert_eq!(server.send(Method::PUT, &second, server.tool("/a")).await.0, StatusCode::CONFLICT);
+    assert_eq!(server.send(Method::PATCH, &path, json!({"isEnabled": false})).await.0, StatusCode::CONFLICT);
+    let (_, listed) = server.get("/tools/bundles?includeDisabled=false").await;
+    assert!(!listed.to_string().contains("weather-now"));
+    let (_, listed) = server.get("/tools/bundles?includeDisabled=true").await;
+    assert!(listed.to_string().contains("weather-now"));
+    assert_eq!(server.send(Method::PATCH, &bundle, json!({"isEnabled": true})).await.0, StatusCode::OK);
+    assert_eq!(server.send(Method::PUT, &second, server.tool("/b")).await.0, StatusCode::CREATED);
+    for (version, what) in [("v1", "a"), ("v2", "b")] {
+        let invoke = format!("{bundle}/tools/current/version/{version}/invoke");
+        let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "x"}})).await;
+        assert_eq!((status, &body["value"]["what"]), (StatusCode::OK, &json!(what)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn built_ins_are_listed_called_and_switched_only() {
+    let server = Server::start().await;
+    let (_, listed) = server.get("/tools/bundles").await;
+    let bundles = listed["bundles"].as_array().unwrap();
+    let slugs: HashMap<&str, &Json> = bundles.iter().map(|one| (one["slug"].as_str().unwrap(), one)).collect();
+    let demo = slugs["demo"];
+    assert_eq!(demo["isBuiltIn"], true);
+    assert!(slugs.contains_key("brave") && slugs.contains_key("package"));
+    let bundle = format!("/tools/bundles/{}", demo["bundleID"].as_str().unwrap());
+    let path = format!("{bundle}/tools/say-hello/version/v1");
+    let invoke = format!("{path}/invoke");
+    let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"name": "you"}})).await;
+    assert_eq!((status, &body["value"]), (StatusCode::OK, &json!("hello you")), "{body}");
+    let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"name": "nobody"}})).await;
+    assert_eq!((status, &body["error"]["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("raised")), "{body}");
+    assert_eq!(server.send(Method::PUT, &bundle, json!({"slug": "x"})).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(server.send(Method::DELETE, &bundle, Json::Null).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(server.send(Method::DELETE, &path, Json::Null).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(server.send(Method::PUT, &format!("{bundle}/tools/x/version/v1"), server.tool("/a")).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(server.send(Method::PATCH, &path, json!({"isEnabled": false})).await.0, StatusCode::OK);
+    assert_eq!(server.send(Method::POST, &invoke, json!({"args": {"name": "you"}})).await.0, StatusCode::CONFLICT);
+    let (_, body) = server.get("/tools/tools?includeDisabled=true&recommendedPageSize=256").await;
+    let npm = body["tools"].as_array().unwrap().iter().find(|tool| tool["slug"] == "npm").unwrap().clone();
+    assert_eq!(npm["isEnabled"], false);
+    assert!(npm["disabledReason"].as_str().unwrap().contains("tools.package.npm_url"));
+}
+
+#[tokio::test]
+async fn lists_and_searches_are_paged_and_tokens_are_bound() {
+    let server = Server::start().await;
+    let bundle = server.bundle().await;
+    let id = bundle.rsplit('/').next().unwrap();
+    for number in 0..5 {
+        let path = format!("{bundle}/tools/current-{number}/version/v1");
+        assert_eq!(server.send(Method::PUT, &path, server.tool("/a")).await.0, StatusCode::CREATED);
+    }
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    loop {
+        let (status, page) =
+            server.get(&format!("/tools?bundleIDs={id}&recommendedPageSize=2{token}")).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        seen.extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["slug"].as_str().unwrap().to_owned()));
+        let Some(next) = page["nextPageToken"].as_str() else { break };
+        token = format!("&pageToken={next}");
+    }
+    assert_eq!(seen, ["current-4", "current-3", "current-2", "current-1", "current-0"]);
+    let (status, body) = server.get(&format!("/tools/tools?recommendedPageSize=2{token}")).await;
+    assert_eq!((status, &body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("bad_page_token")));
+    let (_, found) = server.get("/tools/tools/search?q=curren&pageSize=3").await;
+    assert_eq!(found["tools"].as_array().unwrap().len(), 3);
+    let (_, same) = server.get("/tools/search?q=curren&pageSize=3").await;
+    assert_eq!(found, same);
+    for bad in [
+        "/tools/search?q=-", "/tools/search", "/tools?recommendedPageSize=0", "/tools?nope=1", "/tools?pageToken=x",
+        "/tools?bundleIDs=1", "/tools/bundles?includeDisabled=maybe", "/tools/bundles?pageSize=1&pageSize=2",
+        "/tools/bundles/not-an-id",
+    ] {
+        assert_eq!(server.get(bad).await.0, StatusCode::BAD_REQUEST, "{bad}");
+    }
+    assert_eq!(server.get("/nowhere").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(server.send(Method::POST, "/tools/bundles", Json::Null).await.0, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn bad_bodies_are_refused() {
+    let server = Server::start().await;
+    let bundle = server.bundle().await;
+    let path = format!("{bundle}/tools/current/version/v1");
+    let mut tool = server.tool("/${nope}");
+    let (status, body) = server.send(Method::PUT, &path, tool.clone()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(body["error"]["message"].as_str().unwrap().contains("neither an argument nor a secret"), "{body}");
+    tool["impl"]["urlTemplate"] = json!("https://elsewhere.example.com/");
+    assert_eq!(server.send(Method::PUT, &path, tool.clone()).await.0, StatusCode::BAD_REQUEST);
+    tool["impl"]["surprise"] = json!(1);
+    assert_eq!(server.send(Method::PUT, &path, tool.clone()).await.0, StatusCode::BAD_REQUEST);
+    for bad in ["a_b", "a%2Fb", "%20", &"x".repeat(65)] {
+        let path = format!("{bundle}/tools/{bad}/version/v1");
+        assert_eq!(server.send(Method::PUT, &path, server.tool("/a")).await.0, StatusCode::BAD_REQUEST, "{bad}");
+    }
+    let large = server.send(Method::PUT, &path, json!({"description": "x".repeat(70_000)})).await;
+    assert_eq!(large.0, StatusCode::PAYLOAD_TOO_LARGE);
+    let plain = server.request(Method::PUT, &path).body("{}").send().await.unwrap();
+    assert_eq!(plain.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let broken = server.request(Method::PUT, &path).header("content-type", "application/json").body("{").send().await.unwrap();
+    assert_eq!(broken.status(), StatusCode::BAD_REQUEST);
+    let mut seed = server.tool("/${city}");
+    seed["slug"] = json!("current");
+    seed["version"] = json!("v1");
+    seed["schemaVersion"] = json!("xyz");
+    seed["isBuiltIn"] = json!(false);
+    seed["createdAt"] = json!("2024-05-14T13:44:00Z");
+    assert_eq!(server.send(Method::PUT, &path, seed).await.0, StatusCode::CREATED, "a whole tool.json is taken");
+    let mut go = server.tool("/a");
+    go["type"] = json!("go");
+    go["impl"] = json!({"goFunc": "github.com/acme/agent/tools.Weather"});
+    let (status, body) = server.send(Method::PUT, &format!("{bundle}/tools/old/version/v1"), go).await;
+    assert_eq!((status, &body["type"], &body["isEnabled"]), (StatusCode::CREATED, &json!("native"), &json!(false)), "{body}");
+}
+
+#[tokio::test]
+async fn tokens_scopes_hosts_and_origins_are_checked() {
+    let token = |text: &str, scope| AccessToken { token: text.to_owned(), scopes: vec![scope] };
+    let server = Server::with_tokens(vec![
+        token("reader-reader-reader", Scope::Read),
+        token("caller-caller-caller", Scope::Invoke),
+        token("admin-admin-admin-1", Scope::Admin),
+    ])
+    .await;
+    let status = |method: Method, path: String, token: &'static str| {
+        let request = server.request(method, &path).bearer_auth(token).json(&json!({"slug": "x"}));
+        async move { request.send().await.unwrap().status() }
+    };
+    let list = || "/tools/bundles".to_owned();
+    let put = || format!("/tools/bundles/{}", BundleId::generate());
+    let invoke = || format!("{}/tools/a/version/v1/invoke", put());
+    assert_eq!(server.get(&list()).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(Method::GET, list(), "wrong-wrong-wrong").await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(Method::GET, list(), "reader-reader-reader").await, StatusCode::OK);
+    assert_eq!(status(Method::PUT, put(), "reader-reader-reader").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(Method::POST, invoke(), "reader-reader-reader").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(Method::GET, list(), "caller-caller-caller").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(Method::POST, invoke(), "caller-caller-caller").await, StatusCode::BAD_REQUEST);
+    assert_eq!(status(Method::PUT, put(), "admin-admin-admin-1").await, StatusCode::CREATED);
+
+    let open = Server::start().await;
+    let with = |headers: &[(&'static str, String)]| {
+        let mut request = open.request(Method::GET, "/tools/bundles");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        async move { request.send().await.unwrap().status() }
+    };
+    assert_eq!(with(&[("host", "evil.example.com".to_owned())]).await, StatusCode::FORBIDDEN);
+    assert_eq!(with(&[("origin", "http://evil.example.com".to_owned())]).await, StatusCode::FORBIDDEN);
+    assert_eq!(with(&[("origin", "null".to_owned())]).await, StatusCode::FORBIDDEN);
+    assert_eq!(with(&[("origin", open.base.clone())]).await, StatusCode::OK);
+    assert_eq!(with(&[("origin", open.base.clone()), ("origin", open.base.clone())]).await, StatusCode::BAD_REQUEST);
+    assert_eq!(with(&[("host", "localhost".to_owned())]).await, StatusCode::OK);
+    assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), Vec::new(), Vec::new(), Vec::new()).is_err());
+}
+
+#[tokio::test]
+async fn the_description_names_every_route_and_the_page_stands_alone() {
+    let server = Server::start().await;
+    let (status, document) = server.get("/openapi.json").await;
+    assert_eq!(status, StatusCode::OK);
+    let tool = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}";
+    for (path, methods) in [
+        ("/tools/bundles", vec!["get"]),
+        ("/tools/bundles/{bundleID}", vec!["get", "put", "patch", "delete"]),
+        (tool, vec!["get", "put", "patch", "delete"]),
+        (&format!("{tool}/invoke"), vec!["post"]),
+        ("/tools/tools", vec!["get"]),
+        ("/tools/tools/search", vec!["get"]),
+    ] {
+        for method in methods {
+            assert!(document["paths"][path][method].is_object(), "{method} {path}");
+        }
+    }
+    for path in ["/docs", "/docs/app.js", "/docs/style.css"] {
+        let response = server.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
+        assert!(!response.text().await.unwrap().contains("://"), "{path} fetches nothing from elsewhere");
+    }
+}
