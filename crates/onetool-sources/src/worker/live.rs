@@ -34,6 +34,8 @@ const MAX_REQUESTS: usize = 64;
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// How long what a dead worker wrote last may take to arrive.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
+/// How long a new worker is kept for the call that it was started for.
+const RESERVED_TIME: Duration = Duration::from_secs(2);
 const READ_CHUNK: usize = 64 << 10;
 
 /// What a worker is started with.
@@ -70,6 +72,8 @@ struct State {
     /// Why we killed it, if we did.
     killed_because: Option<String>,
     next_id: u64,
+    /// Whether it has had a call, other than `start`.
+    used: bool,
     last_used: Instant,
     pending: HashMap<u64, Pending>,
 }
@@ -139,6 +143,7 @@ impl Worker {
                 ended: false,
                 killed_because: None,
                 next_id: 1,
+                used: false,
                 last_used: Instant::now(),
                 pending: HashMap::new(),
             }),
@@ -181,10 +186,11 @@ impl Worker {
         !state.closing && !state.ended
     }
 
-    /// Since when it has had nothing to do; `None` while it is busy or on its way out.
+    /// Since when it has had nothing to do; `None` while it is busy, awaits its first call, or is on its way out.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state.lock();
-        (state.pending.is_empty() && !state.closing && !state.ended).then_some(state.last_used)
+        let is_reserved = !state.used && state.last_used.elapsed() < RESERVED_TIME;
+        (state.pending.is_empty() && !is_reserved && !state.closing && !state.ended).then_some(state.last_used)
     }
 
     /// Takes no more calls, and ends when those in flight are done.
@@ -242,6 +248,7 @@ impl Worker {
             let id = state.next_id;
             state.next_id += 1;
             state.last_used = Instant::now();
+            state.used |= request.method == "call";
             state.pending.insert(id, Pending { reply, ctx: own, turn: request.turn, waiting: request.waiting });
             id
         };
