@@ -163,7 +163,7 @@ impl Worker {
             stdout,
             exited,
             commands,
-            status: None,
+            status: Exit::NotYet,
             buffer: BytesMut::with_capacity(READ_CHUNK),
             scanned: 0,
             requests: JoinSet::new(),
@@ -372,13 +372,20 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// How the process ended.
+#[derive(Debug, Clone, Copy)]
+enum Exit {
+    NotYet,
+    /// `None` when it could not be found out.
+    Known(Option<ExitStatus>),
+}
+
 /// The task behind a worker.
 struct Supervisor {
     worker: Arc<Worker>,
     stdout: ChildStdout,
     exited: oneshot::Receiver<Option<ExitStatus>>,
-    /// How the process ended, once it has; the inner `None` when that could not be found out.
-    status: Option<Option<ExitStatus>>,
+    status: Exit,
     commands: mpsc::UnboundedReceiver<Control>,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of line.
@@ -403,10 +410,10 @@ impl Supervisor {
     }
 
     async fn await_exit(&mut self) {
-        if self.status.is_none()
+        if matches!(self.status, Exit::NotYet)
             && let Ok(status) = tokio::time::timeout(EXIT_GRACE, &mut self.exited).await
         {
-            self.status = Some(status.ok().flatten());
+            self.status = Exit::Known(status.ok().flatten());
         }
     }
 
@@ -430,7 +437,7 @@ impl Supervisor {
                 },
                 Some(_) = self.requests.join_next() => {}
                 status = &mut self.exited => {
-                    self.status = Some(status.ok().flatten());
+                    self.status = Exit::Known(status.ok().flatten());
                     self.drain().await;
                     return;
                 }
@@ -451,9 +458,12 @@ impl Supervisor {
     }
 
     fn next_wake(&self) -> Instant {
-        let idle = self.worker.state.lock().last_used + self.worker.settings.idle_timeout;
-        // While calls are in flight the idle time has not begun; look again in a while.
-        let idle = idle.max(Instant::now() + Duration::from_millis(10));
+        let limit = self.worker.settings.idle_timeout;
+        let idle = {
+            let state = self.worker.state.lock();
+            // While calls are in flight the idle time has not begun.
+            if state.pending.is_empty() { state.last_used + limit } else { Instant::now() + limit }
+        };
         self.graces.iter().map(|(at, _)| *at).fold(idle, Instant::min)
     }
 
@@ -554,7 +564,7 @@ impl Supervisor {
             state.ended = true;
             (std::mem::take(&mut state.pending), state.killed_because.clone())
         };
-        let how = reason.map_or_else(|| describe(self.status.flatten()), |reason| format!("was killed, because {reason}"));
+        let how = reason.map_or_else(|| describe(self.status), |reason| format!("was killed, because {reason}"));
         let last = worker.redact(&worker.tail.lock().last_lines());
         tracing::debug!(pack = worker.pack(), how, "a worker has ended");
         for pending in left.into_values() {
@@ -567,8 +577,8 @@ impl Supervisor {
     }
 }
 
-fn describe(status: Option<ExitStatus>) -> String {
-    let Some(status) = status else { return "ended".to_owned() };
+fn describe(exit: Exit) -> String {
+    let Exit::Known(Some(status)) = exit else { return "ended".to_owned() };
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!("was killed by signal {signal}");

@@ -147,7 +147,7 @@ impl Pool {
     /// Ends all workers and starts no more.
     pub(super) async fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
-        self.slots.lock().clear();
+        self.clear_slots();
         for worker in self.live.lock().values() {
             worker.retire();
         }
@@ -160,9 +160,17 @@ impl Pool {
     /// Kills all workers and starts no more.
     pub(super) fn kill_all(&self) {
         self.closed.store(true, Ordering::Release);
-        self.slots.lock().clear();
+        self.clear_slots();
         for (_, worker) in self.live.lock().drain() {
             worker.kill("the server ends");
+        }
+    }
+
+    /// Gives up all starts. Tasks and callers may hold a slot for longer, so it is emptied, not only dropped.
+    fn clear_slots(&self) {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().drain().map(|(_, slot)| slot).collect();
+        for slot in slots {
+            *slot.state.lock() = SlotState::Empty;
         }
     }
 

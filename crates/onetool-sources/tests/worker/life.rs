@@ -1,6 +1,6 @@
 //! How workers begin and end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,23 +179,49 @@ async fn a_start_that_takes_too_long_is_given_up() {
     eventually("the end of the start", || tools.source.live_workers() == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn uv_that_is_killed_is_an_error_and_the_next_call_tries_again() {
-    // A `uv` that waits the first time it is run, and is itself the second time.
-    let folder = tempfile::tempdir().unwrap();
-    let (uv, pid, again) = (folder.path().join("uv"), folder.path().join("pid"), folder.path().join("again"));
+/// A `uv` that waits for ever the first time it is run, and is itself after that; and where it writes its pid.
+fn slow_uv(folder: &Path) -> (PathBuf, PathBuf) {
+    let (uv, pid) = (folder.join("uv"), folder.join("pid"));
     let script = format!(
-        "#!/bin/sh\nif [ -e {again} ]; then exec uv \"$@\"; fi\n: > {again}\necho $$ > {pid}.part && mv {pid}.part {pid}\nexec sleep 3600\n",
-        again = again.display(),
-        pid = pid.display()
+        "#!/bin/sh\nif [ -e {0} ]; then exec uv \"$@\"; fi\necho $$ > {0}.part && mv {0}.part {0}\nexec sleep 3600\n",
+        pid.display()
     );
     std::fs::write(&uv, script).unwrap();
     std::fs::set_permissions(&uv, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    (uv, pid)
+}
+
+fn pid_in(path: &Path) -> i64 {
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_ends_with_the_server_and_outlives_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let (uv, pid) = slow_uv(folder.path());
+    let settings = WorkerSettings { uv, ..WorkerSettings::default() };
+    let tools = Toolbox::with(&[("s", SIX)], settings, Arc::new(NoServices));
+    let ctx = tools.context();
+    let (call, ()) = tokio::join!(tools.call_in("s.pid", &[], &ctx), async {
+        eventually("the start of uv", || pid.exists()).await;
+        ctx.cancel.cancel();
+    });
+    assert_eq!(call.unwrap_err().kind, ErrorKind::Cancelled);
+    let uv = pid_in(&pid);
+    assert!(is_alive(uv), "the next caller need not begin anew");
+    tools.source.shutdown().await;
+    eventually("the end of uv", || !is_alive(uv)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uv_that_is_killed_is_an_error_and_the_next_call_tries_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (uv, pid) = slow_uv(folder.path());
     let settings = WorkerSettings { uv, ..WorkerSettings::default() };
     let tools = Toolbox::with(&[("s", SIX)], settings, Arc::new(NoServices));
     let (killed, ()) = tokio::join!(tools.call("s.pid", &[]), async {
         eventually("the start of uv", || pid.exists()).await;
-        let pid: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+        let pid = pid_in(&pid) as i32;
         rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
     });
     assert_eq!(killed.unwrap_err().kind, ErrorKind::Unavailable);
@@ -233,14 +259,12 @@ async fn serve_until_killed(report: PathBuf) {
     let source = "import os, subprocess\ndef pids() -> list:\n    return [os.getpid(), subprocess.Popen(['sleep', '3600']).pid]\n";
     let tools = Toolbox::new(&[("a", source)]);
     let Ok(Value::List(mut pids)) = tools.call("a.pids", &[]).await else { panic!("no pids") };
-    let (uv, slow) = (folder.join("uv"), folder.join("slow"));
-    std::fs::write(&uv, format!("#!/bin/sh\necho $$ > {0}.part && mv {0}.part {0}\nexec sleep 3600\n", slow.display())).unwrap();
-    std::fs::set_permissions(&uv, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (uv, slow) = slow_uv(&folder);
     let other = Toolbox::with(&[("s", SIX)], WorkerSettings { uv, ..WorkerSettings::default() }, Arc::new(NoServices));
     let installing = other.call("s.pid", &[]);
     let reporting = async {
         eventually("the start of uv", || slow.exists()).await;
-        pids.push(Value::Int(std::fs::read_to_string(&slow).unwrap().trim().parse().unwrap()));
+        pids.push(Value::Int(pid_in(&slow)));
         let text: Vec<String> = pids.iter().map(Value::repr).collect();
         std::fs::write(report.with_extension("part"), text.join(" ")).unwrap();
         std::fs::rename(report.with_extension("part"), &report).unwrap();

@@ -11,7 +11,7 @@ use onetool_sdk::{
 use onetool_sources::worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
 
 /// The longest that a condition is awaited.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Toolbox {
     pub(crate) folder: tempfile::TempDir,
@@ -40,12 +40,8 @@ impl Toolbox {
         write(&tool_path(self.folder.path(), pack), source);
     }
 
-    pub(crate) fn path(&self, pack: &str) -> PathBuf {
-        tool_path(self.folder.path(), pack)
-    }
-
     pub(crate) fn context(&self) -> CallContext {
-        CallContext { tools: Some(Arc::new(Caller_(self.source.clone()))), ..CallContext::new(Caller::Run) }
+        CallContext { tools: Some(Arc::new(Loop(self.source.clone()))), ..CallContext::new(Caller::Run) }
     }
 
     pub(crate) async fn call(&self, name: &str, arguments: &[(&str, Value)]) -> Result<Value, ToolError> {
@@ -85,10 +81,10 @@ async fn call(source: &WorkerSource, name: &QualifiedName, arguments: Arguments,
 }
 
 /// Tools that call tools come back to the same source.
-struct Caller_(Arc<WorkerSource>);
+struct Loop(Arc<WorkerSource>);
 
 #[async_trait]
-impl ToolCaller for Caller_ {
+impl ToolCaller for Loop {
     async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
         call(&self.0, name, arguments, ctx).await
     }
