@@ -63,7 +63,7 @@ pub(super) fn parse(raw: &str) -> Docstring {
             index += 1;
         }
     }
-    result.description = description.join("\n").trim().to_owned();
+    description.join("\n").trim().clone_into(&mut result.description);
     while let Some(at) = result.description.find("\n\n\n") {
         result.description.remove(at);
     }

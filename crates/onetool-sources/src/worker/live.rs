@@ -34,6 +34,8 @@ const MAX_REQUESTS: usize = 64;
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// How long what a dead worker wrote last may take to arrive.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
+/// How long a new worker is kept for the call that it was started for.
+const RESERVED_TIME: Duration = Duration::from_secs(2);
 const READ_CHUNK: usize = 64 << 10;
 
 /// What a worker is started with.
@@ -70,6 +72,8 @@ struct State {
     /// Why we killed it, if we did.
     killed_because: Option<String>,
     next_id: u64,
+    /// Whether it has had a call, other than `start`.
+    used: bool,
     last_used: Instant,
     pending: HashMap<u64, Pending>,
 }
@@ -139,6 +143,7 @@ impl Worker {
                 ended: false,
                 killed_because: None,
                 next_id: 1,
+                used: false,
                 last_used: Instant::now(),
                 pending: HashMap::new(),
             }),
@@ -158,7 +163,7 @@ impl Worker {
             stdout,
             exited,
             commands,
-            status: None,
+            status: Exit::NotYet,
             buffer: BytesMut::with_capacity(READ_CHUNK),
             scanned: 0,
             requests: JoinSet::new(),
@@ -181,10 +186,11 @@ impl Worker {
         !state.closing && !state.ended
     }
 
-    /// Since when it has had nothing to do; `None` while it is busy or on its way out.
+    /// Since when it has had nothing to do; `None` while it is busy, awaits its first call, or is on its way out.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state.lock();
-        (state.pending.is_empty() && !state.closing && !state.ended).then_some(state.last_used)
+        let is_reserved = !state.used && state.last_used.elapsed() < RESERVED_TIME;
+        (state.pending.is_empty() && !is_reserved && !state.closing && !state.ended).then_some(state.last_used)
     }
 
     /// Takes no more calls, and ends when those in flight are done.
@@ -242,6 +248,7 @@ impl Worker {
             let id = state.next_id;
             state.next_id += 1;
             state.last_used = Instant::now();
+            state.used |= request.method == "call";
             state.pending.insert(id, Pending { reply, ctx: own, turn: request.turn, waiting: request.waiting });
             id
         };
@@ -365,13 +372,20 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// How the process ended.
+#[derive(Debug, Clone, Copy)]
+enum Exit {
+    NotYet,
+    /// `None` when it could not be found out.
+    Known(Option<ExitStatus>),
+}
+
 /// The task behind a worker.
 struct Supervisor {
     worker: Arc<Worker>,
     stdout: ChildStdout,
     exited: oneshot::Receiver<Option<ExitStatus>>,
-    /// How the process ended, once it has; the inner `None` when that could not be found out.
-    status: Option<Option<ExitStatus>>,
+    status: Exit,
     commands: mpsc::UnboundedReceiver<Control>,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of line.
@@ -396,10 +410,10 @@ impl Supervisor {
     }
 
     async fn await_exit(&mut self) {
-        if self.status.is_none()
+        if matches!(self.status, Exit::NotYet)
             && let Ok(status) = tokio::time::timeout(EXIT_GRACE, &mut self.exited).await
         {
-            self.status = Some(status.ok().flatten());
+            self.status = Exit::Known(status.ok().flatten());
         }
     }
 
@@ -423,7 +437,7 @@ impl Supervisor {
                 },
                 Some(_) = self.requests.join_next() => {}
                 status = &mut self.exited => {
-                    self.status = Some(status.ok().flatten());
+                    self.status = Exit::Known(status.ok().flatten());
                     self.drain().await;
                     return;
                 }
@@ -444,9 +458,12 @@ impl Supervisor {
     }
 
     fn next_wake(&self) -> Instant {
-        let idle = self.worker.state.lock().last_used + self.worker.settings.idle_timeout;
-        // While calls are in flight the idle time has not begun; look again in a while.
-        let idle = idle.max(Instant::now() + Duration::from_millis(10));
+        let limit = self.worker.settings.idle_timeout;
+        let idle = {
+            let state = self.worker.state.lock();
+            // While calls are in flight the idle time has not begun.
+            if state.pending.is_empty() { state.last_used + limit } else { Instant::now() + limit }
+        };
         self.graces.iter().map(|(at, _)| *at).fold(idle, Instant::min)
     }
 
@@ -547,7 +564,7 @@ impl Supervisor {
             state.ended = true;
             (std::mem::take(&mut state.pending), state.killed_because.clone())
         };
-        let how = reason.map_or_else(|| describe(self.status.flatten()), |reason| format!("was killed, because {reason}"));
+        let how = reason.map_or_else(|| describe(self.status), |reason| format!("was killed, because {reason}"));
         let last = worker.redact(&worker.tail.lock().last_lines());
         tracing::debug!(pack = worker.pack(), how, "a worker has ended");
         for pending in left.into_values() {
@@ -560,8 +577,8 @@ impl Supervisor {
     }
 }
 
-fn describe(status: Option<ExitStatus>) -> String {
-    let Some(status) = status else { return "ended".to_owned() };
+fn describe(exit: Exit) -> String {
+    let Exit::Known(Some(status)) = exit else { return "ended".to_owned() };
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!("was killed by signal {signal}");

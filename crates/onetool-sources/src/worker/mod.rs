@@ -1,8 +1,8 @@
 //! Tools written in Python, each file in a persistent worker process of its own.
 //!
-//! A file is *read* to know what it offers ([`tool_file`], never run for it), and *run* at the first call: `uv` makes the
-//! environment that its PEP 723 block asks for ([`environment`]), and a small host in Python (`worker_host.py`) imports
-//! the file there and serves calls over private descriptors ([`live`]). [`pool`] decides which workers exist; [`source`]
+//! A file is *read* to know what it offers (`tool_file`; never run for it), and *run* at the first call: `uv` makes the
+//! environment that its PEP 723 block asks for (`environment`), and a small host in Python (`worker_host.py`) imports
+//! the file there and serves calls over private descriptors (`live`). `pool` decides which workers exist; `source`
 //! is what the rest of the program sees.
 //!
 //! **Invariant:** nothing that a tool prints, closes, forks or breaks reaches another tool or this process; the worst is

@@ -25,6 +25,8 @@ use super::{protocol, requests};
 const MAX_ATTEMPTS: usize = 3;
 /// How long the end of all workers may take.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
+/// How often room for a new worker is looked for while all are busy.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// How soon a caller may try again when too many wait.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -145,7 +147,7 @@ impl Pool {
     /// Ends all workers and starts no more.
     pub(super) async fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
-        self.slots.lock().clear();
+        self.clear_slots();
         for worker in self.live.lock().values() {
             worker.retire();
         }
@@ -158,9 +160,17 @@ impl Pool {
     /// Kills all workers and starts no more.
     pub(super) fn kill_all(&self) {
         self.closed.store(true, Ordering::Release);
-        self.slots.lock().clear();
+        self.clear_slots();
         for (_, worker) in self.live.lock().drain() {
             worker.kill("the server ends");
+        }
+    }
+
+    /// Gives up all starts. Tasks and callers may hold a slot for longer, so it is emptied, not only dropped.
+    fn clear_slots(&self) {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().drain().map(|(_, slot)| slot).collect();
+        for slot in slots {
+            *slot.state.lock() = SlotState::Empty;
         }
     }
 
@@ -252,15 +262,20 @@ impl Pool {
                 let text = format!("the worker of pack '{}' was not ready within {} s", file.pack.name, limit.as_secs());
                 Err(ToolError::new(ErrorKind::Timeout, text).with_hint("workers.startup_timeout sets how long it may take"))
             });
-            stage.send_replace(Stage::Done(outcome.clone()));
-            let mut state = slot.state.lock();
-            let is_wanted = matches!(&*state, SlotState::Starting(start) if start.id == id);
-            match outcome {
-                Ok(worker) if is_wanted && !pool.closed.load(Ordering::Acquire) => *state = SlotState::Ready(worker),
-                Ok(worker) => worker.retire(),
-                Err(_) if is_wanted => *state = SlotState::Empty,
-                Err(_) => {}
+            // The place first: whoever is told that the start has failed may try again at once.
+            {
+                let mut state = slot.state.lock();
+                let is_wanted = matches!(&*state, SlotState::Starting(start) if start.id == id);
+                match &outcome {
+                    Ok(worker) if is_wanted && !pool.closed.load(Ordering::Acquire) => {
+                        *state = SlotState::Ready(worker.clone());
+                    }
+                    Ok(worker) => worker.retire(),
+                    Err(_) if is_wanted => *state = SlotState::Empty,
+                    Err(_) => {}
+                }
             }
+            stage.send_replace(Stage::Done(outcome));
         });
         Starting { id, hash, stages, task: task.abort_handle() }
     }
@@ -333,6 +348,7 @@ impl Pool {
                     return permit.map_err(|_| ToolError::unavailable("workers are shut down"));
                 }
                 () = freed => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         }
     }

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use onetool_sdk::{HealthNote, Pack, Severity};
 use parking_lot::{Mutex, RwLock};
@@ -30,6 +30,8 @@ pub(super) struct Registry {
     generation: AtomicU64,
     offered: RwLock<Offered>,
     files: Mutex<Files>,
+    /// Set when the files have been read for the first time.
+    first: OnceLock<()>,
 }
 
 /// What callers see.
@@ -75,30 +77,44 @@ impl Stamp {
 }
 
 impl Registry {
-    /// Finds and reads all files.
-    pub(super) fn new(settings: Arc<WorkerSettings>) -> Self {
+    /// Finds and reads all files, on a thread of its own: the program starts meanwhile, and waits where it needs them.
+    pub(super) fn new(settings: Arc<WorkerSettings>) -> Arc<Self> {
         let files = Files {
             known: HashMap::new(),
             order: Vec::new(),
             problems: Vec::new(),
             next_check: Instant::now(),
         };
-        let registry =
-            Self { settings, generation: AtomicU64::new(0), offered: RwLock::default(), files: Mutex::new(files) };
-        registry.refresh();
+        let registry = Arc::new(Self {
+            settings,
+            generation: AtomicU64::new(0),
+            offered: RwLock::default(),
+            files: Mutex::new(files),
+            first: OnceLock::new(),
+        });
+        let reader = registry.clone();
+        // Where no thread can be had, the first one who needs the files reads them.
+        let _ = std::thread::Builder::new().name("tool-files".to_owned()).spawn(move || reader.await_first());
         registry
     }
 
+    fn await_first(&self) {
+        self.first.get_or_init(|| self.look());
+    }
+
     pub(super) fn packs(&self) -> Vec<Arc<Pack>> {
+        self.await_first();
         self.offered.read().packs.clone()
     }
 
     pub(super) fn notes(&self) -> Vec<HealthNote> {
+        self.await_first();
         self.offered.read().notes.clone()
     }
 
     /// The generation, after a look for changes unless one was made just now.
     pub(super) fn generation(&self) -> u64 {
+        self.await_first();
         let due = self.files.try_lock().is_some_and(|files| Instant::now() >= files.next_check);
         if due {
             self.refresh();
@@ -108,6 +124,11 @@ impl Registry {
 
     /// Looks for new, changed and vanished files.
     pub(super) fn refresh(&self) {
+        self.await_first();
+        self.look();
+    }
+
+    fn look(&self) {
         let mut files = self.files.lock();
         let started = Instant::now();
         let (order, problems) = discover::candidates(&self.settings);
@@ -139,6 +160,7 @@ impl Registry {
 
     /// The file behind a pack, read again if it has changed since.
     pub(super) fn current(&self, pack: &str) -> Option<Arc<ToolFile>> {
+        self.await_first();
         let file = self.offered.read().by_pack.get(pack).cloned()?;
         let stamp = Stamp::of(&file.path);
         let fresh = self.files.lock().known.get(&file.path).is_some_and(|known| known.stamp == stamp);
@@ -175,16 +197,14 @@ impl Registry {
                     for warning in &file.warnings {
                         note(Severity::Warning, subject.clone(), at_line(warning));
                     }
-                    match by_pack.get(&file.pack.name) {
-                        Some(winner) => {
-                            let winner = winner.path.display();
-                            let message = format!("pack '{}' is already offered by {winner}; this file is not used", file.pack.name);
-                            note(Severity::Warning, subject, message);
-                        }
-                        None => {
-                            by_pack.insert(file.pack.name.clone(), file.clone());
-                            packs.push(file.pack.clone());
-                        }
+                    let name = &file.pack.name;
+                    if let Some(winner) = by_pack.get(name) {
+                        let winner = winner.path.display();
+                        let message = format!("pack '{name}' is already offered by {winner}; this file is not used");
+                        note(Severity::Warning, subject, message);
+                    } else {
+                        by_pack.insert(name.clone(), file.clone());
+                        packs.push(file.pack.clone());
                     }
                 }
             }
@@ -277,15 +297,16 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, FileProblem> {
     Ok(content)
 }
 
-/// The longest that a look for changes may be put off.
-#[cfg(test)]
-const PATIENCE: Duration = Duration::from_secs(10);
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn registry(root: &Path) -> Registry {
+    /// The longest that a look for changes may be put off.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn registry(root: &Path) -> Arc<Registry> {
         Registry::new(Arc::new(WorkerSettings {
             project_tools: Some(root.join("p")),
             global_tools: Some(root.join("g")),

@@ -11,12 +11,12 @@ use super::settings::{WorkerServices, WorkerSettings};
 
 /// The packs of all tool files, and their workers.
 pub struct WorkerSource {
-    registry: Registry,
+    registry: Arc<Registry>,
     pool: Arc<Pool>,
 }
 
 impl WorkerSource {
-    /// Reads all tool files. Starts nothing.
+    /// Begins to read all tool files, and returns at once. Starts no worker.
     pub fn new(settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
         let settings = Arc::new(settings);
         Self { registry: Registry::new(settings.clone()), pool: Pool::new(settings, services) }

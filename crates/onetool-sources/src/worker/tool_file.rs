@@ -53,8 +53,8 @@ impl FileProblem {
 /// Reads a file's content. `default_pack` is the pack's name where the file gives none.
 pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<ToolFile, FileProblem> {
     let source = std::str::from_utf8(content).map_err(|error| {
-        let line = content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        FileProblem { line: Some(line), reason: "is not UTF-8 text".to_owned() }
+        let valid = String::from_utf8_lossy(&content[..error.valid_up_to()]);
+        FileProblem::at(&valid, valid.len(), "is not UTF-8 text")
     })?;
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut warnings = Vec::new();
@@ -188,12 +188,11 @@ impl<'a> Module<'a> {
         };
         let mut exported = Vec::new();
         for (name, offset) in all {
-            match self.functions.get(name) {
-                Some(function) => exported.push(*function),
-                None => {
-                    let reason = format!("__all__ names '{name}', but the file defines no function of that name");
-                    warnings.push(FileProblem::at(source, *offset, reason));
-                }
+            if let Some(function) = self.functions.get(name) {
+                exported.push(*function);
+            } else {
+                let reason = format!("__all__ names '{name}', but the file defines no function of that name");
+                warnings.push(FileProblem::at(source, *offset, reason));
             }
         }
         exported

@@ -1,5 +1,7 @@
 //! Workers through their public face: real files, real `uv`, real processes.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
+
 mod abuse;
 mod calls;
 mod discovery;

@@ -11,19 +11,19 @@ use onetool_sdk::{
 use onetool_sources::worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
 
 /// The longest that a condition is awaited.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
-pub struct Toolbox {
-    pub folder: tempfile::TempDir,
-    pub source: Arc<WorkerSource>,
+pub(crate) struct Toolbox {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) source: Arc<WorkerSource>,
 }
 
 impl Toolbox {
-    pub fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, WorkerSettings::default(), Arc::new(NoServices))
     }
 
-    pub fn with(files: &[(&str, &str)], settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
+    pub(crate) fn with(files: &[(&str, &str)], settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (pack, source) in files {
             write(&tool_path(folder.path(), pack), source);
@@ -36,36 +36,32 @@ impl Toolbox {
         Self { source: Arc::new(WorkerSource::new(settings, services)), folder }
     }
 
-    pub fn put(&self, pack: &str, source: &str) {
+    pub(crate) fn put(&self, pack: &str, source: &str) {
         write(&tool_path(self.folder.path(), pack), source);
     }
 
-    pub fn path(&self, pack: &str) -> PathBuf {
-        tool_path(self.folder.path(), pack)
+    pub(crate) fn context(&self) -> CallContext {
+        CallContext { tools: Some(Arc::new(Loop(self.source.clone()))), ..CallContext::new(Caller::Run) }
     }
 
-    pub fn context(&self) -> CallContext {
-        CallContext { tools: Some(Arc::new(Caller_(self.source.clone()))), ..CallContext::new(Caller::Run) }
-    }
-
-    pub async fn call(&self, name: &str, arguments: &[(&str, Value)]) -> Result<Value, ToolError> {
+    pub(crate) async fn call(&self, name: &str, arguments: &[(&str, Value)]) -> Result<Value, ToolError> {
         self.call_in(name, arguments, &self.context()).await
     }
 
-    pub async fn call_in(&self, name: &str, arguments: &[(&str, Value)], ctx: &CallContext) -> Result<Value, ToolError> {
+    pub(crate) async fn call_in(&self, name: &str, arguments: &[(&str, Value)], ctx: &CallContext) -> Result<Value, ToolError> {
         let arguments = Arguments::named(arguments.iter().map(|(name, value)| (*name, value.clone())));
         call(&self.source, &name.parse()?, arguments, ctx).await
     }
 
     /// Calls a function without arguments that gives an integer.
-    pub async fn int(&self, name: &str) -> i64 {
+    pub(crate) async fn int(&self, name: &str) -> i64 {
         match self.call(name, &[]).await {
             Ok(Value::Int(value)) => value,
             other => panic!("{name}: {other:?}"),
         }
     }
 
-    pub async fn text(&self, name: &str) -> String {
+    pub(crate) async fn text(&self, name: &str) -> String {
         match self.call(name, &[]).await {
             Ok(Value::Str(value)) => value,
             other => panic!("{name}: {other:?}"),
@@ -85,30 +81,30 @@ async fn call(source: &WorkerSource, name: &QualifiedName, arguments: Arguments,
 }
 
 /// Tools that call tools come back to the same source.
-struct Caller_(Arc<WorkerSource>);
+struct Loop(Arc<WorkerSource>);
 
 #[async_trait]
-impl ToolCaller for Caller_ {
+impl ToolCaller for Loop {
     async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
         call(&self.0, name, arguments, ctx).await
     }
 }
 
-pub fn tool_path(folder: &Path, pack: &str) -> PathBuf {
+pub(crate) fn tool_path(folder: &Path, pack: &str) -> PathBuf {
     folder.join("tools").join(pack).join(format!("{pack}_tools.py"))
 }
 
-pub fn write(path: &Path, source: &str) {
+pub(crate) fn write(path: &Path, source: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, source).unwrap();
 }
 
-pub fn dict(pairs: &[(&str, Value)]) -> Value {
+pub(crate) fn dict(pairs: &[(&str, Value)]) -> Value {
     Value::Dict(pairs.iter().map(|(name, value)| (Value::from(*name), value.clone())).collect())
 }
 
 /// Waits until `condition` holds.
-pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < PATIENCE, "{what} did not happen");
@@ -117,7 +113,7 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// Whether a process exists and is not merely waiting to be reaped.
-pub fn is_alive(pid: i64) -> bool {
+pub(crate) fn is_alive(pid: i64) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
 }
