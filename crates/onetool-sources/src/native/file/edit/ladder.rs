@@ -105,7 +105,11 @@ pub(super) fn apply(raw: &str, request: Request<'_>) -> Answer {
         return answer;
     }
     if solid_chars(&old) >= MIN_SOLID_CHARS {
-        if let Some(answer) = by_lines(&view, &old, &new, request.wanted) {
+        let trimmed = || {
+            let (old, new) = without_blank_edges(&old, &new)?;
+            by_lines(&view, &old, &new, request.wanted)
+        };
+        if let Some(answer) = by_lines(&view, &old, &new, request.wanted).or_else(trimmed) {
             return match answer {
                 Answer::Edited { text, .. } if text == raw => Answer::AlreadyApplied,
                 answer => answer,
@@ -185,6 +189,27 @@ fn block_lines(text: &str) -> Vec<&str> {
         return Vec::new();
     }
     text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
+}
+
+/// Both texts without the empty lines around the old one; `None` where it has none.
+fn without_blank_edges(old: &str, new: &str) -> Option<(String, String)> {
+    let (mut old, mut new) = (block_lines(old), block_lines(new));
+    let length = old.len();
+    let is_blank = |line: Option<&&str>| line.is_some_and(|line| line.trim().is_empty());
+    while is_blank(old.first()) {
+        old.remove(0);
+        if is_blank(new.first()) {
+            new.remove(0);
+        }
+    }
+    while is_blank(old.last()) {
+        old.pop();
+        if is_blank(new.last()) {
+            new.pop();
+        }
+    }
+    let joined = |lines: &[&str]| lines.iter().flat_map(|line| [*line, "\n"]).collect::<String>();
+    (old.len() < length && !old.is_empty()).then(|| (joined(&old), joined(&new)))
 }
 
 fn by_lines(view: &View<'_>, old: &str, new: &str, wanted: Wanted) -> Option<Answer> {

@@ -141,6 +141,12 @@ fn a_file_of_equal_lines_ends() {
 }
 
 #[test]
+fn empty_lines_around_the_old_text_are_overlooked() {
+    assert_eq!(edited("a\n  one();\nb\n", "\n\none();\n\n", "\n\n1();\n\n").0, "a\n  1();\nb\n");
+    assert_eq!(edited("a\n  one();\nb\n", "\none();\n", "1();\n\n").0, "a\n  1();\n\nb\n");
+}
+
+#[test]
 fn loose_deletions_leave_no_empty_line() {
     assert_eq!(edited("a\n  gone()\nb\n", "gone()  \n", "").0, "a\nb\n");
     assert_eq!(edited("a\n  gone()", "gone()  \n", "").0, "a");
