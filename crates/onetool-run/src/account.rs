@@ -5,6 +5,7 @@ use onetool_sandbox::{Failure, Frame, Limits};
 
 use crate::code::{PreparedCode, SyntaxProblem};
 use crate::pack_proxy::CallRecord;
+use crate::precheck::Refusal;
 
 pub(crate) struct Account<'a> {
     pub(crate) failure: &'a Failure,
@@ -33,6 +34,19 @@ pub(crate) fn syntax(problem: &SyntaxProblem) -> String {
         problem.line,
         problem.text,
         " ".repeat(format!("line {}: ", problem.line).len()),
+    )
+}
+
+/// A call that was refused before anything ran.
+pub(crate) fn refused(refusal: &Refusal, code: &PreparedCode) -> String {
+    let line = code.original.lines().nth(refusal.line as usize - 1).unwrap_or("").trim();
+    let hint = refusal.error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    format!(
+        "{}: {}\n  line {}: {}\nnothing was run, because this call cannot work (`__check__ = False` runs it all the same){hint}",
+        refusal.error.exception(),
+        refusal.error.message,
+        refusal.line,
+        clip(line)
     )
 }
 

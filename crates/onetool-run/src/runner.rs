@@ -10,11 +10,12 @@ use onetool_sdk::{CallContext, Part, Value};
 
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode};
+use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
 use crate::settings::RunSettings;
 use crate::toolbox::{Shared, Toolbox};
-use crate::{fence_processor, snippets};
+use crate::{fence_processor, precheck, snippets};
 
 /// What the client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +85,10 @@ impl Runner {
             Ok(prepared) => prepared,
             Err(text) => return finish_error(text, settings.sanitise, settings),
         };
+        let wants_check = settings.type_check && prepared.facts.magic("__check__") != Some(&MagicValue::Truth(false));
+        if wants_check && let Some(refusal) = precheck::check(&prepared, shared) {
+            return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
+        }
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
@@ -217,8 +222,20 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
         stripped
     };
     let is_pack = |name: &str| shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name);
-    let surroundings = code::Surroundings { is_pack: &is_pack, engine: settings.engine };
-    code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))
+    let surroundings = code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
+    let prepared = code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))?;
+    for (name, line) in &prepared.called {
+        match settings.gate.verdict(name) {
+            Verdict::Pass => {}
+            Verdict::Warn => tracing::warn!(span = "run", call = name, line, "a call that the configuration warns of"),
+            Verdict::Block => {
+                return Err(format!(
+                    "PermissionError: '{name}' is blocked by the configuration (line {line})\nhint: security.blocked and security.allow decide"
+                ));
+            }
+        }
+    }
+    Ok(prepared)
 }
 
 fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
 
-use crate::Catalog;
+use crate::{Catalog, Gate};
 
 /// A parameter of a snippet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -95,6 +95,8 @@ pub struct ToolboxState {
 /// How runs are executed and answered.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
+    /// Calls that the configuration forbids.
+    pub gate: Gate,
     pub engine: Engine,
     pub limits: Limits,
     /// Whether calls are checked against signatures before anything runs.
@@ -107,6 +109,6 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+        Self { gate: Gate::default(), engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
     }
 }

@@ -4,14 +4,16 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use onetool_run::{Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_run::{OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{HealthNote, Severity, ToolError, ToolSource};
 use onetool_sources::native::file::FileSettings;
+use onetool_sources::native::standard::{self, ResultReader};
 use onetool_sources::native::{NativePack, NativeSource, file};
 use onetool_sources::proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
+use onetool_store::results::ResultStore;
 use onetool_store::stats::StatsRecorder;
 use parking_lot::Mutex;
 
@@ -231,10 +233,26 @@ fn proxy_source(settings: &Resolved) -> ProxySource {
     })
 }
 
+/// Results that were too large for a reply, for the tools that read them.
+struct StoredResults(OutputSettings);
+
+impl ResultReader for StoredResults {
+    fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, ToolError> {
+        let store = ResultStore::new(&self.0.result_store_dir, self.0.result_ttl);
+        let (_, file) = store.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
+        Ok(Box::new(std::io::BufReader::new(file)))
+    }
+}
+
 /// The native packs; `ot` reports on the app that it is part of.
 fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Vec<NativePack> {
     let view: Weak<dyn ToolboxView> = app;
-    vec![ot_pack(view, stats.clone()), file::pack(file_settings(settings)), project_pack(&settings.projects)]
+    vec![
+        ot_pack(view, stats.clone()),
+        file::pack(file_settings(settings)),
+        standard::pack(Arc::new(StoredResults(settings.output.clone()))),
+        project_pack(&settings.projects),
+    ]
 }
 
 fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> ToolboxParts {

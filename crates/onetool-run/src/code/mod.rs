@@ -4,6 +4,8 @@
 //! error in line 3.
 
 mod awaited;
+mod called;
+mod calls;
 mod facts;
 mod indentation;
 mod wrapping;
@@ -17,6 +19,7 @@ use ruff_python_ast::ModModule;
 use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
+pub use calls::CallSite;
 pub use facts::{Facts, MagicValue, Use};
 
 /// What a run hands to a sandbox.
@@ -29,6 +32,10 @@ pub struct PreparedCode {
     /// How many lines stand before the user's own first line.
     pub line_offset: u32,
     pub facts: Facts,
+    /// Calls of tools, for the check before the run.
+    pub calls: Vec<CallSite>,
+    /// Dotted names that are called or imported, with their lines, where asked for.
+    pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
     pub engine: Engine,
     /// Why Monty cannot, where it is the other one.
@@ -42,6 +49,8 @@ pub struct Surroundings<'a> {
     pub is_pack: &'a (dyn Fn(&str) -> bool + Sync),
     /// The engine that the configuration asks for.
     pub engine: Engine,
+    /// Whether somebody wants to know what is called.
+    pub collect_called: bool,
 }
 
 /// Code that is no Python.
@@ -92,6 +101,9 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
             None => (Engine::Monty, None),
         },
     };
+    let calls = calls::call_sites(parsed.syntax(), &original, &facts, surroundings.is_pack);
+    let called =
+        if surroundings.collect_called { called::called_names(parsed.syntax(), &original) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
     // The other engine marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
@@ -102,7 +114,7 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
     } else {
         (apply(&original, edits), 0)
     };
-    Ok(PreparedCode { text, original, line_offset, facts, engine, engine_reason })
+    Ok(PreparedCode { text, original, line_offset, facts, calls, called, engine, engine_reason })
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.
@@ -189,10 +201,10 @@ fn is_string_part(kind: ruff_python_ast::token::TokenKind) -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING: Surroundings<'static> = Surroundings { is_pack: &|_| false, engine: Engine::Auto };
+    const NOTHING: Surroundings<'static> = Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false };
 
     fn prepared(code: &str) -> PreparedCode {
-        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty }).unwrap()
+        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false }).unwrap()
     }
 
     #[test]

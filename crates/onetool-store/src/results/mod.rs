@@ -149,7 +149,8 @@ impl ResultStore {
         self.open(handle).map(|(meta, _)| meta)
     }
 
-    fn open(&self, handle: &str) -> Result<(Meta, File), ResultError> {
+    /// Opens the text of a result.
+    pub fn open(&self, handle: &str) -> Result<(Meta, File), ResultError> {
         let not_found = || ResultError::NotFound { handle: shown(handle) };
         if !is_handle(handle) {
             return Err(not_found());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use onetool_run::{
-    OutputSettings, Permission, Permissions, Project, RunSettings, Snippet, SnippetParameter, StatsSettings, Topic,
+    Gate, OutputSettings, Permission, Permissions, Project, RunSettings, Snippet, SnippetParameter, StatsSettings, Topic,
 };
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::{HealthNote, Severity, is_python_identifier};
@@ -50,9 +50,6 @@ pub struct Resolved {
     pub run_description: Option<String>,
     pub pack_instructions: IndexMap<String, String>,
     pub permissions: Permissions,
-    pub blocked: Vec<String>,
-    pub warned: Vec<String>,
-    pub allowed: Vec<String>,
     pub tools_dir: Vec<String>,
     pub workers: WorkerKeys,
     pub file_roots: Vec<PathBuf>,
@@ -134,12 +131,17 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             Engine::Auto
         }
     };
+    let (gate, bad) = Gate::new(&security.blocked, &security.warned, &security.allow);
+    for pattern in bad {
+        reader.problem(&["security"], &format!("'{pattern}' is no pattern"));
+    }
     let run_defaults = RunSettings::default();
     Resolved {
         folder: places.project.clone(),
         own: own.clone(),
         global: places.global.clone(),
         run: RunSettings {
+            gate,
             engine,
             limits,
             type_check: run.type_check.unwrap_or(run_defaults.type_check),
@@ -179,9 +181,6 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         run_description: prompts.tools.run.description,
         pack_instructions: prompts.packs,
         permissions,
-        blocked: security.blocked,
-        warned: security.warned,
-        allowed: security.allow,
         tools_dir,
         workers: WorkerKeys {
             idle_timeout: reader.seconds(&["workers", "idle_timeout"], workers.idle_timeout, Duration::from_mins(10)),

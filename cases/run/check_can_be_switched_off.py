@@ -1,0 +1,3 @@
+__check__ = False
+print(brave.search(query='effect'))
+brave.web_search(nope=1)

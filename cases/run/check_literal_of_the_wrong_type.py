@@ -1,0 +1,2 @@
+ot.version()
+file.read(path=5)

@@ -1,0 +1,2 @@
+brave.search(query='effect')
+brave.web_search(nope=1)

@@ -1,0 +1,119 @@
+//! Where the code calls tools, and with what, as far as its text tells.
+
+use onetool_sdk::Value;
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, ExprCall, ModModule, Number, Stmt, UnaryOp};
+use ruff_text_size::Ranged as _;
+
+use super::Facts;
+
+/// A call of a pack's function or of an alias.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSite {
+    /// `pack` and `function`, or an alias alone.
+    pub pack: String,
+    pub function: Option<String>,
+    /// Arguments; `None` where only the run knows the value.
+    pub positional: Vec<Option<Value>>,
+    pub named: Vec<(String, Option<Value>)>,
+    pub line: u32,
+}
+
+/// All calls that are sure to fail if their arguments do not fit. A call with `*args` or `**kwargs` tells too little;
+/// one inside `try` may be meant to fail.
+pub(super) fn call_sites(
+    module: &ModModule,
+    source: &str,
+    facts: &Facts,
+    is_pack: &(dyn Fn(&str) -> bool + Sync),
+) -> Vec<CallSite> {
+    let mut finder = Finder { source, facts, is_pack, sites: Vec::new(), guarded: 0 };
+    finder.visit_body(&module.body);
+    finder.sites
+}
+
+struct Finder<'a> {
+    source: &'a str,
+    facts: &'a Facts,
+    is_pack: &'a (dyn Fn(&str) -> bool + Sync),
+    sites: Vec<CallSite>,
+    guarded: usize,
+}
+
+impl Finder<'_> {
+    fn note(&mut self, call: &ExprCall) {
+        let (pack, function) = match &*call.func {
+            Expr::Attribute(attribute) => match &*attribute.value {
+                Expr::Name(name) => (name.id.as_str(), Some(attribute.attr.to_string())),
+                _ => return,
+            },
+            Expr::Name(name) => (name.id.as_str(), None),
+            _ => return,
+        };
+        let spreads = call.arguments.args.iter().any(Expr::is_starred_expr)
+            || call.arguments.keywords.iter().any(|keyword| keyword.arg.is_none());
+        if spreads || self.facts.bound.contains(pack) || !(self.is_pack)(pack) {
+            return;
+        }
+        let before = &self.source[..call.start().to_usize()];
+        self.sites.push(CallSite {
+            pack: pack.to_owned(),
+            function,
+            positional: call.arguments.args.iter().map(literal).collect(),
+            named: call
+                .arguments
+                .keywords
+                .iter()
+                .filter_map(|keyword| Some((keyword.arg.as_ref()?.to_string(), literal(&keyword.value))))
+                .collect(),
+            line: before.matches('\n').count() as u32 + 1,
+        });
+    }
+}
+
+impl<'a> Visitor<'a> for Finder<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Try(attempt) => {
+                self.guarded += 1;
+                self.visit_body(&attempt.body);
+                self.guarded -= 1;
+                for handler in &attempt.handlers {
+                    self.visit_except_handler(handler);
+                }
+                self.visit_body(&attempt.orelse);
+                self.visit_body(&attempt.finalbody);
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Call(call) = expr
+            && self.guarded == 0
+        {
+            self.note(call);
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// The value of a literal.
+fn literal(expr: &Expr) -> Option<Value> {
+    match expr {
+        Expr::StringLiteral(text) => Some(Value::Str(text.value.to_str().to_owned())),
+        Expr::BooleanLiteral(truth) => Some(Value::Bool(truth.value)),
+        Expr::NoneLiteral(_) => Some(Value::None),
+        Expr::NumberLiteral(number) => match &number.value {
+            Number::Int(int) => int.as_i64().map(Value::Int),
+            Number::Float(float) => Some(Value::Float(*float)),
+            Number::Complex { .. } => None,
+        },
+        Expr::UnaryOp(unary) if unary.op == UnaryOp::USub => match literal(&unary.operand)? {
+            Value::Int(int) => int.checked_neg().map(Value::Int),
+            Value::Float(float) => Some(Value::Float(-float)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
