@@ -14,7 +14,8 @@ use rmcp::service::{
     ClientInitializeError, PeerRequestOptions, RequestHandle, RunningService, ServiceError,
     serve_client_with_lifecycle,
 };
-use rmcp::transport::{Transport, TransportAdapterIdentity};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::{DynamicTransportError, Transport, TransportAdapterIdentity};
 use rmcp::{ClientLifecycleMode, Peer, RoleClient};
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
@@ -166,8 +167,17 @@ impl Opening<'_> {
             ClientInitializeError::JsonRpcError(error) => {
                 OpenError::Failed(show(&format!("it refused the handshake: {}", error.message)))
             }
+            ClientInitializeError::TransportError { error, .. } => OpenError::Failed(show(&transport_error(error))),
             other => OpenError::Failed(show(&with_sources(other))),
         }
+    }
+}
+
+/// What went wrong beneath a transport, without the names of the types in between.
+fn transport_error(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => with_sources(error),
+        _ => with_sources(error.error.as_ref()),
     }
 }
 
@@ -246,6 +256,9 @@ impl Connection {
         outcome.map_err(|error| match error {
             ServiceError::McpError(error) => Failure::Rejected(error),
             ServiceError::TransportClosed => Failure::Closed(self.wire.reason_or("it closed the connection")),
+            ServiceError::TransportSend(error) => {
+                Failure::NotSent(self.wire.redactor.show(&transport_error(&error), limits::REASON_CHARS))
+            }
             other => Failure::NotSent(self.wire.redactor.show(&with_sources(&other), limits::REASON_CHARS)),
         })
     }

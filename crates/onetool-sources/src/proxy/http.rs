@@ -15,7 +15,8 @@ use super::sse::SseTransport;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
-const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Below the 5 s after which common servers close idle connections: one that closes just then would cost a call.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const REDIRECTS: usize = 3;
 
 /// The HTTP client that all servers share.

@@ -431,6 +431,22 @@ mod tests {
         assert!(matches!(&other.routes["a_b_3"], Route::Tool(route) if route.original == "a-b"));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_tool_gets_one_name_that_python_accepts(names in proptest::collection::hash_set(".{1,6}|[ab_-]{1,4}", 1..12)) {
+            let tools: Vec<RemoteTool> =
+                names.iter().filter_map(|name| RemoteTool::read(&json!({"name": name}))).collect();
+            let forward: Vec<&RemoteTool> = tools.iter().collect();
+            let backward: Vec<&RemoteTool> = tools.iter().rev().collect();
+            let given = function_names(&forward);
+            proptest::prop_assert!(given.iter().all(|name| is_python_identifier(name)), "{given:?}");
+            proptest::prop_assert_eq!(given.iter().collect::<HashSet<_>>().len(), tools.len());
+            let mut other_way = function_names(&backward);
+            other_way.reverse();
+            proptest::prop_assert_eq!(given, other_way);
+        }
+    }
+
     #[test]
     fn globs_choose_by_the_servers_own_names() {
         let mut settings = ServerSettings::stdio("p", "x", [""; 0]);

@@ -33,7 +33,8 @@ pub(super) struct Shared {
 /// How a server stands. `attempt` numbers the attempts to connect.
 #[derive(Clone)]
 pub(super) enum Phase {
-    Connecting { attempt: u64 },
+    /// With the reason why the attempt before it failed, or the connection before it ended.
+    Connecting { attempt: u64, after: Option<String> },
     Connected { attempt: u64, connection: Arc<Connection> },
     Disconnected { attempt: u64, reason: String },
     Disabled { reason: String },
@@ -45,7 +46,7 @@ impl Phase {
     /// The number of the last attempt whose outcome is known.
     fn settled_attempt(&self) -> u64 {
         match self {
-            Self::Connecting { attempt } => attempt.saturating_sub(1),
+            Self::Connecting { attempt, .. } => attempt.saturating_sub(1),
             Self::Connected { attempt, .. } | Self::Disconnected { attempt, .. } => *attempt,
             Self::Disabled { .. } | Self::Ended => 0,
         }
@@ -209,8 +210,9 @@ impl Server {
             () = self.demand.notified() => {}
         }
         let mut failures = 0;
+        let mut after = None;
         for attempt in 1.. {
-            self.enter(Phase::Connecting { attempt });
+            self.enter(Phase::Connecting { attempt, after: after.take() });
             let outcome = tokio::select! {
                 () = stop.cancelled() => break,
                 outcome = self.connect() => outcome,
@@ -238,6 +240,7 @@ impl Server {
                 break;
             }
             tracing::warn!(target: "onetool::server", server = self.settings.name, "not connected: {reason}");
+            after = Some(reason.clone());
             self.enter(Phase::Disconnected { attempt, reason });
             let pause = limits::BACK_OFF[failures.min(limits::BACK_OFF.len() - 1)];
             failures += 1;

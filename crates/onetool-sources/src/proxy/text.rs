@@ -114,6 +114,16 @@ mod tests {
         assert_eq!(clean("Größe 日本 🙂\n\tx", 100), "Größe 日本 🙂\n\tx");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn cleaning_twice_changes_nothing_more(text in "\\PC{0,40}|.{0,40}", limit in 1_usize..50) {
+            let once = clean(&text, limit);
+            proptest::prop_assert!(once.chars().all(is_visible));
+            proptest::prop_assert!(once.chars().count() <= limit + 1);
+            proptest::prop_assert_eq!(clean(&once, limit + 1), once);
+        }
+    }
+
     #[test]
     fn long_text_is_cut_by_characters() {
         assert_eq!(clean("äöü", 2), "äö…");

@@ -1,6 +1,6 @@
 //! What is known of a server, with and without a connection.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onetool_sdk::{Origin, Severity, ToolSource};
 use onetool_sources::proxy::{Enabled, ServerSettings, ServerState};
@@ -21,7 +21,7 @@ async fn a_server_is_a_pack_with_signatures() {
     assert_eq!(pack.tools["add"].signature.render("add"), "add(a: float, b: float) -> float");
     assert_eq!(pack.tools["search_repos"].signature.render("s"), "s(query: str, **kwargs)");
     // All pages, without the one that has no name.
-    assert_eq!(status(&source, "fixture").tool_count, 18);
+    assert_eq!(status(&source, "fixture").tool_count, 19);
     source.shutdown().await;
 }
 
@@ -53,7 +53,7 @@ async fn tools_are_known_without_the_server() {
     let source = house.source(vec![gone]);
     until("it is found out", || status(&source, "fixture").state == ServerState::Disconnected).await;
     let pack = pack(&source, "fixture");
-    assert_eq!(pack.tools.len(), 22);
+    assert_eq!(pack.tools.len(), 23);
     assert!(pack.note.as_deref().unwrap().contains("listed as they were"));
     source.shutdown().await;
 }
@@ -84,10 +84,10 @@ async fn fifty_servers_half_of_them_broken_start_without_anybody_waiting() {
             _ => server(&name, &[]),
         });
     }
-    let started = Instant::now();
     let source = house.source(servers);
     assert_eq!(source.packs().len(), 50);
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // This thread has not waited once, so no task has run yet.
+    assert!(source.status().iter().all(|status| status.state == ServerState::Connecting));
     // The last of the queue is wanted now: it does not queue.
     source.settle("s49", &context()).await;
     assert_eq!(text(&source, "s49.echo", json!({"text": "x"})).await, "x");

@@ -30,6 +30,7 @@ cancelled = []
 asked = {}
 next_id = 1000
 lock = threading.Lock()
+meeting, parties = threading.Lock(), {}
 
 
 def schema(**properties):
@@ -51,6 +52,7 @@ def tools():
         {"name": "several", "inputSchema": schema()},
         {"name": "fail", "inputSchema": schema()},
         {"name": "steps", "inputSchema": schema(count={"type": "integer"}, pause=NUMBER)},
+        {"name": "meet", "inputSchema": schema(count={"type": "integer"})},
         {"name": "hang", "inputSchema": schema()},
         {"name": "freeze", "inputSchema": schema()},
         {"name": "cancelled", "inputSchema": schema()},
@@ -102,6 +104,11 @@ def call(name, arguments, request, emit):
             emit({"method": "notifications/progress", "params": {
                 "progressToken": token, "progress": step + 1, "total": arguments["count"], "message": f"step {step + 1}"}})
         return text("done")
+    if name == "meet":
+        with meeting:
+            party = parties.setdefault(arguments["count"], threading.Barrier(arguments["count"]))
+        party.wait(timeout=25)
+        return text("met")
     if name == "hang":
         return None
     if name == "freeze":
