@@ -124,7 +124,7 @@ mod tests {
             "lambda:".repeat(30_000) + "1",
             format!("f'{{{}1}}'", "1+".repeat(60_000)),
         ] {
-            assert_eq!(needs_cpython(&code), Ok(Some("the program is nested deeply".to_owned())), "{:.20}", code);
+            assert_eq!(needs_cpython(&code), Ok(Some("the program is nested deeply".to_owned())), "{code:.20}");
         }
         let long_list = format!("[{}]", "{'a': 1 + 2, 'b': x.y},".repeat(5_000));
         assert_eq!(needs_cpython(&long_list), Ok(None));

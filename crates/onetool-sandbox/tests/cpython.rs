@@ -264,7 +264,7 @@ async fn limits_stop_a_program_and_the_engine_goes_on() {
         let execution = run_in(&engine, code, &short).await;
         assert_eq!(execution.result, Err(Failure::Timeout(Duration::from_millis(500))), "{code}");
     }
-    for code in ["[0] * 10**10", "x = []\nwhile True:\n    x.append('a' * 1_000_000)", "'a' * (300 << 20)"] {
+    for code in ["[0] * 10**10", "x = []\nwhile True:\n    x.append('a' * 1_000_000)", "'a' * (400 << 20)"] {
         assert_eq!(run_in(&engine, code, &Limits::default()).await.result, Err(Failure::Memory), "{code}");
     }
     let few = Limits { max_calls: 3, ..Limits::default() };

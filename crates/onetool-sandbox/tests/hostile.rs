@@ -145,3 +145,13 @@ async fn nesting_that_breaks_parsers_breaks_only_the_run() {
     }
     assert_eq!(run_in(&engine, "1 + 1").await.result, Ok(Value::Int(2)));
 }
+
+/// Opting in to less confinement gives up nothing where the system can confine.
+#[tokio::test]
+async fn a_user_who_opts_in_is_still_confined_where_it_is_possible() {
+    let launcher = Some(env!("CARGO_BIN_EXE_onetool-sandbox-child").into());
+    let engine = CPython::new(CPythonSettings { launcher, allow_unconfined: true, ..Default::default() });
+    assert_eq!(run_in(&engine, "1 + 1").await.result, Ok(Value::Int(2)));
+    let result = run_in(&engine, "open('/etc/passwd').read()").await.result;
+    assert!(matches!(&result, Err(Failure::Raised { exception, .. }) if exception == "PermissionError"), "{result:?}");
+}

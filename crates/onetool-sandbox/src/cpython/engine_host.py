@@ -149,7 +149,11 @@ class Channel:
         if not self.reading.acquire(False):
             return  # a thread reads, and takes what is for this loop too
         try:
-            self.read_some()
+            # A thread may have taken it between the wake-up and now: this loop must not wait.
+            import select
+
+            if select.select([_IN], [], [], 0)[0]:
+                self.read_some()
         finally:
             self.reading.release()
 

@@ -58,11 +58,10 @@ impl Failed {
 /// Why no message could be read.
 #[derive(Debug)]
 pub(super) enum ReadFailure {
-    /// The child has closed its end.
+    /// The child has closed its end, or it cannot be read any more.
     Ended,
     /// A line longer than allowed.
     TooLong,
-    Io(std::io::Error),
 }
 
 /// Splits what a child sends into lines. Reading may be abandoned at any await and taken up again.
@@ -95,9 +94,8 @@ impl Lines {
             }
             self.buffer.reserve(READ_AHEAD);
             match source.read_buf(&mut self.buffer).await {
-                Ok(0) => return Err(ReadFailure::Ended),
+                Ok(0) | Err(_) => return Err(ReadFailure::Ended),
                 Ok(_) => {}
-                Err(error) => return Err(ReadFailure::Io(error)),
             }
         }
     }

@@ -127,7 +127,7 @@ impl Session<'_> {
                 line = lines.next(&mut child.output), if room || !state.ready => {
                     let message = match line {
                         Ok(line) => serde_json::from_slice::<Message>(&line),
-                        Err(ReadFailure::Ended | ReadFailure::Io(_)) => return Ending::Lost,
+                        Err(ReadFailure::Ended) => return Ending::Lost,
                         Err(ReadFailure::TooLong) => return Ending::Stopped(self.too_large()),
                     };
                     match message {

@@ -31,7 +31,7 @@ impl Default for CPythonSettings {
             max_children: 4,
             queue_timeout: Duration::from_secs(10),
             prewarm: true,
-            spare_idle: Duration::from_secs(300),
+            spare_idle: Duration::from_mins(5),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! executing and opening files for writing. Both are inherited and can't be taken down.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use landlock::{
@@ -28,6 +29,9 @@ pub(super) enum WallError {
     #[error("seccomp: {0}")]
     Install(#[from] seccompiler::Error),
 }
+
+/// FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ and FIONREAD: the same numbers wherever there is a filter.
+const DEVICE_COMMANDS: &[u64] = &[0x5421, 0x5451, 0x5450, 0x5401, 0x5413, 0x541b];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -52,7 +56,11 @@ pub(super) fn second() -> Result<String, WallError> {
         bytes.extend([step.jt, step.jf]);
         bytes.extend(step.k.to_ne_bytes());
     }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    Ok(digits)
 }
 
 fn restrict_files(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), WallError> {
@@ -106,7 +114,6 @@ fn permitted() -> Result<Rules, WallError> {
     // Not F_SETOWN and its like: they make the kernel send signals to other processes.
     let descriptor_commands =
         [libc::F_DUPFD, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC];
-    let device_commands = [libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX, libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD];
     rules.extend([
         (libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?]),
         (libc::SYS_socketpair, vec![stream]),
@@ -116,7 +123,7 @@ fn permitted() -> Result<Rules, WallError> {
             vec![SeccompRule::new(vec![SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?])?],
         ),
         (libc::SYS_fcntl, one_of(1, &descriptor_commands.map(|command| command as u64))?),
-        (libc::SYS_ioctl, one_of(1, &device_commands.map(|command| command as u64))?),
+        (libc::SYS_ioctl, one_of(1, DEVICE_COMMANDS)?),
         (libc::SYS_prlimit64, one_of(0, &[0])?),
         (libc::SYS_kill, one_of(0, &[own_id])?),
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
@@ -351,6 +358,6 @@ mod tests {
     #[test]
     fn the_second_wall_is_a_program_of_whole_steps() {
         let digits = second().unwrap();
-        assert!(!digits.is_empty() && digits.len() % 16 == 0, "{} digits", digits.len());
+        assert!(!digits.is_empty() && digits.len().is_multiple_of(16), "{} digits", digits.len());
     }
 }

@@ -21,7 +21,7 @@ _SCALARS = {int, str, bool, type(None), float}
 _quote = _json.encoder.encode_basestring
 _dumps = _json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _loads = _json.loads
-_codecs.register_error("onetool", lambda error: ("\ufffd" * (error.end - error.start), error.end))
+_codecs.register_error("onetool", lambda error: ("\ufffd".encode() * (error.end - error.start), error.end))
 
 
 class Content:
