@@ -108,7 +108,7 @@ fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> 
 /// The page of what the query names exactly; names differ by case only where nothing fits better.
 fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
     if let Some(name) = query.strip_prefix('$') {
-        return state.snippets.get_key_value(name).map(|(name, snippet)| snippet_page(name, snippet));
+        return state.snippets.get_key_value(name).map(|(name, snippet)| snippet_page(state, name, snippet));
     }
     if let Ok(name) = query.parse::<QualifiedName>()
         && let (Some(entry), Some(tool)) = (state.catalog.pack(&name.pack), state.catalog.tool(&name))
@@ -122,7 +122,7 @@ fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
         return Some(alias_page(state, query, target));
     }
     if let Some((name, snippet)) = state.snippets.get_key_value(query) {
-        return Some(snippet_page(name, snippet));
+        return Some(snippet_page(state, name, snippet));
     }
     let lower = query.to_lowercase();
     if lower == query { None } else { page(state, &lower, info) }
@@ -172,8 +172,8 @@ fn pack_page(state: &ToolboxState, pack: &Pack) -> String {
     format!("{}\n\n{}", packs::described(state, pack), documentation(&pack.name))
 }
 
-fn snippet_page(name: &str, snippet: &crate::Snippet) -> String {
-    format!("# ${name}\n\n{}", snippets::definition(name, snippet))
+fn snippet_page(state: &ToolboxState, name: &str, snippet: &crate::Snippet) -> String {
+    format!("# ${name}\n\n{}", snippets::definition(name, snippet, state))
 }
 
 fn alias_page(state: &ToolboxState, alias: &str, target: &str) -> String {

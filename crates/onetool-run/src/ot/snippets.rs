@@ -10,7 +10,8 @@ use tracing::info_span;
 use super::span::observed;
 use super::{Filter, Info, ToolboxHandle, dict, no_match, texts};
 use crate::present::{quoted, to_yaml_block, to_yaml_flow};
-use crate::{Snippet, SnippetParameter};
+use crate::snippets::expand;
+use crate::{Snippet, SnippetParameter, ToolboxState};
 
 /// What stands in examples for parameters that have no default.
 const EXAMPLE_VALUES: &[&str] = &["Python", "Rust", "Go", "Zig"];
@@ -39,7 +40,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 Info::List => texts(chosen.map(|(name, _)| name.as_str())),
                 Info::Min => texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description))),
                 Info::Full => {
-                    let all: Vec<String> = chosen.map(|(name, snippet)| definition(name, snippet)).collect();
+                    let all: Vec<String> = chosen.map(|(name, snippet)| definition(name, snippet, &state)).collect();
                     Value::Str(if all.is_empty() {
                         no_match("snippet", "ot.snippets()", input.pattern.as_deref())
                     } else {
@@ -54,7 +55,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
 }
 
 /// A snippet as YAML, with an example of its use.
-pub(super) fn definition(name: &str, snippet: &Snippet) -> String {
+pub(super) fn definition(name: &str, snippet: &Snippet, state: &ToolboxState) -> String {
     let head = dict([("name", Value::from(name)), ("description", snippet.description.as_str().into())]);
     let mut text = to_yaml_block(&head);
     text.push_str(if snippet.parameters.is_empty() { "\nparams: {}\n" } else { "\nparams:\n" });
@@ -72,8 +73,10 @@ pub(super) fn definition(name: &str, snippet: &Snippet) -> String {
             let _ = writeln!(text, "{}{line}", if line.is_empty() { "" } else { "  " });
         }
     }
-    let _ = write!(text, "\n# Example with defaults:\n# {}", invocation(name, snippet));
-    if let Some(expanded) = expansion(snippet) {
+    let example = invocation(name, snippet);
+    let _ = write!(text, "\n# Example with defaults:\n# {example}");
+    // A template that refuses the example is still worth showing.
+    if let Ok(expanded) = expand(&example, &state.snippets) {
         let _ = write!(text, "\n# Expands to:\n{}", expanded.trim_end());
     }
     text
@@ -104,38 +107,10 @@ fn example_values(snippet: &Snippet) -> impl Iterator<Item = (&str, &'static str
 }
 
 /// `$name topic=Python`
-pub(super) fn invocation(name: &str, snippet: &Snippet) -> String {
+fn invocation(name: &str, snippet: &Snippet) -> String {
     let mut text = format!("${name}");
     for (parameter, value) in example_values(snippet) {
         let _ = write!(text, " {parameter}={value}");
     }
     text
-}
-
-/// What the example expands to; nothing where the template needs more than it.
-fn expansion(snippet: &Snippet) -> Option<String> {
-    let defaults = snippet
-        .parameters
-        .iter()
-        .filter_map(|(name, parameter)| parameter.default.as_ref().map(|default| (name.as_str(), template_value(default))));
-    let examples = example_values(snippet).map(|(name, value)| (name, minijinja::Value::from(value)));
-    let values = minijinja::Value::from_pairs(defaults.chain(examples));
-    minijinja::Environment::new().render_str(&snippet.body, values).ok()
-}
-
-fn template_value(json: &serde_json::Value) -> minijinja::Value {
-    match json {
-        serde_json::Value::Null => minijinja::Value::from(()),
-        serde_json::Value::Bool(value) => minijinja::Value::from(*value),
-        serde_json::Value::Number(number) => number
-            .as_i64()
-            .map(minijinja::Value::from)
-            .or_else(|| number.as_f64().map(minijinja::Value::from))
-            .unwrap_or_default(),
-        serde_json::Value::String(text) => minijinja::Value::from(text.as_str()),
-        serde_json::Value::Array(items) => items.iter().map(template_value).collect(),
-        serde_json::Value::Object(object) => {
-            minijinja::Value::from_pairs(object.iter().map(|(key, value)| (key.as_str(), template_value(value))))
-        }
-    }
 }

@@ -6,6 +6,7 @@
 
 mod lines;
 mod query;
+mod spread;
 mod writer;
 
 use std::fs::{self, File};
@@ -135,6 +136,13 @@ impl ResultStore {
     pub fn store(&self, text: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StoreError> {
         let mut writer = self.writer(tool, preview_lines)?;
         writer.push(text.as_bytes())?;
+        writer.finish()
+    }
+
+    /// Stores compact JSON spread over lines, so that it can be read by line. Still the same JSON.
+    pub fn store_json(&self, json: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StoreError> {
+        let mut writer = self.writer(tool, preview_lines)?;
+        spread::spread(json, &mut writer).map_err(|error| StoreError::io(&self.folder, error))?;
         writer.finish()
     }
 

@@ -48,6 +48,21 @@ fn a_result_is_two_private_files_and_a_summary() {
 }
 
 #[test]
+fn json_is_stored_a_line_an_element() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ResultStore::new(folder.path(), HOUR);
+    let rows: Vec<serde_json::Value> = (0..1000).map(|id| serde_json::json!({"id": id, "name": "row"})).collect();
+    let stored = store.store_json(&serde_json::json!(rows).to_string(), "t", 2).unwrap();
+    assert_eq!(stored.meta.total_lines, 1002);
+    assert_eq!(stored.preview, ["[", " {\"id\":0,\"name\":\"row\"},"]);
+    let back: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(store.text_path(&stored.meta.handle)).unwrap()).unwrap();
+    assert_eq!(back, serde_json::json!(rows));
+    let query = all(&store).searching("\"id\":77\\b", Matching::Regex);
+    assert_eq!(store.query(&stored.meta.handle, &query, &always).unwrap().lines, [" {\"id\":77,\"name\":\"row\"},"]);
+}
+
+#[test]
 fn lines_are_counted_with_and_without_a_last_break() {
     let folder = tempfile::tempdir().unwrap();
     let store = ResultStore::new(folder.path(), HOUR);

@@ -11,7 +11,7 @@ mod report;
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound as _, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use html::render_html;
@@ -83,7 +83,7 @@ impl Record {
 
     fn new(at: DateTime<Utc>, kind: RecordKind, tool: &str, outcome: Outcome) -> Self {
         Self {
-            at,
+            at: at.trunc_subsecs(3),
             kind,
             tool: tool.to_owned(),
             chars_in: outcome.chars_in,

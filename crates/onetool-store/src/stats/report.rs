@@ -11,6 +11,8 @@ use crate::atomic::StoreError;
 
 /// Bars of the chart over all time.
 const TIMELINE_BARS: i64 = 60;
+/// A chart of one bar tells nothing.
+const FEWEST_BARS: i64 = 12;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
@@ -283,7 +285,7 @@ fn timeline(period: Period, hours: &BTreeMap<i64, (u64, u64)>, now: DateTime<Utc
         Period::All => {
             let days = (current - first_hour) / 24 + 1;
             let days_a_bar = (days + TIMELINE_BARS - 1) / TIMELINE_BARS;
-            if days <= 2 { (HOUR, current - first_hour + 1) } else { (days_a_bar * DAY, days / days_a_bar + 1) }
+            if days <= 2 { (HOUR, (current - first_hour + 1).max(FEWEST_BARS)) } else { (days_a_bar * DAY, days / days_a_bar + 1) }
         }
     };
     let last = now.timestamp().div_euclid(bar);
