@@ -100,7 +100,7 @@ _DECODERS = {
     "date": lambda wire: _datetime.date.fromisoformat(wire["v"]),
     "datetime": lambda wire: _datetime.datetime.fromisoformat(wire["v"]),
     "time": lambda wire: _time_of(wire["v"]),
-    "timedelta": lambda wire: _datetime.timedelta(microseconds=wire["v"]),
+    "timedelta": lambda wire: _datetime.timedelta(microseconds=int(wire["v"])),
     "path": lambda wire: ProjectPath(wire["v"]),
     "record": lambda wire: record_type(wire["t"])(**{name: decode(value) for name, value in wire["v"]}),
     "exception": lambda wire: make_exception(wire["t"], wire["v"]),
@@ -351,7 +351,7 @@ class Writer:
             if _INT_MIN <= micros <= _INT_MAX:
                 self.raw('{"$ot":"timedelta","v":%d}' % micros)
             else:
-                self.opaque(text_of(value))
+                self.tagged("timedelta", str(micros))
         elif isinstance(value, _pathlib.PurePath):
             self.tagged("path", str(value))
         elif isinstance(value, Content):

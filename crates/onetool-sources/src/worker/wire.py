@@ -150,7 +150,9 @@ def to_wire(value, depth=0):
         if isinstance(value, datetime.time):
             return _tagged("time", value.replace(tzinfo=None).isoformat())
         if isinstance(value, datetime.timedelta):
-            return _tagged("timedelta", value // datetime.timedelta(microseconds=1))
+            micros = value // datetime.timedelta(microseconds=1)
+            # The longest spans do not fit a JSON number that both sides read alike: they travel as digits.
+            return _tagged("timedelta", micros if abs(micros) < 1 << 63 else str(micros))
     pathlib = _module("pathlib")
     if pathlib and isinstance(value, pathlib.PurePath):
         return _tagged("path", str(value))
@@ -190,7 +192,7 @@ def _from_time(text):
 def _from_timedelta(micros):
     import datetime
 
-    return datetime.timedelta(microseconds=micros)
+    return datetime.timedelta(microseconds=int(micros))
 
 
 def _from_path(text):
