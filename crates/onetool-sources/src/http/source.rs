@@ -4,10 +4,10 @@
 //! when the store changed, bundle by bundle; many changed tools at once are read in the background.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -19,7 +19,7 @@ use onetool_sdk::{
 use onetool_store::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
 };
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value as Json, json};
 
 use super::engine::{CallReport, Compiled, HttpEngine, check_arguments};
@@ -46,7 +46,9 @@ struct Inner {
     built: Mutex<Built>,
     /// The store's generation that `built` shows.
     generation: AtomicU64,
-    building: AtomicBool,
+    /// Whether a thread reads many tools at this moment.
+    building: Mutex<bool>,
+    built_once: Condvar,
     watched: Mutex<HashMap<Arc<str>, Option<CallReport>>>,
 }
 
@@ -96,7 +98,8 @@ impl BundleSource {
             engine,
             built: Mutex::default(),
             generation: AtomicU64::new(0),
-            building: AtomicBool::new(false),
+            building: Mutex::new(false),
+            built_once: Condvar::new(),
             watched: Mutex::default(),
         };
         Self { inner: Arc::new(inner), builder: Mutex::new(None) }
@@ -111,13 +114,28 @@ impl BundleSource {
         ReportWatch { inner: self.inner.clone(), run_id: run_id.clone() }
     }
 
+    /// Waits until the packs show what the store holds, at most `patience`. Blocks: call it where blocking is allowed.
+    pub fn settle(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            self.update();
+            let mut building = self.inner.building.lock();
+            if !*building {
+                return self.inner.generation.load(Ordering::Acquire) == self.inner.store.generation();
+            }
+            if self.inner.built_once.wait_until(&mut building, until).timed_out() {
+                return false;
+            }
+        }
+    }
+
     /// Brings the packs up to date, or starts to.
     fn update(&self) {
         if !self.inner.store.is_loaded(LOAD_PATIENCE) {
             return;
         }
         let generation = self.inner.store.generation();
-        if generation == self.inner.generation.load(Ordering::Acquire) || self.inner.building.load(Ordering::Acquire) {
+        if generation == self.inner.generation.load(Ordering::Acquire) || *self.inner.building.lock() {
             return;
         }
         let bundles = self.inner.enabled_bundles();
@@ -130,13 +148,13 @@ impl BundleSource {
             self.inner.rebuild(&bundles, generation);
             return;
         }
-        if self.inner.building.swap(true, Ordering::AcqRel) {
+        if std::mem::replace(&mut *self.inner.building.lock(), true) {
             return;
         }
         let inner = self.inner.clone();
         let started = std::thread::Builder::new().name("bundle-packs".to_owned()).spawn(move || {
             inner.rebuild(&bundles, generation);
-            inner.building.store(false, Ordering::Release);
+            inner.end_building();
         });
         match started {
             Ok(thread) => {
@@ -144,7 +162,7 @@ impl BundleSource {
                     let _ = previous.join();
                 }
             }
-            Err(_) => self.inner.building.store(false, Ordering::Release),
+            Err(_) => self.inner.end_building(),
         }
     }
 }
@@ -160,6 +178,11 @@ impl Drop for BundleSource {
 impl Inner {
     fn enabled_bundles(&self) -> Vec<BundleView> {
         self.store.bundles(&[], Disabled::Hidden, ALL_BUNDLES, None).map(|page| page.items).unwrap_or_default()
+    }
+
+    fn end_building(&self) {
+        *self.building.lock() = false;
+        self.built_once.notify_all();
     }
 
     fn rebuild(&self, bundles: &[BundleView], generation: u64) {

@@ -21,14 +21,18 @@ mod search;
 mod state;
 mod store;
 mod usage;
-#[cfg(not(feature = "sqlite"))]
-mod words;
+#[cfg(any(test, not(feature = "sqlite")))]
+mod words_map;
 #[cfg(feature = "sqlite")]
-#[path = "words_sqlite.rs"]
-mod words;
+mod words_sqlite;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(not(feature = "sqlite"))]
+use words_map::Words;
+#[cfg(feature = "sqlite")]
+use words_sqlite::Words;
 
 pub use builtin::{BuiltInBundle, BuiltInTool};
 pub use draft::{BundleDraft, Precondition, ToolDraft, Written};

@@ -5,12 +5,13 @@
 //! decides the order, so that it is the same with both. The index is derived: on any doubt it is built again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::Words;
 use super::error::BundleError;
 use super::limits::{EXPANSIONS, QUERY_CHARS, QUERY_TERMS};
 use super::names::ToolId;
 use super::state::ToolEntry;
-use super::words::Words;
 
 /// How well a tool fits. Smaller is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,25 +55,29 @@ pub(crate) struct Expansion {
 
 #[derive(Debug)]
 struct Document {
-    slot: i64,
+    entry: Arc<ToolEntry>,
     names: [String; 2],
     words: Vec<String>,
 }
 
 #[derive(Default)]
 pub(crate) struct SearchIndex {
-    documents: HashMap<ToolId, Document>,
-    slots: HashMap<i64, ToolId>,
+    /// Where each tool's document is.
+    slots: HashMap<ToolId, i64>,
+    /// By slot, for speed: a common word is in very many.
+    documents: Vec<Option<Document>>,
+    free: Vec<i64>,
     words: Words,
-    next_slot: i64,
 }
 
 impl SearchIndex {
     /// Takes a tool's present state over; `None` removes it.
-    pub(crate) fn update(&mut self, id: ToolId, entry: Option<&ToolEntry>) {
-        if let Some(old) = self.documents.remove(&id) {
-            self.words.remove(old.slot, &old.words);
-            self.slots.remove(&old.slot);
+    pub(crate) fn update(&mut self, id: ToolId, entry: Option<&Arc<ToolEntry>>) {
+        if let Some(slot) = self.slots.remove(&id)
+            && let Some(old) = self.documents.get_mut(slot as usize).and_then(Option::take)
+        {
+            self.words.remove(slot, &old.words);
+            self.free.push(slot);
         }
         let Some(entry) = entry else { return };
         let mut words = split(entry.slug.as_str());
@@ -83,12 +88,16 @@ impl SearchIndex {
         }
         words.sort();
         words.dedup();
-        self.next_slot += 1;
-        let slot = self.next_slot;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.documents.push(None);
+            self.documents.len() as i64 - 1
+        });
         self.words.insert(slot, &words);
-        self.slots.insert(slot, id);
+        self.slots.insert(id, slot);
         let names = [entry.slug.as_str().to_lowercase(), entry.display_name.to_lowercase()];
-        self.documents.insert(id, Document { slot, names, words });
+        if let Some(place) = self.documents.get_mut(slot as usize) {
+            *place = Some(Document { entry: entry.clone(), names, words });
+        }
     }
 
     /// Many updates at once.
@@ -99,18 +108,18 @@ impl SearchIndex {
     }
 
     /// Every tool that fits, in no order.
-    pub(crate) fn find(&self, query: &Query) -> Vec<(ToolId, Fit)> {
+    pub(crate) fn find(&self, query: &Query) -> Vec<(Arc<ToolEntry>, Fit)> {
         let expansions: Vec<Expansion> = query.terms.iter().map(|term| self.expand(term)).collect();
         let Some(slots) = self.words.find(&expansions) else {
             // The word index failed: look at everything, for the same answer.
-            return self.documents.iter().filter_map(|(&id, document)| Some((id, document.fit(query)?))).collect();
+            let all = self.documents.iter().flatten();
+            return all.filter_map(|document| Some((document.entry.clone(), document.fit(query)?))).collect();
         };
         slots
             .into_iter()
             .filter_map(|slot| {
-                let id = *self.slots.get(&slot)?;
-                let document = self.documents.get(&id)?;
-                Some((id, document.exact_fit(query).unwrap_or(Fit::Fuzzy)))
+                let document = self.documents.get(usize::try_from(slot).ok()?)?.as_ref()?;
+                Some((document.entry.clone(), document.exact_fit(query).unwrap_or(Fit::Fuzzy)))
             })
             .collect()
     }

@@ -282,6 +282,19 @@ impl State {
         }
     }
 
+    /// Bundles that are not deleted, and whether each is enabled.
+    pub(crate) fn callable_bundles(&self) -> HashMap<BundleId, bool> {
+        let live = self.bundles.values().filter(|entry| entry.bundle.soft_deleted_at.is_none());
+        live.map(|entry| (entry.bundle.id, self.is_bundle_enabled(&entry.bundle))).collect()
+    }
+
+    /// Whether a tool can be called as far as it depends on itself.
+    pub(crate) fn is_callable_alone(&self, entry: &ToolEntry) -> bool {
+        self.is_tool_enabled(entry)
+            && entry.unavailable.is_none()
+            && entry.native.as_ref().is_none_or(|function| self.natives.contains(function))
+    }
+
     pub(crate) fn is_deleted(&self, entry: &ToolEntry) -> bool {
         self.bundles.get(&entry.bundle_id).is_none_or(|bundle| bundle.bundle.soft_deleted_at.is_some())
     }

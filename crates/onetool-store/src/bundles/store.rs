@@ -264,14 +264,14 @@ impl BundleStore {
         self.shared.update_index();
         let fits = self.shared.index.lock().find(&parsed);
         let state = self.shared.state.read();
-        let mut found: Vec<([u8; 25], &Arc<ToolEntry>)> = fits
+        let callable_bundles = state.callable_bundles();
+        let mut found: Vec<([u8; 25], Arc<ToolEntry>)> = fits
             .into_iter()
-            .filter_map(|(id, fit)| {
-                let entry = state.tools.get(&id)?;
-                let key = position(fit as u8, entry);
+            .filter_map(|(entry, fit)| {
+                let is_callable_bundle = *callable_bundles.get(&entry.bundle_id)?;
+                let key = position(fit as u8, &entry);
                 let wanted = after.is_none_or(|after| key > after)
-                    && !state.is_deleted(entry)
-                    && (disabled == Disabled::Shown || state.disabled_reason(entry).is_none());
+                    && (disabled == Disabled::Shown || is_callable_bundle && state.is_callable_alone(&entry));
                 wanted.then_some((key, entry))
             })
             .collect();
@@ -282,7 +282,7 @@ impl BundleStore {
         found.sort_unstable_by_key(|(key, _)| *key);
         let last = found.get(page_size.saturating_sub(1)).filter(|_| found.len() > page_size);
         let next = last.map(|(key, _)| PageToken::seal(key, &filters));
-        let items = self.shared.views(&state, found.into_iter().take(page_size).map(|(_, entry)| entry))?;
+        let items = self.shared.views(&state, found.iter().take(page_size).map(|(_, entry)| entry))?;
         Ok(Page { items, next })
     }
 
@@ -655,7 +655,7 @@ impl Shared {
         let state = parking_lot::RwLockWriteGuard::downgrade(state);
         index.batch(|index| {
             for id in dirty {
-                index.update(id, state.tools.get(&id).map(AsRef::as_ref));
+                index.update(id, state.tools.get(&id));
             }
         });
     }

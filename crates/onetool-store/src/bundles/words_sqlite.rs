@@ -3,6 +3,8 @@
 //! Nothing here is worth keeping: when SQLite fails, the index counts as broken, `find` answers `None`, and the caller
 //! looks at every tool instead.
 
+use std::cell::OnceCell;
+
 use rusqlite::{Connection, params};
 
 use super::search::Expansion;
@@ -18,6 +20,8 @@ const SCHEMA: &str = "
 pub(crate) struct Words {
     /// `None` once anything went wrong.
     connection: Option<Connection>,
+    /// Every word, in order, as last listed; emptied by changes.
+    listed: OnceCell<Vec<String>>,
 }
 
 impl Default for Words {
@@ -28,7 +32,7 @@ impl Default for Words {
             Ok::<_, rusqlite::Error>(connection)
         };
         let connection = open().inspect_err(|error| tracing::warn!(%error, "no full-text index")).ok();
-        Self { connection }
+        Self { connection, listed: OnceCell::new() }
     }
 }
 
@@ -51,6 +55,7 @@ impl Words {
     }
 
     pub(crate) fn insert(&mut self, slot: i64, words: &[String]) {
+        self.listed.take();
         self.attempt(|connection| {
             let mut statement = connection.prepare_cached("INSERT INTO words(rowid, text) VALUES (?1, ?2)")?;
             statement.execute(params![slot, words.join(" ")])
@@ -58,6 +63,7 @@ impl Words {
     }
 
     pub(crate) fn remove(&mut self, slot: i64, _: &[String]) {
+        self.listed.take();
         self.attempt(|connection| {
             connection.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute(params![slot])
         });
@@ -65,18 +71,16 @@ impl Words {
 
     /// Every word, in order.
     pub(crate) fn vocabulary(&self, visit: &mut dyn FnMut(&str)) {
-        let Some(connection) = &self.connection else { return };
-        let read = |visit: &mut dyn FnMut(&str)| {
-            let mut statement = connection.prepare_cached("SELECT term FROM vocabulary")?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                visit(row.get_ref(0)?.as_str()?);
-            }
-            Ok::<_, rusqlite::Error>(())
-        };
-        if let Err(error) = read(visit) {
-            tracing::warn!(%error, "the full-text index can't list its words");
-        }
+        let words = self.listed.get_or_init(|| {
+            let listed = self.connection.as_ref().map(list);
+            listed
+                .transpose()
+                .inspect_err(|error| tracing::warn!(%error, "the full-text index can't list its words"))
+                .ok()
+                .flatten()
+                .unwrap_or_default()
+        });
+        words.iter().for_each(|word| visit(word));
     }
 
     /// The slots that hold, for every expansion, at least one of its words.
@@ -91,9 +95,51 @@ impl Words {
     }
 }
 
+fn list(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare_cached("SELECT term FROM vocabulary")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
 /// Words hold letters and digits only, so quoting them is enough.
 fn group(expansion: &Expansion) -> String {
     let mut alternatives = vec![format!("\"{}\" *", expansion.prefix)];
     alternatives.extend(expansion.near.iter().map(|word| format!("\"{word}\"")));
     format!("({})", alternatives.join(" OR "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words_map;
+    use super::*;
+
+    #[test]
+    fn both_indices_answer_alike() {
+        let texts = ["weather city", "größe 天気 city", "wether storm", "stormy river", "x1 city storm"];
+        let (mut sqlite, mut map) = (Words::default(), words_map::Words::default());
+        sqlite.begin();
+        map.begin();
+        for (slot, text) in (0..).zip(texts) {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            sqlite.insert(slot, &words);
+            map.insert(slot, &words);
+        }
+        sqlite.commit();
+        map.commit();
+        let gone = ["stormy".to_owned(), "river".to_owned()];
+        sqlite.remove(3, &gone);
+        map.remove(3, &gone);
+        for (prefixes, near) in [(vec!["storm"], "weather"), (vec!["c", "x"], ""), (vec!["grö"], ""), (vec!["天"], ""), (vec!["none"], "")] {
+            let expand = |prefix: &&str| Expansion {
+                prefix: (*prefix).to_owned(),
+                near: if near.is_empty() { Vec::new() } else { vec![near.to_owned()] },
+            };
+            let expansions: Vec<Expansion> = prefixes.iter().map(expand).collect();
+            let sorted = |slots: Option<Vec<i64>>| {
+                let mut slots = slots.unwrap();
+                slots.sort_unstable();
+                slots
+            };
+            assert_eq!(sorted(sqlite.find(&expansions)), sorted(map.find(&expansions)), "{prefixes:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Calling a tool, or showing what a call would send.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
@@ -14,6 +14,9 @@ use super::bundles::blocking;
 use super::error::ApiError;
 use super::input::{self, Parameters, ToolPath};
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
+
+/// How long a call waits for packs that are being read.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
@@ -46,9 +49,12 @@ pub(super) async fn invoke(
     let dry_run = parameters.flag("dryRun")?;
     parameters.end()?;
     let body: InvokeBody = input::optional_json(request, state.settings.max_body_bytes).await?.unwrap_or_default();
-    let store = state.store.clone();
+    let (store, source) = (state.store.clone(), state.source.clone());
     let (bundle, tool, versions) = blocking(move || {
         let tool = store.tool(path.bundle, &path.slug, &path.version)?;
+        if !dry_run && tool.is_callable() {
+            source.settle(SETTLE_PATIENCE);
+        }
         Ok((store.bundle(path.bundle)?, tool, store.callable_versions(path.bundle, &path.slug)))
     })
     .await?;
