@@ -139,6 +139,10 @@ impl Pool {
             .with_hint("look for what the file does when it is imported"))
     }
 
+    pub(super) fn has_uv(&self) -> bool {
+        self.environments.has_uv()
+    }
+
     /// The number of workers, for health and tests.
     pub(super) fn live(&self) -> usize {
         self.live.lock().values().filter(|worker| worker.is_open()).count()
@@ -300,7 +304,7 @@ impl Pool {
         let request = Request {
             method: "start",
             params: json!({
-                "file": file.path,
+                "file": file.path.to_string_lossy(),
                 "pack": file.pack.name,
                 "functions": functions,
                 "limits": self.settings.limits.to_json(),
