@@ -23,6 +23,13 @@ enum Section {
     Other,
 }
 
+/// How a section is marked: `Args:` and indentation, or a line of dashes below its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Google,
+    Numpy,
+}
+
 /// Parses the text of a docstring.
 pub(super) fn parse(raw: &str) -> Docstring {
     let lines = clean(raw);
@@ -32,13 +39,13 @@ pub(super) fn parse(raw: &str) -> Docstring {
     while index < lines.len() {
         let line = lines[index].as_str();
         let next = lines.get(index + 1).map(String::as_str);
-        if let Some((section, numpy)) = heading(line, next) {
-            let start = index + if numpy { 2 } else { 1 };
-            let end = section_end(&lines, start, indent(line), numpy);
+        if let Some((section, style)) = heading(line, next) {
+            let start = index + if style == Style::Numpy { 2 } else { 1 };
+            let end = section_end(&lines, start, indent(line), style);
             let body = dedent(&lines[start..end]);
             match section {
-                Section::Parameters => parameters(&body, numpy, &mut result.parameters),
-                Section::Returns => set(&mut result.returns, returns(&body, numpy)),
+                Section::Parameters => parameters(&body, style, &mut result.parameters),
+                Section::Returns => set(&mut result.returns, returns(&body, style)),
                 Section::Example => set(&mut result.example, example(&body)),
                 Section::Other => description.extend(lines[index..end].iter().map(String::as_str)),
             }
@@ -76,7 +83,7 @@ fn set(field: &mut Option<String>, text: String) {
     }
 }
 
-fn heading(line: &str, next: Option<&str>) -> Option<(Section, bool)> {
+fn heading(line: &str, next: Option<&str>) -> Option<(Section, Style)> {
     let trimmed = line.trim();
     let underlined = next.is_some_and(|next| {
         let next = next.trim();
@@ -94,22 +101,18 @@ fn heading(line: &str, next: Option<&str>) -> Option<(Section, bool)> {
         }
         _ => return None,
     };
-    Some((section, underlined))
+    Some((section, if underlined { Style::Numpy } else { Style::Google }))
 }
 
-fn section_end(lines: &[String], start: usize, level: usize, numpy: bool) -> usize {
+fn section_end(lines: &[String], start: usize, level: usize, style: Style) -> usize {
     for at in start..lines.len() {
         let line = &lines[at];
         if line.trim().is_empty() {
             continue;
         }
         let next = lines.get(at + 1).map(String::as_str);
-        let ends = if numpy {
-            indent(line) <= level && heading(line, next).is_some_and(|(_, underlined)| underlined)
-        } else {
-            indent(line) <= level
-        };
-        if ends {
+        let is_next = || heading(line, next).is_some_and(|(_, style)| style == Style::Numpy);
+        if indent(line) <= level && (style == Style::Google || is_next()) {
             return at;
         }
     }
@@ -117,7 +120,7 @@ fn section_end(lines: &[String], start: usize, level: usize, numpy: bool) -> usi
 }
 
 /// `name (type): text` in Google style; `name : type` and indented text in NumPy style.
-fn parameters(body: &[String], numpy: bool, found: &mut HashMap<String, String>) {
+fn parameters(body: &[String], style: Style, found: &mut HashMap<String, String>) {
     let mut index = 0;
     while index < body.len() {
         let line = &body[index];
@@ -129,7 +132,7 @@ fn parameters(body: &[String], numpy: bool, found: &mut HashMap<String, String>)
             .find(|&at| !body[at].trim().is_empty() && indent(&body[at]) == 0)
             .unwrap_or(body.len());
         let more = body[index + 1..end].iter().map(String::as_str);
-        let (names, text) = if numpy {
+        let (names, text) = if style == Style::Numpy {
             (line.split(" :").next().unwrap_or(line), one_paragraph(more))
         } else {
             let colon = colon_outside_brackets(line);
@@ -159,8 +162,8 @@ fn colon_outside_brackets(line: &str) -> Option<usize> {
     None
 }
 
-fn returns(body: &[String], numpy: bool) -> String {
-    if numpy && body.iter().any(|line| indent(line) > 0 && !line.trim().is_empty()) {
+fn returns(body: &[String], style: Style) -> String {
+    if style == Style::Numpy && body.iter().any(|line| indent(line) > 0 && !line.trim().is_empty()) {
         // The first line is the type.
         return one_paragraph(body.iter().map(String::as_str).filter(|line| indent(line) > 0));
     }

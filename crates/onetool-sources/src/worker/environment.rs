@@ -27,7 +27,7 @@ const MAX_OUTPUT: u64 = 64 << 10;
 /// What a shell answers for a program that it can't find.
 const NOT_FOUND: i32 = 127;
 
-const UV_HINT: &str = "install uv (https://docs.astral.sh/uv/getting-started/installation/), for example with \
+pub(super) const UV_HINT: &str = "install uv (https://docs.astral.sh/uv/getting-started/installation/), for example with \
                        `curl -LsSf https://astral.sh/uv/install.sh | sh` or `pip install uv`, and see that it is in PATH";
 
 /// Interpreters, found once.
@@ -56,6 +56,16 @@ impl Environments {
             scripts: Mutex::default(),
             plain: Mutex::default(),
         }
+    }
+
+    /// Whether `uv` is where it should be.
+    pub(super) fn has_uv(&self) -> bool {
+        let uv = &self.settings.uv;
+        if uv.components().count() > 1 {
+            return uv.is_file();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(uv).with_extension(std::env::consts::EXE_EXTENSION).is_file())
     }
 
     /// The interpreter for a file, after its packages are installed.

@@ -1,42 +1,32 @@
-//! One running worker: its process, the calls in flight, and the task that looks after both.
+//! One running worker, as its callers see it: its process and the calls in flight.
 //!
-//! A caller writes its own message and waits; the supervisor reads whatever comes back, answers what the tool asks for,
-//! interrupts calls that were given up, ends a worker that is idle, and tells everyone when the process has ended.
-//! **Invariant:** every call in flight gets exactly one answer, and no process of the group outlives the supervisor.
+//! A caller writes its own message and waits; the worker's [`Supervisor`] reads whatever comes back.
+//! **Invariant:** every call in flight gets exactly one answer, and a call holds its turn until the worker is done with it.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use onetool_sdk::{CallContext, ErrorKind, ToolError, Value};
 use parking_lot::Mutex;
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use serde_json::Value as Json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{self, Incoming};
-use super::requests;
+use super::protocol;
 use super::settings::{WorkerServices, WorkerSettings};
 use super::stderr::Tail;
+use super::supervisor::Supervisor;
 use super::tool_file::ToolFile;
 use crate::process::{self, ChildCommand, Group};
 
 const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("worker_host.py"));
-/// Requests of one worker that are answered at once; while there are more, nothing further is read from it.
-const MAX_REQUESTS: usize = 64;
-/// How long a worker may take to end by itself after its input has ended.
-const EXIT_GRACE: Duration = Duration::from_secs(2);
-/// How long what a dead worker wrote last may take to arrive.
-const DRAIN_TIME: Duration = Duration::from_millis(100);
 /// How long a new worker is kept for the call that it was started for.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
-const READ_CHUNK: usize = 64 << 10;
 
 /// What a worker is started with.
 pub(super) struct Launch<'a> {
@@ -53,40 +43,40 @@ pub(super) struct Launch<'a> {
 /// A running worker.
 pub(super) struct Worker {
     pub(super) file: Arc<ToolFile>,
-    settings: Arc<WorkerSettings>,
+    pub(super) settings: Arc<WorkerSettings>,
     pub(super) services: Arc<dyn WorkerServices>,
-    idle: Arc<Notify>,
-    group: Group,
-    state: Mutex<State>,
-    writer: tokio::sync::Mutex<Option<ChildStdin>>,
+    pub(super) idle: Arc<Notify>,
+    pub(super) group: Group,
+    pub(super) state: Mutex<State>,
+    pub(super) writer: tokio::sync::Mutex<Option<ChildStdin>>,
     control: mpsc::UnboundedSender<Control>,
-    tail: Mutex<Tail>,
+    pub(super) tail: Mutex<Tail>,
     /// Secrets that the tool was given: they are taken out of whatever it says.
     secrets: Mutex<Vec<String>>,
 }
 
-struct State {
+pub(super) struct State {
     /// No new calls: the worker ends as soon as the calls in flight are done.
-    closing: bool,
-    ended: bool,
+    pub(super) closing: bool,
+    pub(super) ended: bool,
     /// Why we killed it, if we did.
-    killed_because: Option<String>,
+    pub(super) killed_because: Option<String>,
     next_id: u64,
     /// Whether it has had a call, other than `start`.
     used: bool,
-    last_used: Instant,
-    pending: HashMap<u64, Pending>,
+    pub(super) last_used: Instant,
+    pub(super) pending: HashMap<u64, Pending>,
 }
 
-struct Pending {
-    reply: oneshot::Sender<Result<Value, ToolError>>,
-    ctx: CallContext,
+pub(super) struct Pending {
+    pub(super) reply: oneshot::Sender<Result<Value, ToolError>>,
+    pub(super) ctx: CallContext,
     /// Held until the worker is done with the call, even when the caller has left.
     turn: Option<OwnedSemaphorePermit>,
     waiting: Vec<String>,
 }
 
-enum Control {
+pub(super) enum Control {
     Cancel(u64),
     Close,
 }
@@ -158,17 +148,7 @@ impl Worker {
             let _ = told.send(status);
         });
         let permit = launch.permit;
-        let supervisor = Supervisor {
-            worker: worker.clone(),
-            stdout,
-            exited,
-            commands,
-            status: Exit::NotYet,
-            buffer: BytesMut::with_capacity(READ_CHUNK),
-            scanned: 0,
-            requests: JoinSet::new(),
-            graces: Vec::new(),
-        };
+        let supervisor = Supervisor::new(worker.clone(), stdout, exited, commands);
         tokio::spawn(async move {
             supervisor.run(stderr).await;
             drop(permit);
@@ -184,6 +164,11 @@ impl Worker {
     pub(super) fn is_open(&self) -> bool {
         let state = self.state.lock();
         !state.closing && !state.ended
+    }
+
+    /// Whether nothing of it is left.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.lock().ended
     }
 
     /// Since when it has had nothing to do; `None` while it is busy, awaits its first call, or is on its way out.
@@ -264,6 +249,8 @@ impl Worker {
         tokio::select! {
             written = self.write(&line) => {
                 if written.is_err() {
+                    // Whoever tries again must get another worker.
+                    self.retire();
                     // The supervisor may have answered already; if it has not, the worker never saw the request.
                     return match in_flight.forget() {
                         Some(pending) => Err(RequestFailure::NotSent(pending.turn)),
@@ -311,7 +298,8 @@ impl Worker {
         written
     }
 
-    fn finish(&self, id: u64, outcome: Result<Value, ToolError>) {
+    /// Answers the call `id`.
+    pub(super) fn finish(&self, id: u64, outcome: Result<Value, ToolError>) {
         let (pending, is_idle) = {
             let mut state = self.state.lock();
             state.last_used = Instant::now();
@@ -368,231 +356,6 @@ impl Drop for InFlight<'_> {
         if !self.done {
             self.cancel.cancel();
             let _ = self.worker.control.send(Control::Cancel(self.id));
-        }
-    }
-}
-
-/// How the process ended.
-#[derive(Debug, Clone, Copy)]
-enum Exit {
-    NotYet,
-    /// `None` when it could not be found out.
-    Known(Option<ExitStatus>),
-}
-
-/// The task behind a worker.
-struct Supervisor {
-    worker: Arc<Worker>,
-    stdout: ChildStdout,
-    exited: oneshot::Receiver<Option<ExitStatus>>,
-    status: Exit,
-    commands: mpsc::UnboundedReceiver<Control>,
-    buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of line.
-    scanned: usize,
-    requests: JoinSet<()>,
-    /// Cancelled calls, and when they must have ended.
-    graces: Vec<(Instant, u64)>,
-}
-
-impl Supervisor {
-    async fn run(mut self, stderr: ChildStderr) {
-        let listener = tokio::spawn(listen(self.worker.clone(), stderr));
-        self.serve().await;
-        self.worker.group.kill();
-        self.await_exit().await;
-        self.worker.group.end();
-        // The last words may still be on their way; a grandchild may hold the stream open for ever.
-        if tokio::time::timeout(DRAIN_TIME, &mut { listener }).await.is_err() {
-            tracing::debug!(pack = self.worker.pack(), "standard error of a worker is still open");
-        }
-        self.end();
-    }
-
-    async fn await_exit(&mut self) {
-        if matches!(self.status, Exit::NotYet)
-            && let Ok(status) = tokio::time::timeout(EXIT_GRACE, &mut self.exited).await
-        {
-            self.status = Exit::Known(status.ok().flatten());
-        }
-    }
-
-    /// Until the process has ended, or must.
-    async fn serve(&mut self) {
-        let worker = self.worker.clone();
-        let timer = tokio::time::sleep(worker.settings.idle_timeout);
-        tokio::pin!(timer);
-        loop {
-            tokio::select! {
-                read = self.stdout.read_buf(&mut self.buffer), if self.requests.len() < MAX_REQUESTS => match read {
-                    Ok(1..) => self.take_lines(),
-                    Ok(0) | Err(_) => return,
-                },
-                Some(command) = self.commands.recv() => match command {
-                    Control::Cancel(id) => {
-                        self.cancel(id);
-                        timer.as_mut().reset(self.next_wake().into());
-                    }
-                    Control::Close => {}
-                },
-                Some(_) = self.requests.join_next() => {}
-                status = &mut self.exited => {
-                    self.status = Exit::Known(status.ok().flatten());
-                    self.drain().await;
-                    return;
-                }
-                () = &mut timer => {
-                    self.enforce_graces();
-                    self.retire_if_idle();
-                    timer.as_mut().reset(self.next_wake().into());
-                }
-            }
-            let must_close = {
-                let state = worker.state.lock();
-                state.closing && state.pending.is_empty()
-            };
-            if must_close {
-                return self.close().await;
-            }
-        }
-    }
-
-    fn next_wake(&self) -> Instant {
-        let limit = self.worker.settings.idle_timeout;
-        let idle = {
-            let state = self.worker.state.lock();
-            // While calls are in flight the idle time has not begun.
-            if state.pending.is_empty() { state.last_used + limit } else { Instant::now() + limit }
-        };
-        self.graces.iter().map(|(at, _)| *at).fold(idle, Instant::min)
-    }
-
-    fn retire_if_idle(&mut self) {
-        let mut state = self.worker.state.lock();
-        if state.pending.is_empty() && state.last_used.elapsed() >= self.worker.settings.idle_timeout {
-            state.closing = true;
-        }
-    }
-
-    fn cancel(&mut self, id: u64) {
-        if self.worker.context_of(id).is_none() {
-            return;
-        }
-        self.graces.push((Instant::now() + self.worker.settings.cancel_grace, id));
-        let worker = self.worker.clone();
-        self.requests.spawn(async move {
-            let line = protocol::notification("cancel", &json!({"id": id}));
-            let _ = tokio::time::timeout(worker.settings.cancel_grace, worker.write(&line)).await;
-        });
-    }
-
-    /// A call that does not end after it was cancelled takes its worker with it.
-    fn enforce_graces(&mut self) {
-        let now = Instant::now();
-        let worker = &self.worker;
-        self.graces.retain(|(at, id)| {
-            if *at > now {
-                return true;
-            }
-            if worker.context_of(*id).is_some() {
-                worker.kill("a call did not stop when it was cancelled");
-            }
-            false
-        });
-    }
-
-    /// Ends its input; the host then ends by itself, after its exit handlers.
-    async fn close(&mut self) {
-        if let Ok(mut writer) = self.worker.writer.try_lock() {
-            writer.take();
-        }
-        self.await_exit().await;
-    }
-
-    async fn drain(&mut self) {
-        let drained = async {
-            while self.stdout.read_buf(&mut self.buffer).await.is_ok_and(|read| read > 0) {
-                self.take_lines();
-            }
-        };
-        let _ = tokio::time::timeout(DRAIN_TIME, drained).await;
-    }
-
-    fn take_lines(&mut self) {
-        while let Some(at) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
-            let line = self.buffer.split_to(self.scanned + at + 1);
-            self.scanned = 0;
-            self.take_line(&line);
-        }
-        self.scanned = self.buffer.len();
-        if self.scanned > self.worker.settings.max_message_bytes + READ_CHUNK {
-            self.worker.kill("it sent a message larger than it may");
-            self.buffer.clear();
-            self.scanned = 0;
-        }
-    }
-
-    fn take_line(&mut self, line: &[u8]) {
-        let Ok(message) = serde_json::from_slice::<Incoming>(line) else {
-            self.worker.kill("it wrote something to the channel that is not a message");
-            return;
-        };
-        match (message.method, message.id) {
-            (Some(method), Some(id)) => {
-                self.requests.spawn(requests::answer(self.worker.clone(), id, method, message.params));
-            }
-            (Some(method), None) => requests::note(&self.worker, &method, &message.params),
-            (None, Some(id)) => {
-                let outcome = match message.error {
-                    Some(failure) => Err(failure.into_error()),
-                    None => Value::from_wire(message.result)
-                        .map_err(|error| ToolError::new(ErrorKind::Output, format!("the worker's answer: {error}"))),
-                };
-                if let Some(id) = id.as_u64() {
-                    self.worker.finish(id, outcome);
-                }
-            }
-            (None, None) => {}
-        }
-    }
-
-    /// Tells every caller that is still waiting.
-    fn end(&self) {
-        let worker = &self.worker;
-        let (left, reason) = {
-            let mut state = worker.state.lock();
-            state.ended = true;
-            (std::mem::take(&mut state.pending), state.killed_because.clone())
-        };
-        let how = reason.map_or_else(|| describe(self.status), |reason| format!("was killed, because {reason}"));
-        let last = worker.redact(&worker.tail.lock().last_lines());
-        tracing::debug!(pack = worker.pack(), how, "a worker has ended");
-        for pending in left.into_values() {
-            pending.ctx.cancel.cancel();
-            let said = if last.is_empty() { String::new() } else { format!("; it said last:\n{last}") };
-            let message = format!("the worker of pack '{}' {how}{said}", worker.pack());
-            let _ = pending.reply.send(Err(ToolError::unavailable(message).with_hint("the next call starts a new worker")));
-        }
-        worker.idle.notify_waiters();
-    }
-}
-
-fn describe(exit: Exit) -> String {
-    let Exit::Known(Some(status)) = exit else { return "ended".to_owned() };
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("was killed by signal {signal}");
-    }
-    status.code().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
-}
-
-async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
-    let mut chunk = vec![0; 8 << 10];
-    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-        worker.tail.lock().push(&chunk[..read]);
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let text = worker.redact(&String::from_utf8_lossy(&chunk[..read]));
-            tracing::debug!(pack = worker.pack(), output = text.trim_end(), "a worker said");
         }
     }
 }

@@ -22,6 +22,7 @@ mod scaffold;
 mod settings;
 mod source;
 mod stderr;
+mod supervisor;
 mod tool_file;
 
 pub use scaffold::scaffold;

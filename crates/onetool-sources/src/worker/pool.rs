@@ -116,7 +116,8 @@ impl Pool {
             waiting.push(pack.clone());
         }
         let slot = self.slot(pack);
-        let mut turn = Some(self.turn(&slot, is_plain, &label, ctx).await?);
+        let turns = if is_plain { &slot.plain_turn } else { &slot.async_turns };
+        let mut turn = Some(self.turn(turns, &slot.waiting, &label, ctx).await?);
         let params = protocol::call_params(call.function, call.arguments);
         for _ in 0..MAX_ATTEMPTS {
             let worker = self.worker(&slot, &call.file, ctx).await?;
@@ -137,6 +138,10 @@ impl Pool {
         }
         Err(ToolError::unavailable(format!("the worker of pack '{pack}' ends before it takes a call"))
             .with_hint("look for what the file does when it is imported"))
+    }
+
+    pub(super) fn has_uv(&self) -> bool {
+        self.environments.has_uv()
     }
 
     /// The number of workers, for health and tests.
@@ -189,12 +194,17 @@ impl Pool {
         slot
     }
 
-    async fn turn(&self, slot: &Slot, is_plain: bool, label: &str, ctx: &CallContext) -> Result<OwnedSemaphorePermit, ToolError> {
-        let turns = if is_plain { &slot.plain_turn } else { &slot.async_turns };
+    async fn turn(
+        &self,
+        turns: &Arc<Semaphore>,
+        waiting: &AtomicUsize,
+        label: &str,
+        ctx: &CallContext,
+    ) -> Result<OwnedSemaphorePermit, ToolError> {
         if let Ok(turn) = turns.clone().try_acquire_owned() {
             return Ok(turn);
         }
-        let _waiting = Waiting::enter(&slot.waiting, self.settings.max_queue).ok_or_else(|| {
+        let _waiting = Waiting::enter(waiting, self.settings.max_queue).ok_or_else(|| {
             let text = format!("{} calls are waiting for the pack of {label} already", self.settings.max_queue);
             ToolError::new(ErrorKind::RateLimited { retry_after: RETRY_AFTER }, text)
         })?;
@@ -300,7 +310,7 @@ impl Pool {
         let request = Request {
             method: "start",
             params: json!({
-                "file": file.path,
+                "file": file.path.to_string_lossy(),
                 "pack": file.pack.name,
                 "functions": functions,
                 "limits": self.settings.limits.to_json(),
@@ -325,23 +335,21 @@ impl Pool {
 
     /// Room for one more worker; the one that has been idle longest makes it, if need be.
     async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        let mut leaving: Option<Arc<Worker>> = None;
         loop {
             let freed = self.idle.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            self.live.lock().retain(|_, worker| worker.is_open());
+            self.live.lock().retain(|_, worker| !worker.has_ended());
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
                 return Ok(permit);
             }
-            let longest_idle = {
-                let live = self.live.lock();
-                live.values()
-                    .filter_map(|worker| Some((worker.idle_since()?, worker.clone())))
-                    .min_by_key(|(since, _)| *since)
-                    .map(|(_, worker)| worker)
-            };
-            if let Some(worker) = longest_idle {
-                worker.retire();
+            // One at a time: the place of a worker that is leaving will do.
+            if leaving.as_ref().is_none_or(|worker| worker.has_ended()) {
+                leaving = self.longest_idle();
+                if let Some(worker) = &leaving {
+                    worker.retire();
+                }
             }
             tokio::select! {
                 permit = self.permits.clone().acquire_owned() => {
@@ -351,6 +359,12 @@ impl Pool {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         }
+    }
+
+    fn longest_idle(&self) -> Option<Arc<Worker>> {
+        let live = self.live.lock();
+        let idle = live.values().filter_map(|worker| Some((worker.idle_since()?, worker)));
+        idle.min_by_key(|(since, _)| *since).map(|(_, worker)| worker.clone())
     }
 }
 

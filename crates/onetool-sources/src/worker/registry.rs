@@ -112,6 +112,15 @@ impl Registry {
         self.offered.read().notes.clone()
     }
 
+    /// The packs whose files need packages to be installed.
+    pub(super) fn packs_with_dependencies(&self) -> Vec<String> {
+        self.await_first();
+        let offered = self.offered.read();
+        let needs = |file: &ToolFile| file.metadata.as_ref().is_some_and(|metadata| !metadata.dependencies.is_empty());
+        let names = offered.packs.iter().map(|pack| pack.name.clone());
+        names.filter(|name| offered.by_pack.get(name).is_some_and(|file| needs(file))).collect()
+    }
+
     /// The generation, after a look for changes unless one was made just now.
     pub(super) fn generation(&self) -> u64 {
         self.await_first();

@@ -1,10 +1,12 @@
 //! Tool files as a [`ToolSource`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, HealthNote, Origin, Pack, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{CallContext, HealthNote, Origin, Pack, Severity, ToolCall, ToolError, ToolSource, Value};
 
+use super::environment::UV_HINT;
 use super::pool::{Pool, PoolCall};
 use super::registry::Registry;
 use super::settings::{WorkerServices, WorkerSettings};
@@ -18,7 +20,14 @@ pub struct WorkerSource {
 impl WorkerSource {
     /// Begins to read all tool files, and returns at once. Starts no worker.
     pub fn new(settings: WorkerSettings, services: Arc<dyn WorkerServices>) -> Self {
-        let settings = Arc::new(settings);
+        // Workers and `uv` run in other folders than this process.
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let settings = Arc::new(WorkerSettings {
+            project_tools: settings.project_tools.map(absolute),
+            global_tools: settings.global_tools.map(absolute),
+            folder: absolute(settings.folder),
+            ..settings
+        });
         Self { registry: Registry::new(settings.clone()), pool: Pool::new(settings, services) }
     }
 
@@ -63,7 +72,16 @@ impl ToolSource for WorkerSource {
     }
 
     fn health(&self) -> Vec<HealthNote> {
-        self.registry.notes()
+        let mut notes = self.registry.notes();
+        let needy = self.registry.packs_with_dependencies();
+        if !needy.is_empty() && !self.pool.has_uv() {
+            notes.push(HealthNote {
+                severity: Severity::Warning,
+                subject: "uv".to_owned(),
+                message: format!("is not in PATH, so these packs can't be called: {}; {UV_HINT}", needy.join(", ")),
+            });
+        }
+        notes
     }
 
     async fn shutdown(&self) {

@@ -160,7 +160,20 @@ def _read_forever():
             try:
                 _take(line)
             except Exception as error:
-                print("onetool worker: a message could not be read: %r" % error, file=sys.stderr)
+                _refuse(line, error)
+
+
+def _refuse(line, error):
+    """A message whose values Python cannot hold (a date in the year 10000): whoever waits for it must know."""
+    error = ValueError("a value could not be read: %s" % error)
+    message = json.loads(line)
+    if message.get("method") is not None:
+        _active.discard(message.get("id"))
+        _send(_failure(message["id"], error))
+    else:
+        take = _waiting.pop(message.get("id"), None)
+        if take is not None:
+            take({"error": {"message": str(error), "data": {"type": "ValueError"}}})
 
 
 def _take(line):

@@ -99,7 +99,6 @@ fn rude() -> Toolbox {
     Toolbox::with(
         &[("rude", RUDE)],
         WorkerSettings {
-            cancel_grace: Duration::from_millis(300),
             max_message_bytes: 1 << 20,
             limits: WorkerLimits { memory_bytes: Some(1 << 30), ..WorkerLimits::default() },
             ..WorkerSettings::default()

@@ -95,6 +95,9 @@ async fn every_value_crosses() {
             }
         }
     }
+    let far = chrono::NaiveDate::from_ymd_opt(12_000, 1, 1).unwrap();
+    let error = tools.call("v.echo", &[("value", Value::Date(far))]).await.unwrap_err();
+    assert_eq!(error.exception(), "ValueError", "what Python can't hold is an error at once");
     assert_eq!(tools.call("v.types", &[("value", Value::Bytes(vec![1]))]).await.unwrap(), Value::from("bytes"));
 }
 

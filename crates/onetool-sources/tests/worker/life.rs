@@ -89,15 +89,17 @@ async fn without_uv_plain_files_run_and_others_say_how_to_get_it() {
     let error = tools.call("s.version", &[]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("six") && error.hint.unwrap().contains("install uv"));
+    let notes = tools.source.health();
+    assert!(notes.len() == 1 && notes[0].subject == "uv" && notes[0].message.contains("called: s;"), "{notes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_ends_and_a_call_puts_that_off() {
-    let settings = WorkerSettings { idle_timeout: Duration::from_millis(400), ..WorkerSettings::default() };
+    let settings = WorkerSettings { idle_timeout: Duration::from_millis(1500), ..WorkerSettings::default() };
     let tools = Toolbox::with(&[("a", PID)], settings, Arc::new(NoServices));
     let pid = tools.int("a.pid").await;
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
         assert_eq!(tools.int("a.pid").await, pid, "calls keep it alive");
     }
     eventually("the end of the idle worker", || tools.source.live_workers() == 0 && !is_alive(pid)).await;

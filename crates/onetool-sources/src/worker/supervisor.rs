@@ -1,0 +1,273 @@
+//! The task behind a running worker: it reads what the worker sends, answers what the tool asks for, interrupts calls that
+//! were given up, ends a worker that is idle, and tells everyone when the process has ended.
+//!
+//! **Invariant:** no process of the worker's group outlives its supervisor.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use onetool_sdk::{ErrorKind, ToolError, Value};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::live::{Control, Worker};
+use super::protocol::{self, Incoming};
+use super::requests;
+
+/// Requests of one worker that are answered at once; while there are more, nothing further is read from it.
+const MAX_REQUESTS: usize = 64;
+/// How long a worker may take to end by itself after its input has ended.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
+/// How long what a dead worker wrote last may take to arrive.
+const DRAIN_TIME: Duration = Duration::from_millis(100);
+const READ_CHUNK: usize = 64 << 10;
+
+/// How the process ended.
+#[derive(Debug, Clone, Copy)]
+enum Exit {
+    NotYet,
+    /// `None` when it could not be found out.
+    Known(Option<ExitStatus>),
+}
+
+/// The task behind a worker.
+pub(super) struct Supervisor {
+    worker: Arc<Worker>,
+    stdout: ChildStdout,
+    exited: oneshot::Receiver<Option<ExitStatus>>,
+    status: Exit,
+    commands: mpsc::UnboundedReceiver<Control>,
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no end of line.
+    scanned: usize,
+    requests: JoinSet<()>,
+    /// Cancelled calls, and when they must have ended.
+    graces: Vec<(Instant, u64)>,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        worker: Arc<Worker>,
+        stdout: ChildStdout,
+        exited: oneshot::Receiver<Option<ExitStatus>>,
+        commands: mpsc::UnboundedReceiver<Control>,
+    ) -> Self {
+        Self {
+            worker,
+            stdout,
+            exited,
+            status: Exit::NotYet,
+            commands,
+            buffer: BytesMut::with_capacity(READ_CHUNK),
+            scanned: 0,
+            requests: JoinSet::new(),
+            graces: Vec::new(),
+        }
+    }
+
+    /// Looks after the worker until nothing of it is left.
+    pub(super) async fn run(mut self, stderr: ChildStderr) {
+        let listener = tokio::spawn(listen(self.worker.clone(), stderr));
+        self.serve().await;
+        self.worker.group.kill();
+        self.await_exit().await;
+        self.worker.group.end();
+        // The last words may still be on their way; a grandchild may hold the stream open for ever.
+        if tokio::time::timeout(DRAIN_TIME, &mut { listener }).await.is_err() {
+            tracing::debug!(pack = self.worker.pack(), "standard error of a worker is still open");
+        }
+        self.end();
+    }
+
+    async fn await_exit(&mut self) {
+        if matches!(self.status, Exit::NotYet)
+            && let Ok(status) = tokio::time::timeout(EXIT_GRACE, &mut self.exited).await
+        {
+            self.status = Exit::Known(status.ok().flatten());
+        }
+    }
+
+    /// Until the process has ended, or must.
+    async fn serve(&mut self) {
+        let worker = self.worker.clone();
+        let timer = tokio::time::sleep(worker.settings.idle_timeout);
+        tokio::pin!(timer);
+        loop {
+            tokio::select! {
+                read = self.stdout.read_buf(&mut self.buffer), if self.requests.len() < MAX_REQUESTS => match read {
+                    Ok(1..) => self.take_lines(),
+                    Ok(0) | Err(_) => return,
+                },
+                Some(command) = self.commands.recv() => match command {
+                    Control::Cancel(id) => {
+                        self.cancel(id);
+                        timer.as_mut().reset(self.next_wake().into());
+                    }
+                    Control::Close => {}
+                },
+                Some(_) = self.requests.join_next() => {}
+                status = &mut self.exited => {
+                    self.status = Exit::Known(status.ok().flatten());
+                    self.drain().await;
+                    return;
+                }
+                () = &mut timer => {
+                    self.enforce_graces();
+                    self.retire_if_idle();
+                    timer.as_mut().reset(self.next_wake().into());
+                }
+            }
+            let must_close = {
+                let state = worker.state.lock();
+                state.closing && state.pending.is_empty()
+            };
+            if must_close {
+                return self.close().await;
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Instant {
+        let limit = self.worker.settings.idle_timeout;
+        let idle = {
+            let state = self.worker.state.lock();
+            // While calls are in flight the idle time has not begun.
+            if state.pending.is_empty() { state.last_used + limit } else { Instant::now() + limit }
+        };
+        self.graces.iter().map(|(at, _)| *at).fold(idle, Instant::min)
+    }
+
+    fn retire_if_idle(&mut self) {
+        let mut state = self.worker.state.lock();
+        if state.pending.is_empty() && state.last_used.elapsed() >= self.worker.settings.idle_timeout {
+            state.closing = true;
+        }
+    }
+
+    fn cancel(&mut self, id: u64) {
+        if self.worker.context_of(id).is_none() {
+            return;
+        }
+        self.graces.push((Instant::now() + self.worker.settings.cancel_grace, id));
+        let worker = self.worker.clone();
+        self.requests.spawn(async move {
+            let line = protocol::notification("cancel", &json!({"id": id}));
+            let _ = tokio::time::timeout(worker.settings.cancel_grace, worker.write(&line)).await;
+        });
+    }
+
+    /// A call that does not end after it was cancelled takes its worker with it.
+    fn enforce_graces(&mut self) {
+        let now = Instant::now();
+        let worker = &self.worker;
+        self.graces.retain(|(at, id)| {
+            if *at > now {
+                return true;
+            }
+            if worker.context_of(*id).is_some() {
+                worker.kill("a call did not stop when it was cancelled");
+            }
+            false
+        });
+    }
+
+    /// Ends its input; the host then ends by itself, after its exit handlers.
+    async fn close(&mut self) {
+        if let Ok(mut writer) = self.worker.writer.try_lock() {
+            writer.take();
+        }
+        self.await_exit().await;
+    }
+
+    async fn drain(&mut self) {
+        let drained = async {
+            while self.stdout.read_buf(&mut self.buffer).await.is_ok_and(|read| read > 0) {
+                self.take_lines();
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN_TIME, drained).await;
+    }
+
+    fn take_lines(&mut self) {
+        while let Some(at) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
+            let line = self.buffer.split_to(self.scanned + at + 1);
+            self.scanned = 0;
+            self.take_line(&line);
+        }
+        self.scanned = self.buffer.len();
+        if self.scanned > self.worker.settings.max_message_bytes + READ_CHUNK {
+            self.worker.kill("it sent a message larger than it may");
+            self.buffer.clear();
+            self.scanned = 0;
+        }
+    }
+
+    fn take_line(&mut self, line: &[u8]) {
+        let Ok(message) = serde_json::from_slice::<Incoming>(line) else {
+            self.worker.kill("it wrote something to the channel that is not a message");
+            return;
+        };
+        match (message.method, message.id) {
+            (Some(method), Some(id)) => {
+                self.requests.spawn(requests::answer(self.worker.clone(), id, method, message.params));
+            }
+            (Some(method), None) => requests::note(&self.worker, &method, &message.params),
+            (None, Some(id)) => {
+                let outcome = match message.error {
+                    Some(failure) => Err(failure.into_error()),
+                    None => Value::from_wire(message.result)
+                        .map_err(|error| ToolError::new(ErrorKind::Output, format!("the worker's answer: {error}"))),
+                };
+                if let Some(id) = id.as_u64() {
+                    self.worker.finish(id, outcome);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Tells every caller that is still waiting.
+    fn end(&self) {
+        let worker = &self.worker;
+        let (left, reason) = {
+            let mut state = worker.state.lock();
+            state.ended = true;
+            (std::mem::take(&mut state.pending), state.killed_because.clone())
+        };
+        let how = reason.map_or_else(|| describe(self.status), |reason| format!("was killed, because {reason}"));
+        let last = worker.redact(&worker.tail.lock().last_lines());
+        tracing::debug!(pack = worker.pack(), how, "a worker has ended");
+        for pending in left.into_values() {
+            pending.ctx.cancel.cancel();
+            let said = if last.is_empty() { String::new() } else { format!("; it said last:\n{last}") };
+            let message = format!("the worker of pack '{}' {how}{said}", worker.pack());
+            let _ = pending.reply.send(Err(ToolError::unavailable(message).with_hint("the next call starts a new worker")));
+        }
+        worker.idle.notify_waiters();
+    }
+}
+
+fn describe(exit: Exit) -> String {
+    let Exit::Known(Some(status)) = exit else { return "ended".to_owned() };
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("was killed by signal {signal}");
+    }
+    status.code().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
+}
+
+async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
+    let mut chunk = vec![0; 8 << 10];
+    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+        worker.tail.lock().push(&chunk[..read]);
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let text = worker.redact(&String::from_utf8_lossy(&chunk[..read]));
+            tracing::debug!(pack = worker.pack(), output = text.trim_end(), "a worker said");
+        }
+    }
+}
