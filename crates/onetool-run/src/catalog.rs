@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use onetool_sdk::{Pack, QualifiedName, ToolSource, ToolSpec};
+use onetool_sdk::{Origin, Pack, QualifiedName, ToolSource, ToolSpec};
 
 /// A pack and the source that executes its calls.
 #[derive(Clone)]
@@ -39,8 +39,8 @@ impl Catalog {
                 if let Some(winner) = catalog.packs.get(&pack.name) {
                     catalog.clashes.push(Clash {
                         name: pack.name.clone(),
-                        winner: format!("{:?}", winner.pack.origin),
-                        loser: format!("{:?}", pack.origin),
+                        winner: described(&winner.pack.origin),
+                        loser: described(&pack.origin),
                     });
                 } else {
                     catalog.packs.insert(pack.name.clone(), CatalogPack { pack, source: source.clone() });
@@ -74,5 +74,14 @@ impl Catalog {
 
     pub fn clashes(&self) -> &[Clash] {
         &self.clashes
+    }
+}
+
+fn described(origin: &Origin) -> String {
+    match origin {
+        Origin::Native => "the built-in pack".to_owned(),
+        Origin::Worker { file } => format!("the file {}", file.display()),
+        Origin::Proxy { server } => format!("the server '{server}'"),
+        Origin::Bundle { id } => format!("the bundle {id}"),
     }
 }

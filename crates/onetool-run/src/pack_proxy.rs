@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sandbox::{AWAITED_PREFIX, CallTarget, Host, Lookup};
-use onetool_sdk::{Arguments, CallContext, ErrorKind, QualifiedName, ToolError, Value};
+use onetool_sdk::{Arguments, CallContext, ErrorKind, Origin, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
 use crate::code::Use;
@@ -123,6 +123,10 @@ impl Host for PackProxy {
         }
         if name.starts_with("__") {
             return Ok(Lookup::Undefined);
+        }
+        // A server that has not told its tools yet may have this one: the call will see.
+        if entry.pack.tools.is_empty() && matches!(entry.pack.origin, Origin::Proxy { .. }) {
+            return Ok(Lookup::Function(name.to_owned()));
         }
         Err(self.shared.unknown_function(entry, bare))
     }

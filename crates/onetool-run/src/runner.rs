@@ -40,6 +40,13 @@ pub struct Runner {
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
 }
 
+/// How a stored text is laid out in lines.
+#[derive(Clone, Copy)]
+enum Layout {
+    Text,
+    Json,
+}
+
 /// What the code says of its own presentation.
 struct Wishes {
     format: Option<Format>,
@@ -141,6 +148,11 @@ impl Runner {
         let format = wishes.format.unwrap_or({
             if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json }
         });
+        // Compact JSON is one line; stored, it is laid out so that lines mean something.
+        let is_json = format == Format::Json
+            && !wishes.sanitise
+            && text.is_empty()
+            && matches!(rest, Some(Value::Dict(_) | Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Record { .. }));
         let shown = match rest {
             None => String::new(),
             Some(_) if !has_value && text.is_empty() => NOTHING.to_owned(),
@@ -154,19 +166,24 @@ impl Runner {
         let text = if text.is_empty() { shown } else if shown.is_empty() { trim_newline(text) } else { text + &shown };
         let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
         let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
-        let text = self.fit(text, tool, wishes.format.unwrap_or_default(), shared).await;
+        let layout = if is_json { Layout::Json } else { Layout::Text };
+        let text = self.fit(text, layout, tool, wishes.format.unwrap_or_default(), shared).await;
         RunReply { text, parts, is_error: false }
     }
 
     /// Stores what is too large for a reply and answers its summary instead.
-    async fn fit(&self, text: String, tool: String, format: Format, shared: &Arc<Shared>) -> String {
+    async fn fit(&self, text: String, layout: Layout, tool: String, format: Format, shared: &Arc<Shared>) -> String {
         let output = shared.state.output.clone();
         if output.max_inline_size == 0 || text.len() <= output.max_inline_size {
             return text;
         }
         let stored = tokio::task::spawn_blocking(move || {
             let store = ResultStore::new(&output.result_store_dir, output.result_ttl);
-            match store.store(&text, &tool, output.preview_lines) {
+            let stored = match layout {
+                Layout::Json => store.store_json(&text, &tool, output.preview_lines),
+                Layout::Text => store.store(&text, &tool, output.preview_lines),
+            };
+            match stored {
                 Ok(stored) => Ok(stored.summary(None)),
                 // A disk that is full must not cost the model its result altogether.
                 Err(error) => Err(format!(

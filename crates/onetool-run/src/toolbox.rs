@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value,
+    Arguments, CallContext, ErrorKind, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec, Value,
 };
 use parking_lot::RwLock;
 
@@ -206,8 +206,10 @@ impl Shared {
             return Err(ToolError::denied(format!("{name}: tools call each other more than {MAX_DEPTH} deep")));
         }
         let entry = self.state.catalog.pack(&name.pack).ok_or_else(|| self.unknown_pack(&name.pack))?;
-        let tool =
-            entry.pack.tools.get(&name.function).ok_or_else(|| self.unknown_function(entry, &name.function))?.clone();
+        let (pack, tool) = match entry.pack.tools.get(&name.function) {
+            Some(tool) => (entry.pack.clone(), tool.clone()),
+            None => self.settled(entry, name, ctx).await?,
+        };
         let arguments = parameters::bind(&name.to_string(), &tool, arguments)?;
         match self.permissions.of(name) {
             Permission::Allow => {}
@@ -217,8 +219,24 @@ impl Shared {
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
-        let call = ToolCall { pack: entry.pack.clone(), tool, arguments };
+        let call = ToolCall { pack, tool, arguments };
         execute(entry, call, ctx).await
+    }
+
+    /// A function that its pack seems to lack: its source may be about to learn of it.
+    async fn settled(
+        &self,
+        entry: &CatalogPack,
+        name: &QualifiedName,
+        ctx: &CallContext,
+    ) -> Result<(Arc<Pack>, Arc<ToolSpec>), ToolError> {
+        entry.source.settle(&name.pack, ctx).await;
+        let fresh = entry.source.packs().into_iter().find(|pack| pack.name == name.pack);
+        let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
+        found.ok_or_else(|| {
+            let pack = fresh.unwrap_or_else(|| entry.pack.clone());
+            self.unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
+        })
     }
 
     fn unknown_pack(&self, pack: &str) -> ToolError {
