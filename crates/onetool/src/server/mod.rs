@@ -2,6 +2,7 @@
 
 mod client;
 mod handler;
+pub mod http;
 mod progress;
 pub mod stdio;
 
