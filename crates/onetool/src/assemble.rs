@@ -132,6 +132,7 @@ impl App {
         if let Err(error) = self.stats.flush() {
             tracing::warn!(%error, "statistics were not written");
         }
+        crate::log::flush();
     }
 }
 

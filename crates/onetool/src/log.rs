@@ -5,11 +5,10 @@
 //! Secrets are taken out by value, whoever wrote them.
 
 use std::fmt::Debug;
-use std::io::Write as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use onetool_store::logs::RotatingFile;
-use parking_lot::Mutex;
+use onetool_store::logs::LogWriter;
 use serde_json::{Map, Value as Json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -42,15 +41,25 @@ pub fn start<'a>(folder: &Path, level: &str, secrets: impl Iterator<Item = &'a s
         .without_time()
         .with_target(false)
         .with_filter(EnvFilter::new("onetool=error"));
-    let file = RotatingFile::open(folder, "onetool.log").ok().map(|file| {
+    let file = LogWriter::start(folder, "onetool.log").ok().map(|writer| {
+        let writer = WRITER.get_or_init(|| writer);
         let secrets = secrets.filter(|secret| secret.len() >= MIN_SECRET).map(str::to_owned).collect();
-        JsonLines { file: Mutex::new(file), secrets }.with_filter(filter)
+        JsonLines { writer, secrets }.with_filter(filter)
     });
     let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
 }
 
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
+/// Writes what is still on its way. Called before the process ends.
+pub fn flush() {
+    if let Some(writer) = WRITER.get() {
+        writer.flush();
+    }
+}
+
 struct JsonLines {
-    file: Mutex<RotatingFile>,
+    writer: &'static LogWriter,
     secrets: Vec<String>,
 }
 
@@ -96,7 +105,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
             }
         }
         text.push('\n');
-        let _ = self.file.lock().write_all(text.as_bytes());
+        self.writer.line(text);
     }
 }
 
