@@ -199,7 +199,7 @@ fn broken_files_are_set_aside_and_reported() {
     }
     let foreign = place.join(format!("{}.json", ToolId::generate()));
     fs::write(&foreign, json!({"type": "from-the-future", "impl": {}}).to_string()).unwrap();
-    let old = SystemTime::now() - Duration::from_secs(60);
+    let old = SystemTime::now() - Duration::from_mins(1);
     for file in [&half, &foreign] {
         fs::File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
     }
