@@ -1,4 +1,5 @@
 //! The REST API over real connections, with a real store and a real upstream.
+#![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 #[path = "../src/api/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the binary uses what these tests do not")]

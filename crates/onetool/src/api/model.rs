@@ -152,7 +152,7 @@ fn no_arguments() -> Json {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ImplementationBody {
-    Http(HttpBody),
+    Http(Box<HttpBody>),
     Native(NativeBody),
 }
 
