@@ -198,8 +198,8 @@ pub(super) struct Packages {
 pub(super) struct HttpServer {
     pub(super) bind: Option<String>,
     pub(super) tokens: Vec<Token>,
-    pub(super) hosts: Vec<String>,
-    pub(super) origins: Vec<String>,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allowed_origins: Vec<String>,
     pub(super) max_body_bytes: Option<usize>,
     pub(super) request_timeout: Option<f64>,
     pub(super) invoke_timeout: Option<f64>,

@@ -512,8 +512,8 @@ impl Reader {
         ServerKeys {
             bind: raw.bind,
             tokens,
-            hosts: raw.hosts,
-            origins: raw.origins,
+            hosts: raw.allowed_hosts,
+            origins: raw.allowed_origins,
             api: ApiSettings {
                 max_body_bytes: raw.max_body_bytes.unwrap_or(defaults.max_body_bytes),
                 request_timeout: self.seconds(
