@@ -1,9 +1,12 @@
 //! Where the code calls tools, and with what, as far as its text tells.
 
+use std::cell::OnceCell;
+
 use onetool_sdk::Value;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall, ModModule, Number, Stmt, UnaryOp};
-use ruff_text_size::Ranged as _;
+use ruff_source_file::{LineIndex, OneIndexed};
+use ruff_text_size::{Ranged, TextSize};
 
 use super::Facts;
 
@@ -17,6 +20,17 @@ pub struct CallSite {
     pub positional: Vec<Option<Value>>,
     pub named: Vec<(String, Option<Value>)>,
     pub line: u32,
+    /// Where the arguments stand: the positional ones, then the named ones.
+    pub places: Vec<Place>,
+    /// Inside a function, which may never be called, or be called where a failure is meant.
+    pub in_function: bool,
+}
+
+/// A place in the text, as Python's tools count: lines and characters from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub line: u32,
+    pub column: u32,
 }
 
 /// All calls that are sure to fail if their arguments do not fit. A call with `*args` or `**kwargs` tells too little;
@@ -27,7 +41,7 @@ pub(super) fn call_sites(
     facts: &Facts,
     is_pack: &(dyn Fn(&str) -> bool + Sync),
 ) -> Vec<CallSite> {
-    let mut finder = Finder { source, facts, is_pack, sites: Vec::new(), guarded: 0 };
+    let mut finder = Finder { source, facts, is_pack, sites: Vec::new(), guarded: 0, functions: 0, lines: OnceCell::new() };
     finder.visit_body(&module.body);
     finder.sites
 }
@@ -38,9 +52,19 @@ struct Finder<'a> {
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
     sites: Vec<CallSite>,
     guarded: usize,
+    /// How many functions are around.
+    functions: usize,
+    lines: OnceCell<LineIndex>,
 }
 
 impl Finder<'_> {
+    fn place(&self, offset: TextSize) -> Place {
+        let lines = self.lines.get_or_init(|| LineIndex::from_source_text(self.source));
+        let at = lines.line_column(offset, self.source);
+        let number = |number: OneIndexed| u32::try_from(number.get()).unwrap_or(u32::MAX);
+        Place { line: number(at.line), column: number(at.column) }
+    }
+
     fn note(&mut self, call: &ExprCall) {
         let (pack, function) = match &*call.func {
             Expr::Attribute(attribute) => match &*attribute.value {
@@ -67,6 +91,15 @@ impl Finder<'_> {
                 .filter_map(|keyword| Some((keyword.arg.as_ref()?.to_string(), literal(&keyword.value))))
                 .collect(),
             line: before.matches('\n').count() as u32 + 1,
+            places: call
+                .arguments
+                .args
+                .iter()
+                .map(Ranged::start)
+                .chain(call.arguments.keywords.iter().map(Ranged::start))
+                .map(|start| self.place(start))
+                .collect(),
+            in_function: self.functions > 0,
         });
     }
 }
@@ -84,6 +117,11 @@ impl<'a> Visitor<'a> for Finder<'_> {
                 self.visit_body(&attempt.orelse);
                 self.visit_body(&attempt.finalbody);
             }
+            Stmt::FunctionDef(_) => {
+                self.functions += 1;
+                visitor::walk_stmt(self, stmt);
+                self.functions -= 1;
+            }
             _ => visitor::walk_stmt(self, stmt),
         }
     }
@@ -94,7 +132,10 @@ impl<'a> Visitor<'a> for Finder<'_> {
         {
             self.note(call);
         }
+        let functions = usize::from(expr.is_lambda_expr());
+        self.functions += functions;
         visitor::walk_expr(self, expr);
+        self.functions -= functions;
     }
 }
 
