@@ -6,8 +6,8 @@
 mod awaited;
 mod called;
 mod calls;
-mod certainty;
 mod facts;
+mod grounds;
 mod indentation;
 mod wrapping;
 
@@ -35,8 +35,6 @@ pub struct PreparedCode {
     pub facts: Facts,
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
-    /// Whether types that are inferred from the text hold when it runs. Only told where there are several calls.
-    pub types_hold: bool,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
@@ -105,7 +103,6 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
         },
     };
     let calls = calls::call_sites(parsed.syntax(), &original, &facts, surroundings.is_pack);
-    let types_hold = calls.len() > 1 && certainty::types_hold(parsed.syntax(), &facts, surroundings.is_pack);
     let called =
         if surroundings.collect_called { called::called_names(parsed.syntax(), &original) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
@@ -118,7 +115,7 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
     } else {
         (apply(&original, edits), 0)
     };
-    Ok(PreparedCode { text, original, line_offset, facts, calls, types_hold, called, engine, engine_reason })
+    Ok(PreparedCode { text, original, line_offset, facts, calls, called, engine, engine_reason })
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.

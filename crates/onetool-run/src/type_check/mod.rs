@@ -2,8 +2,8 @@
 //!
 //! The check before this one reads literals and binds names exactly as the call itself does. What is left are values that
 //! the text does not spell out (`n = len(text)`, `f"{a}"`, `[x for x in y]`). The checker is asked for the types of just
-//! these arguments (`stubs`), and only what it is sure of counts (`diagnostics`): one plain type, in code whose types hold,
-//! that the parameter's schema cannot take (`kinds`). Everything else goes on to run.
+//! these arguments (`stubs`), where its word can be relied upon (`code::grounds`), and only an answer that is one plain type
+//! counts (`diagnostics`), if the parameter's schema cannot take it (`kinds`). Everything else goes on to run.
 
 mod diagnostics;
 mod kinds;
@@ -49,12 +49,12 @@ struct Asked {
 impl Question {
     /// `None` where no answer could make a difference.
     fn about(code: &PreparedCode, shared: &Shared) -> Option<Self> {
-        if code.calls.len() < CALLS_WORTH_A_CHECK || code.engine != Engine::Monty || !code.types_hold {
+        if code.calls.len() < CALLS_WORTH_A_CHECK || code.engine != Engine::Monty {
             return None;
         }
         let mut stubs = stubs::Stubs::default();
         let mut arguments = HashMap::new();
-        for site in code.calls.iter().filter(|site| !site.in_function) {
+        for site in &code.calls {
             let Some(target) = precheck::target(site, shared) else { continue };
             let asked = asked(site, &target);
             if !asked.is_empty() {
@@ -121,7 +121,7 @@ fn asked(site: &CallSite, target: &Target<'_>) -> Vec<(Place, Asked)> {
                 parameter: parameter.clone(),
                 expected: Expected::by(tool, parameter, &entry.pack.origin)?,
             };
-            Some((*site.places.get(index)?, asked))
+            Some(((*site.places.get(index)?)?, asked))
         })
         .collect()
 }
