@@ -46,7 +46,8 @@ pub(super) fn call_sites<'a>(
     facts: &'a Facts,
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
 ) -> Vec<CallSite> {
-    let mut finder = Finder { source, facts, is_pack, sites: Vec::new(), arguments: Vec::new(), guarded: 0, functions: 0 };
+    let mut finder =
+        Finder { source, facts, is_pack, sites: Vec::new(), arguments: Vec::new(), guarded: 0, functions: 0 };
     finder.visit_body(&module.body);
     let Finder { mut sites, arguments, .. } = finder;
     // The types of a single call's arguments are asked by nobody.

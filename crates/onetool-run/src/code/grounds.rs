@@ -9,24 +9,30 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{CmpOp, Comprehension, Expr, ExprCall, ExprContext, ModModule, Stmt, UnaryOp};
+use ruff_python_ast::{CmpOp, Comprehension, Expr, ExprCall, ExprContext, ModModule, Operator, Stmt, UnaryOp};
 
 use super::Facts;
 
 /// Functions whose result has one type, whatever they are given.
+#[rustfmt::skip]
 const FIXED_FUNCTIONS: &[&str] = &[
     "all", "any", "bool", "chr", "dict", "float", "frozenset", "hash", "id", "int", "isinstance", "len", "list", "ord",
     "repr", "set", "sorted", "str", "tuple",
 ];
 
 /// Methods of text whose result has one type.
+#[rustfmt::skip]
 const TEXT_METHODS: &[&str] = &[
     "capitalize", "count", "endswith", "find", "format", "isdigit", "join", "lower", "lstrip", "replace", "rfind",
     "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "title", "upper", "zfill",
 ];
 
-/// Functions behind whose back no name is safe.
-const OPAQUE_FUNCTIONS: &[&str] = &["setattr", "delattr", "exec", "eval", "globals", "locals", "vars", "__import__"];
+/// Names behind whose back no other is safe, or of which checkers have a view of their own.
+const OPAQUE_NAMES: &[&str] =
+    &["setattr", "delattr", "exec", "eval", "globals", "locals", "vars", "__import__", "TYPE_CHECKING"];
+
+/// Modules by which checkers decide that a branch is never taken, on a platform that is not the sandbox.
+const OPAQUE_MODULES: &[&str] = &["sys", "os", "platform", "typing"];
 
 /// How deep an expression, or a chain of names, is followed.
 const MAX_DEPTH: usize = 32;
@@ -52,7 +58,7 @@ pub(super) struct Grounds<'a> {
 
 impl<'a> Grounds<'a> {
     pub(super) fn of(module: &'a ModModule, facts: &'a Facts, is_pack: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
-        let is_opaque = OPAQUE_FUNCTIONS.iter().any(|name| facts.used.contains_key(*name));
+        let is_opaque = OPAQUE_NAMES.iter().any(|name| facts.used.contains_key(*name) || facts.bound.contains(*name));
         let followed = RefCell::new(HashSet::new());
         let mut grounds = Self { facts, is_pack, bindings: HashMap::new(), is_opaque, followed };
         grounds.visit_body(&module.body);
@@ -83,7 +89,10 @@ impl<'a> Grounds<'a> {
             | Expr::SetComp(_)
             | Expr::DictComp(_) => true,
             Expr::UnaryOp(unary) => unary.op == UnaryOp::Not || below(&unary.operand),
-            Expr::BinOp(binary) => below(&binary.left) && below(&binary.right),
+            // Numbers of more than 64 bits become text on their way to a tool.
+            Expr::BinOp(binary) => {
+                !matches!(binary.op, Operator::Pow | Operator::LShift) && below(&binary.left) && below(&binary.right)
+            }
             Expr::BoolOp(choice) => choice.values.iter().all(below),
             Expr::If(choice) => below(&choice.body) && below(&choice.orelse),
             Expr::Compare(compare) => {
@@ -124,11 +133,14 @@ impl<'a> Grounds<'a> {
         self.bindings.entry(name).or_default().push(binding);
     }
 
+    fn import(&mut self, module: &str) {
+        self.is_opaque |= OPAQUE_MODULES.contains(&module.split('.').next().unwrap_or(module));
+    }
+
     /// What a loop binds.
     fn bind_loop(&mut self, target: &'a Expr, iterable: &'a Expr) {
-        let is_range = |call: &ExprCall| {
-            matches!(&*call.func, Expr::Name(name) if name.id == "range" && self.is_builtin("range"))
-        };
+        let is_range =
+            |call: &ExprCall| matches!(&*call.func, Expr::Name(name) if name.id == "range" && self.is_builtin("range"));
         match (target, iterable) {
             (Expr::Name(name), Expr::Call(call)) if is_range(call) => self.bind(&name.id, Binding::Numbers),
             _ => self.visit_expr(target),
@@ -154,7 +166,10 @@ impl<'a> Visitor<'a> for Grounds<'a> {
                 self.visit_expr(&assign.value);
             }
             Stmt::AugAssign(assign) => {
-                self.bind_value(&assign.target, &assign.value);
+                match assign.op {
+                    Operator::Pow | Operator::LShift => self.visit_expr(&assign.target),
+                    _ => self.bind_value(&assign.target, &assign.value),
+                }
                 self.visit_expr(&assign.value);
             }
             Stmt::For(each) => {
@@ -173,11 +188,14 @@ impl<'a> Visitor<'a> for Grounds<'a> {
             }
             Stmt::Import(import) => {
                 for alias in &import.names {
+                    self.import(&alias.name);
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
                     self.bind(name.split('.').next().unwrap_or(name), Binding::Other);
                 }
             }
             Stmt::ImportFrom(import) => {
+                self.import(import.module.as_ref().map_or("", |module| module.as_str()));
+                self.is_opaque |= import.names.iter().any(|alias| &alias.name == "*");
                 for alias in &import.names {
                     self.bind(alias.asname.as_ref().unwrap_or(&alias.name).as_str(), Binding::Other);
                 }
@@ -273,6 +291,12 @@ mod tests {
             "max([1])",
             "x.split()",
             "x < y",
+            "import sys as s\nx = 5\nif s.platform != 'linux':\n    x = ''\nx",
+            "from typing import TYPE_CHECKING as T\nx = 5\nx",
+            "TYPE_CHECKING = False\nx = 5\nx",
+            "from m import *\nx = 5\nx",
+            "10 ** 30",
+            "x = 1\nx <<= 99\nx",
             "await pack.f()",
         ] {
             assert!(!holds(code), "{code}");

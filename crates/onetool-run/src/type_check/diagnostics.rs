@@ -113,8 +113,9 @@ mod tests {
     }
 
     fn told(column: u32, found: &str) -> Finding {
-        let message =
-            format!("Argument to bound method `_Tool.__call__` is incorrect: Expected `{NOTHING_FITS}`, found `{found}`");
+        let message = format!(
+            "Argument to bound method `_Tool.__call__` is incorrect: Expected `{NOTHING_FITS}`, found `{found}`"
+        );
         finding(column, ARGUMENT_RULE, &message)
     }
 

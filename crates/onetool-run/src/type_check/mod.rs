@@ -21,8 +21,9 @@ use crate::toolbox::Shared;
 
 pub(crate) use kinds::{Expected, Kind, mistaken};
 
-/// Where fewer calls stand, the call itself finds the mistake before anything has happened.
-const CALLS_WORTH_A_CHECK: usize = 2;
+/// Where fewer calls stand, the call itself finds the mistake before anything has happened; where more stand, asking takes
+/// longer than it is worth.
+const CALLS_WORTH_A_CHECK: std::ops::RangeInclusive<usize> = 2..=100;
 
 /// The first call whose arguments have types that cannot work.
 pub(crate) async fn check(code: &PreparedCode, shared: &Shared, sandbox: &Sandbox) -> Option<Refusal> {
@@ -49,7 +50,7 @@ struct Asked {
 impl Question {
     /// `None` where no answer could make a difference.
     fn about(code: &PreparedCode, shared: &Shared) -> Option<Self> {
-        if code.calls.len() < CALLS_WORTH_A_CHECK || code.engine != Engine::Monty {
+        if !CALLS_WORTH_A_CHECK.contains(&code.calls.len()) || code.engine != Engine::Monty {
             return None;
         }
         let mut stubs = stubs::Stubs::default();
@@ -103,8 +104,7 @@ fn asked(site: &CallSite, target: &Target<'_>) -> Vec<(Place, Asked)> {
             .collect(),
     };
     let Ok(bound) = parameters::bind(&name.to_string(), tool, given) else { return Vec::new() };
-    let values: Vec<&Option<Value>> =
-        site.positional.iter().chain(site.named.iter().map(|(_, value)| value)).collect();
+    let values: Vec<&Option<Value>> = site.positional.iter().chain(site.named.iter().map(|(_, value)| value)).collect();
     let signature = tool.signature.render(&name.to_string());
     bound
         .named

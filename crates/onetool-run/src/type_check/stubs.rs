@@ -80,7 +80,8 @@ mod tests {
         stubs.add_untyped("file");
         stubs.add_untyped("proj");
         let text = stubs.text();
-        let (_, declarations) = text.split_once("-> Any: ...\n def __getattr__(self, name: str, /) -> Any: ...\n").unwrap();
+        let (_, declarations) =
+            text.split_once("-> Any: ...\n def __getattr__(self, name: str, /) -> Any: ...\n").unwrap();
         assert_eq!(
             declarations,
             "class _Pack0:\n glob: _Tool\n read: _Tool\n def __getattr__(self, name: str, /) -> Any: ...\n\

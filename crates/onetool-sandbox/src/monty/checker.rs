@@ -5,6 +5,7 @@
 //! run nor a sandbox. No answer (too large, too slow, a child that died) means that nothing was found.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use monty_pool::{Pool, PoolConfig, PoolError, ReplConfig, on_print_sync};
@@ -27,12 +28,12 @@ pub struct Finding {
 /// The checker.
 pub(crate) struct Checker {
     executable: PathBuf,
-    pool: OnceCell<std::sync::Arc<Pool>>,
+    pool: OnceCell<Arc<Pool>>,
     retiring: Mutex<Option<AbortHandle>>,
 }
 
 /// Larger code is not checked.
-const MAX_CODE: usize = 64 << 10;
+const MAX_CODE: usize = 16 << 10;
 /// How long a run waits for an answer, starting a child included.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a run waits for the checks of others.
@@ -89,7 +90,7 @@ impl Checker {
             config.max_processes = 1;
             config.checkout_timeout = Some(MAX_WAIT);
             config.max_checkouts_per_worker = Some(CHECKS_PER_CHILD);
-            Pool::new(config).await.map(std::sync::Arc::new)
+            Pool::new(config).await.map(Arc::new)
         };
         let pool = self.pool.get_or_try_init(start).await.ok()?;
         let config = ReplConfig {
@@ -147,9 +148,6 @@ mod tests {
             rule: rule.to_owned(),
             message: message.to_owned(),
         };
-        assert_eq!(
-            read(report),
-            [finding(2, 11, "invalid-argument-type", "Argument: found `Literal[\"a: [b] c\"]`")]
-        );
+        assert_eq!(read(report), [finding(2, 11, "invalid-argument-type", "Argument: found `Literal[\"a: [b] c\"]`")]);
     }
 }

@@ -9,9 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use monty_pool::{Checkout, Pool, PoolConfig, PoolError, ReplConfig, ResumeValue, TurnEvent, on_print_sync};
-use monty_types::{
-    ExcType, MontyException, MontyObject, NameLookupResult, ResourceLimits,
-};
+use monty_types::{ExcType, MontyException, MontyObject, NameLookupResult, ResourceLimits};
 use onetool_sdk::{ToolError, Value};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
