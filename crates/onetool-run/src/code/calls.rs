@@ -39,7 +39,7 @@ impl Place {
 }
 
 /// All calls that are sure to fail if their arguments do not fit. A call with `*args` or `**kwargs` tells too little;
-/// one inside `try` may be meant to fail.
+/// one inside `try` or `with` may be meant to fail.
 pub(super) fn call_sites<'a>(
     module: &'a ModModule,
     source: &'a str,
@@ -124,6 +124,11 @@ impl<'a> Visitor<'a> for Finder<'a> {
                 }
                 self.visit_body(&attempt.orelse);
                 self.visit_body(&attempt.finalbody);
+            }
+            Stmt::With(_) => {
+                self.guarded += 1;
+                visitor::walk_stmt(self, stmt);
+                self.guarded -= 1;
             }
             Stmt::FunctionDef(_) => {
                 self.functions += 1;
