@@ -12,7 +12,7 @@ use crate::catalog::CatalogPack;
 use crate::code::{CallSite, PreparedCode};
 use crate::parameters;
 use crate::toolbox::Shared;
-use crate::type_check::{Expected, Kind, mistaken};
+use crate::type_check::{Expected, Kind};
 
 /// Stands for a value that only the run knows.
 const UNKNOWN: &str = "\u{1}";
@@ -24,6 +24,7 @@ pub(crate) struct Refusal {
 }
 
 /// The tool that a call names.
+#[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) name: QualifiedName,
     pub(crate) entry: &'a CatalogPack,
@@ -57,7 +58,8 @@ pub(crate) fn target<'a>(site: &CallSite, shared: &'a Shared) -> Option<Target<'
 }
 
 fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
-    let Target { name, entry, tool } = target(site, shared)?;
+    let target = target(site, shared)?;
+    let Target { name, entry, tool } = &target;
     let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque(UNKNOWN.to_owned()));
     let arguments = Arguments {
         positional: site.positional.iter().map(value).collect(),
@@ -72,10 +74,8 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     }
     bound.named.iter().find_map(|(parameter, value)| {
         let expected = Expected::by(tool, parameter, &entry.pack.origin)?;
-        expected.refuses(Kind::of(value)?).then(|| {
-            let signature = tool.signature.render(&name.to_string());
-            let given = format!("{} {}", value.type_name(), value.repr());
-            mistaken(&name, &signature, parameter, &expected, &given)
-        })
+        expected
+            .refuses(Kind::of(value)?)
+            .then(|| expected.mistaken(&target, parameter, &format!("{} {}", value.type_name(), value.repr())))
     })
 }

@@ -5,7 +5,7 @@
 //! literals, text, displays, functions whose result has one type whatever they are given, and names that are bound to
 //! nothing else. What comes out of a container, an attribute or another function is left to the run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
@@ -36,6 +36,8 @@ const OPAQUE_MODULES: &[&str] = &["sys", "os", "platform", "typing"];
 
 /// How deep an expression, or a chain of names, is followed.
 const MAX_DEPTH: usize = 32;
+/// How many expressions are looked at in all: names that are made of names that are made of names may be without end.
+const MAX_STEPS: usize = 10_000;
 
 /// What a name is bound to at one place.
 enum Binding<'a> {
@@ -54,13 +56,14 @@ pub(super) struct Grounds<'a> {
     is_opaque: bool,
     /// Names that are being followed: a name that is made of itself is as grounded as the rest of it.
     followed: RefCell<HashSet<&'a str>>,
+    steps: Cell<usize>,
 }
 
 impl<'a> Grounds<'a> {
     pub(super) fn of(module: &'a ModModule, facts: &'a Facts, is_pack: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
         let is_opaque = OPAQUE_NAMES.iter().any(|name| facts.used.contains_key(*name) || facts.bound.contains(*name));
         let followed = RefCell::new(HashSet::new());
-        let mut grounds = Self { facts, is_pack, bindings: HashMap::new(), is_opaque, followed };
+        let mut grounds = Self { facts, is_pack, bindings: HashMap::new(), is_opaque, followed, steps: Cell::new(0) };
         grounds.visit_body(&module.body);
         grounds
     }
@@ -71,7 +74,8 @@ impl<'a> Grounds<'a> {
     }
 
     fn is_grounded(&self, expr: &'a Expr, depth: usize) -> bool {
-        if depth > MAX_DEPTH {
+        self.steps.set(self.steps.get() + 1);
+        if depth > MAX_DEPTH || self.steps.get() > MAX_STEPS {
             return false;
         }
         let below = |expr: &'a Expr| self.is_grounded(expr, depth + 1);
@@ -308,5 +312,7 @@ mod tests {
         let chain: String = (0..1000).map(|n| format!("x{} = x{n}\n", n + 1)).collect();
         assert!(!holds(&format!("x0 = 5\n{chain}x1000")));
         assert!(holds(&format!("{}1", "1 + ".repeat(5))));
+        let wide: String = (0..10).map(|n| format!("x{} = {}0\n", n + 1, format!("x{n} or ").repeat(500))).collect();
+        assert!(!holds(&format!("x0 = 5\n{wide}x10")));
     }
 }

@@ -1,7 +1,9 @@
 //! The few kinds of value that a schema tells apart, and which of them a parameter cannot take.
 
-use onetool_sdk::{Origin, QualifiedName, ToolError, ToolSpec, Value};
+use onetool_sdk::{Origin, ToolError, ToolSpec, Value};
 use serde_json::Value as Json;
+
+use crate::precheck::Target;
 
 /// What a value becomes on its way to a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,19 +88,14 @@ impl Expected {
             _ => true,
         }
     }
-}
 
-/// The error of an argument that its parameter cannot take. `given` says what it is.
-pub(crate) fn mistaken(
-    tool: &QualifiedName,
-    signature: &str,
-    parameter: &str,
-    expected: &Expected,
-    given: &str,
-) -> ToolError {
-    let expected = expected.kind.python_name();
-    ToolError::arguments(format!("{tool}() argument '{parameter}' must be {expected}, not {given}"))
-        .with_hint(format!("expected {signature}"))
+    /// The error of an argument that is refused; `given` says what it is.
+    pub(crate) fn mistaken(&self, target: &Target<'_>, parameter: &str, given: &str) -> ToolError {
+        let name = &target.name;
+        let expected = self.kind.python_name();
+        ToolError::arguments(format!("{name}() argument '{parameter}' must be {expected}, not {given}"))
+            .with_hint(format!("expected {}", target.tool.signature.render(&name.to_string())))
+    }
 }
 
 #[cfg(test)]

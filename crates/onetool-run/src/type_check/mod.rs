@@ -12,14 +12,14 @@ mod stubs;
 use std::collections::HashMap;
 
 use onetool_sandbox::{Engine, Finding, Sandbox};
-use onetool_sdk::{Arguments, Origin, QualifiedName, Value};
+use onetool_sdk::{Arguments, Origin, Value};
 
 use crate::code::{CallSite, Place, PreparedCode};
 use crate::parameters;
 use crate::precheck::{self, Refusal, Target};
 use crate::toolbox::Shared;
 
-pub(crate) use kinds::{Expected, Kind, mistaken};
+pub(crate) use kinds::{Expected, Kind};
 
 /// Where fewer calls stand, the call itself finds the mistake before anything has happened; where more stand, asking takes
 /// longer than it is worth.
@@ -33,23 +33,21 @@ pub(crate) async fn check(code: &PreparedCode, shared: &Shared, sandbox: &Sandbo
 }
 
 /// What the type checker is asked.
-struct Question {
+struct Question<'a> {
     stubs: String,
-    arguments: HashMap<Place, Asked>,
+    arguments: HashMap<Place, Asked<'a>>,
 }
 
 /// An argument whose type would matter.
-struct Asked {
-    tool: QualifiedName,
-    /// The tool's signature.
-    signature: String,
+struct Asked<'a> {
+    target: Target<'a>,
     parameter: String,
     expected: Expected,
 }
 
-impl Question {
+impl<'a> Question<'a> {
     /// `None` where no answer could make a difference.
-    fn about(code: &PreparedCode, shared: &Shared) -> Option<Self> {
+    fn about(code: &PreparedCode, shared: &'a Shared) -> Option<Self> {
         if !CALLS_WORTH_A_CHECK.contains(&code.calls.len()) || code.engine != Engine::Monty {
             return None;
         }
@@ -80,14 +78,14 @@ impl Question {
             if !asked.expected.refuses(kind) {
                 return None;
             }
-            let error = mistaken(&asked.tool, &asked.signature, &asked.parameter, &asked.expected, kind.python_name());
+            let error = asked.expected.mistaken(&asked.target, &asked.parameter, kind.python_name());
             Some(Refusal { line: place.line, error })
         })
     }
 }
 
 /// The arguments of a call that only the run knows and whose parameters are choosy.
-fn asked(site: &CallSite, target: &Target<'_>) -> Vec<(Place, Asked)> {
+fn asked<'a>(site: &CallSite, target: &Target<'a>) -> Vec<(Place, Asked<'a>)> {
     let Target { name, entry, tool } = target;
     if matches!(entry.pack.origin, Origin::Worker { .. }) || !tool.checkable {
         return Vec::new();
@@ -105,7 +103,6 @@ fn asked(site: &CallSite, target: &Target<'_>) -> Vec<(Place, Asked)> {
     };
     let Ok(bound) = parameters::bind(&name.to_string(), tool, given) else { return Vec::new() };
     let values: Vec<&Option<Value>> = site.positional.iter().chain(site.named.iter().map(|(_, value)| value)).collect();
-    let signature = tool.signature.render(&name.to_string());
     bound
         .named
         .iter()
@@ -116,8 +113,7 @@ fn asked(site: &CallSite, target: &Target<'_>) -> Vec<(Place, Asked)> {
                 return None;
             }
             let asked = Asked {
-                tool: name.clone(),
-                signature: signature.clone(),
+                target: target.clone(),
                 parameter: parameter.clone(),
                 expected: Expected::by(tool, parameter, &entry.pack.origin)?,
             };
