@@ -4,7 +4,7 @@
 use onetool_sandbox::{Failure, Frame, Limits};
 
 use crate::code::{PreparedCode, SyntaxProblem};
-use crate::pack_proxy::CallRecord;
+use crate::pack_proxy::{CallRecord, CallState};
 use crate::precheck::Refusal;
 
 pub(crate) struct Account<'a> {
@@ -65,9 +65,10 @@ pub(crate) fn text(account: &Account<'_>) -> String {
             text.push_str(&format!("\n- {skipped} earlier calls"));
         }
         for call in &account.calls[skipped..] {
-            let outcome = match &call.error {
-                None => format!("completed in {} ms", call.milliseconds),
-                Some(error) => format!("failed: {}", clip(error.lines().next().unwrap_or(error))),
+            let outcome = match &call.state {
+                CallState::Completed { milliseconds } => format!("completed in {milliseconds} ms"),
+                CallState::Failed(error) => format!("failed: {}", clip(error.lines().next().unwrap_or(error))),
+                CallState::UnderWay | CallState::Refused => "begun, and stopped with the run".to_owned(),
             };
             text.push_str(&format!("\n- {}: {outcome}", call.name));
         }

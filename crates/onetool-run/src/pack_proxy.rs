@@ -9,19 +9,28 @@ use onetool_sdk::{Arguments, CallContext, ErrorKind, Origin, QualifiedName, Tool
 use parking_lot::Mutex;
 
 use crate::code::Use;
+use crate::gate::{Gate, Verdict};
 use crate::nearest::{listed, nearest};
 use crate::toolbox::Shared;
 
 /// The pack whose attributes are projects.
 pub const PROJECTS: &str = "proj";
 
-/// One tool call that a run made and that began to run, for the account of a run that failed.
+/// One tool call that a run made, for the account of a run that failed.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
     pub name: QualifiedName,
-    pub milliseconds: u64,
-    /// `None` when it succeeded, else the error.
-    pub error: Option<String>,
+    pub state: CallState,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallState {
+    UnderWay,
+    Completed { milliseconds: u64 },
+    Failed(String),
+    /// It never reached its tool.
+    Refused,
 }
 
 /// The toolbox, as the code of one run sees it.
@@ -30,6 +39,8 @@ pub struct PackProxy {
     ctx: CallContext,
     /// How the code uses the names that it does not bind.
     used: HashMap<String, Use>,
+    /// Calls that the configuration forbids, however the code comes by them.
+    gate: Gate,
     calls: Mutex<Vec<CallRecord>>,
 }
 
@@ -37,13 +48,22 @@ pub struct PackProxy {
 const RECORDED_CALLS: usize = 1000;
 
 impl PackProxy {
-    pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>) -> Self {
-        Self { shared, ctx, used, calls: Mutex::new(Vec::new()) }
+    pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>, gate: Gate) -> Self {
+        Self { shared, ctx, used, gate, calls: Mutex::new(Vec::new()) }
     }
 
-    /// The calls so far, in the order in which they ended.
+    /// Notes that a call begins, and where.
+    fn begin(&self, name: &QualifiedName) -> Option<usize> {
+        let mut calls = self.calls.lock();
+        (calls.len() < RECORDED_CALLS).then(|| {
+            calls.push(CallRecord { name: name.clone(), state: CallState::UnderWay });
+            calls.len() - 1
+        })
+    }
+
+    /// The calls so far that reached their tools, in the order in which they began.
     pub fn calls(&self) -> Vec<CallRecord> {
-        self.calls.lock().clone()
+        self.calls.lock().iter().filter(|call| call.state != CallState::Refused).cloned().collect()
     }
 
     fn unknown_name(&self, name: &str) -> ToolError {
@@ -133,25 +153,35 @@ impl Host for PackProxy {
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = match target {
-            CallTarget::Function(name) => match self.shared.resolve_alias(&name)? {
-                Some(target) => target.parse()?,
-                None => return Err(self.unknown_name(&name)),
-            },
+            CallTarget::Function(name) => {
+                let name = name.strip_prefix(AWAITED_PREFIX).unwrap_or(&name);
+                match self.shared.resolve_alias(name)? {
+                    Some(target) => target.parse()?,
+                    // A function that was handed out under its full name.
+                    None if name.contains('.') => name.parse()?,
+                    None => return Err(self.unknown_name(name)),
+                }
+            }
             CallTarget::Method { pack, function } => QualifiedName::new(pack, function),
         };
+        if self.gate.verdict(&name.to_string()) == Verdict::Block {
+            return Err(ToolError::denied(format!("'{name}' is blocked by the configuration"))
+                .with_hint("security.blocked and security.allow decide"));
+        }
         let started = std::time::Instant::now();
+        let place = self.begin(&name);
         let outcome = self.shared.call(&name, arguments, &self.ctx).await;
         let began = !matches!(
             outcome.as_ref().map_err(|error| &error.kind),
             Err(ErrorKind::NotFound | ErrorKind::Arguments | ErrorKind::Denied)
         );
         let mut calls = self.calls.lock();
-        if began && calls.len() < RECORDED_CALLS {
-            calls.push(CallRecord {
-                name,
-                milliseconds: started.elapsed().as_millis() as u64,
-                error: outcome.as_ref().err().map(ToString::to_string),
-            });
+        if let Some(record) = place.and_then(|place| calls.get_mut(place)) {
+            record.state = match &outcome {
+                _ if !began => CallState::Refused,
+                Ok(_) => CallState::Completed { milliseconds: started.elapsed().as_millis() as u64 },
+                Err(error) => CallState::Failed(error.to_string()),
+            };
         }
         outcome
     }

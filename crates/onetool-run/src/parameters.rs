@@ -20,8 +20,16 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         matches!(parameter.kind, ParameterKind::PositionalOnly | ParameterKind::PositionalOrKeyword)
     });
     let given = arguments.positional.len();
+    // Python would mistake a name for a position here: what was given by position stays so.
+    let by_position =
+        takes_rest || signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::PositionalOnly);
+    let mut placed: Vec<&str> = Vec::new();
     for value in arguments.positional {
         match places.next() {
+            Some(parameter) if by_position => {
+                placed.push(&parameter.name);
+                rest.push(value);
+            }
             Some(parameter) => {
                 named.insert(parameter.name.clone(), value);
             }
@@ -36,7 +44,7 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
     let (exact, inexact): (Vec<_>, Vec<_>) =
         arguments.named.into_iter().partition(|(name, _)| find(signature, name).is_some());
     for (name, value) in exact {
-        if named.insert(name.clone(), value).is_some() {
+        if placed.contains(&name.as_str()) || named.insert(name.clone(), value).is_some() {
             return Err(mistaken(format!("got multiple values for argument '{name}'")));
         }
     }
@@ -62,6 +70,7 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         .parameters
         .iter()
         .filter(|parameter| parameter.required && !named.contains_key(&parameter.name))
+        .filter(|parameter| !placed.contains(&parameter.name.as_str()))
         .filter(|parameter| !matches!(parameter.kind, ParameterKind::VarPositional | ParameterKind::VarKeyword))
         .map(|parameter| format!("'{}'", parameter.name))
         .collect();

@@ -76,7 +76,9 @@ impl Runner {
         let started = Instant::now();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
-        let reply = self.run_with(command, &ctx, &settings, &shared).await;
+        let mut reply = self.run_with(command, &ctx, &settings, &shared).await;
+        // Results are redacted before they are stored; this is for errors and summaries.
+        reply.text = settings.redacted(reply.text);
         shared.record_run(command, &reply, started.elapsed(), &ctx);
         reply
     }
@@ -106,7 +108,7 @@ impl Runner {
         ctx.cancel = ctx.cancel.child_token();
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
-        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
+        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
         let program = Program {
             code: prepared.text.clone(),
             script_name: "run".to_owned(),
@@ -169,6 +171,7 @@ impl Runner {
         let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
         let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
         let layout = if is_json { Layout::Json } else { Layout::Text };
+        let text = settings.redacted(text);
         let text = self.fit(text, layout, tool, wishes.format.unwrap_or_default(), shared).await;
         RunReply { text, parts, is_error: false }
     }
@@ -179,6 +182,7 @@ impl Runner {
         if output.max_inline_size == 0 || text.len() <= output.max_inline_size {
             return text;
         }
+        let size = text.len();
         let stored = tokio::task::spawn_blocking(move || {
             let store = ResultStore::new(&output.result_store_dir, output.result_ttl);
             let stored = match layout {
@@ -191,7 +195,7 @@ impl Runner {
                 Err(error) => Err(format!(
                     "{}\n[the whole result has {} bytes and could not be stored: {error}]",
                     account::cap(text, output.max_inline_size),
-                    output.max_inline_size
+                    size
                 )),
             }
         })

@@ -95,6 +95,8 @@ pub struct ToolboxState {
 /// How runs are executed and answered.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
+    /// Values that no reply may contain.
+    pub secrets: Vec<String>,
     /// Calls that the configuration forbids.
     pub gate: Gate,
     pub engine: Engine,
@@ -109,6 +111,18 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { gate: Gate::default(), engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+        Self { secrets: Vec::new(), gate: Gate::default(), engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+    }
+}
+
+impl RunSettings {
+    /// The text without secrets.
+    pub(crate) fn redacted(&self, mut text: String) -> String {
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), "[REDACTED]");
+            }
+        }
+        text
     }
 }

@@ -219,8 +219,14 @@ impl Shared {
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
-        let call = ToolCall { pack, tool, arguments };
-        execute(entry, call, ctx).await
+        let call = ToolCall { pack, tool: tool.clone(), arguments };
+        execute(entry, call, ctx).await.map_err(|mut error| {
+            // Whatever is wrong with the arguments, the signature is what helps.
+            if error.hint.is_none() && speaks_of_arguments(&error) {
+                error.hint = Some(format!("expected {}", tool.signature.render(&name.to_string())));
+            }
+            error
+        })
     }
 
     /// A function that its pack seems to lack: its source may be about to learn of it.
@@ -291,6 +297,14 @@ async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Resu
         () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, format!("{name} was cancelled"))),
         () = deadline => Err(ToolError::new(ErrorKind::Timeout, format!("{name} did not end before the run's deadline"))),
     }
+}
+
+fn speaks_of_arguments(error: &ToolError) -> bool {
+    error.kind == ErrorKind::Arguments
+        || error.exception() == "TypeError"
+        || error.message.contains("validation error")
+        || error.message.contains("Input validation")
+        || error.message.contains("-32602")
 }
 
 fn size(arguments: &Arguments) -> usize {

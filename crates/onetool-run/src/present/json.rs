@@ -55,7 +55,7 @@ fn write(value: &Value, out: &mut String, indent: Option<usize>, depth: usize) {
         Value::Record { fields, .. } => {
             mapping(fields.iter().map(|(key, value)| (key.clone(), value)), out, indent, depth);
         }
-        Value::Part(Part::Image { .. } | Part::Text(_)) if depth > 0 => {
+        Value::Part(_) if depth > 0 => {
             if let Value::Part(part) = value {
                 string(&part.placeholder(), out);
             }

@@ -44,7 +44,7 @@ impl Format {
 /// Writes a value. Text is never changed; numbers, booleans and `None` at the top are as Python prints them.
 pub fn format(value: &Value, format: Format) -> String {
     match value {
-        Value::Str(text) | Value::Part(Part::Text(text)) => return text.clone(),
+        Value::Str(text) | Value::Part(Part::Text(text)) | Value::Path(text) | Value::Opaque(text) => return text.clone(),
         Value::None | Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) => return value.str(),
         _ => {}
     }
@@ -58,54 +58,48 @@ pub fn format(value: &Value, format: Format) -> String {
     }
 }
 
-/// Takes the parts out of a value that are content of their own: images and the like, at the top or in a list.
-/// What remains is `None` where nothing but parts was there.
+/// Takes the parts out of a value that are content of their own, images and the like, wherever they stand.
+///
+/// A value that is nothing but parts leaves only its text, or nothing. In any other value a placeholder stays where a
+/// part was, so that its shape remains.
 pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
     match value {
         Value::Part(Part::Text(text)) => (Some(Value::Str(text)), Vec::new()),
         Value::Part(part) => (None, vec![part]),
-        Value::List(items) => split_items(items, Value::List),
-        Value::Tuple(items) => split_items(items, Value::Tuple),
-        other => (Some(other), Vec::new()),
+        Value::List(items) | Value::Tuple(items)
+            if !items.is_empty() && items.iter().all(|item| matches!(item, Value::Part(_))) =>
+        {
+            split_content(items)
+        }
+        other => {
+            let mut parts = Vec::new();
+            collect_parts(&other, &mut parts);
+            (Some(other), parts)
+        }
     }
 }
 
-fn split_items(items: Vec<Value>, wrap: fn(Vec<Value>) -> Value) -> (Option<Value>, Vec<Part>) {
-    if !items.iter().any(has_parts) {
-        return (Some(wrap(items)), Vec::new());
-    }
-    let mut parts = Vec::new();
+/// The content of a tool's answer: its texts as one, its other parts as they are.
+fn split_content(items: Vec<Value>) -> (Option<Value>, Vec<Part>) {
     let mut texts = Vec::new();
-    let mut only_text = true;
+    let mut parts = Vec::new();
     for item in items {
         match item {
-            Value::Part(Part::Text(text)) => texts.push(Value::Str(text)),
+            Value::Part(Part::Text(text)) => texts.push(text),
             Value::Part(part) => parts.push(part),
-            other => {
-                let (rest, more) = split_parts(other);
-                parts.extend(more);
-                if let Some(rest) = rest {
-                    only_text &= matches!(rest, Value::Str(_));
-                    texts.push(rest);
-                }
-            }
+            _ => {}
         }
     }
-    let rest = match texts.len() {
-        0 => None,
-        1 => texts.pop(),
-        _ if only_text => {
-            Some(Value::Str(texts.iter().map(Value::str).collect::<Vec<_>>().join("\n")))
-        }
-        _ => Some(wrap(texts)),
-    };
-    (rest, parts)
+    ((!texts.is_empty()).then(|| Value::Str(texts.join("\n"))), parts)
 }
 
-fn has_parts(value: &Value) -> bool {
+fn collect_parts(value: &Value, parts: &mut Vec<Part>) {
     match value {
-        Value::Part(_) => true,
-        Value::List(items) | Value::Tuple(items) => items.iter().any(has_parts),
-        _ => false,
+        Value::Part(Part::Text(_)) => {}
+        Value::Part(part) => parts.push(part.clone()),
+        Value::List(items) | Value::Tuple(items) => items.iter().for_each(|item| collect_parts(item, parts)),
+        Value::Dict(pairs) => pairs.iter().for_each(|(_, value)| collect_parts(value, parts)),
+        Value::Record { fields, .. } => fields.iter().for_each(|(_, value)| collect_parts(value, parts)),
+        _ => {}
     }
 }

@@ -62,6 +62,9 @@ fn become_python(order: &LaunchOrder) -> String {
         Ok(descriptors) => descriptors.map(|number| number.to_string()),
         Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
     };
+    // However the server ends, what it runs ends too. The threads that start children live as long as the server.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     // Behind the wall there is no changing of folders.
     if let Err(error) = std::env::set_current_dir("/") {
         return format!("cannot leave the current folder: {error}");

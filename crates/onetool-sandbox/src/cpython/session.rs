@@ -106,10 +106,23 @@ impl Session<'_> {
         let mut calls: FuturesUnordered<BoxFuture<'static, Answered>> = FuturesUnordered::new();
         let mut printing = true;
         let mut deadline = Instant::now() + START_TIMEOUT;
+        // What the program may still compute. The clock stands still while it waits for the host.
+        let mut compute_left = self.limits.max_compute;
+        let mut computing_since: Option<Instant> = None;
         loop {
+            let now = Instant::now();
+            if !state.ready || !calls.is_empty() {
+                compute_left = compute_left.saturating_sub(computing_since.take().map_or(Duration::ZERO, |since| now - since));
+            } else if computing_since.is_none() {
+                computing_since = Some(now);
+            }
+            let compute_end = computing_since.map(|since| since + compute_left);
             let room = answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
             tokio::select! {
                 () = self.cancel.cancelled() => return Ending::Stopped(Failure::Cancelled),
+                () = sleep_until(compute_end) => {
+                    return Ending::Stopped(Failure::Timeout(self.limits.max_compute));
+                }
                 () = tokio::time::sleep_until(deadline) => {
                     return Ending::Stopped(if state.ready {
                         Failure::Timeout(self.limits.timeout)
@@ -289,4 +302,12 @@ fn failure(mut failed: Failed) -> Failure {
     }
     let frames = failed.take_frames();
     Failure::Raised { exception: failed.exception, message: failed.message, frames }
+}
+
+/// Sleeps until then; for ever where there is no end.
+async fn sleep_until(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
 }

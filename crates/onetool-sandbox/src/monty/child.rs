@@ -20,6 +20,9 @@ const STACK_BYTES: usize = 256 << 20;
 
 /// Serves one parent until it closes the pipe.
 pub fn serve() -> ExitCode {
+    // A program that computes does not look at the pipe: when the server is killed, its children must be too.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let serving = std::thread::Builder::new().name("interpreter".to_owned()).stack_size(STACK_BYTES).spawn(serve_pipes);
     match serving.map(std::thread::JoinHandle::join) {
         Ok(Ok(code)) => code,

@@ -52,11 +52,15 @@ impl RemoteTool {
 
     /// Whether the result is wrapped as `{"result": …}` only because structured content had to be an object.
     pub(super) fn wraps_result(&self) -> bool {
-        self.output_schema
-            .as_ref()
-            .and_then(|schema| schema.get("x-fastmcp-wrap-result"))
-            .and_then(Json::as_bool)
-            .unwrap_or(false)
+        let Some(schema) = &self.output_schema else { return false };
+        if let Some(wraps) = schema.get("x-fastmcp-wrap-result").and_then(Json::as_bool) {
+            return wraps;
+        }
+        // The reference SDK does the same without saying so: one property, named and titled by rule.
+        let properties = schema.get("properties").and_then(Json::as_object);
+        properties.is_some_and(|properties| {
+            properties.len() == 1 && properties.get("result").and_then(|result| result.get("title")) == Some(&"Result".into())
+        }) && schema.get("title").and_then(Json::as_str).is_some_and(|title| title.ends_with("Output"))
     }
 }
 

@@ -82,6 +82,12 @@ pub struct WorkerKeys {
     pub max_memory_mb: Option<u64>,
 }
 
+/// Shorter secrets would redact ordinary text.
+const MIN_SECRET: usize = 6;
+
+/// Packs that nothing else may stand for.
+const PROTECTED: &[&str] = &["ot", "std", "file", "proj"];
+
 const SECTIONS: &[&str] = &[
     "version", "tools_dir", "log_level", "log_dir", "security", "projects", "servers", "tools", "alias", "snippets",
     "prompts", "stats", "output", "run", "workers", "http", "bundles", "server",
@@ -151,6 +157,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         own: own.clone(),
         global: places.global.clone(),
         run: RunSettings {
+            secrets: secrets.values().filter(|value| value.len() >= MIN_SECRET).map(str::to_owned).collect(),
             gate,
             engine,
             limits,
@@ -201,7 +208,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
                 Duration::from_mins(5),
             ),
             max: workers.max.unwrap_or(20).max(1),
-            max_queue: workers.max_queue.unwrap_or(64).max(1),
+            max_queue: workers.max_queue.unwrap_or(1000).max(1),
             max_memory_mb: workers.max_memory_mb,
         },
         file_roots,
@@ -332,8 +339,18 @@ impl Reader {
         let mut aliases = IndexMap::new();
         for (name, target) in self.map("alias", value) {
             match target {
-                Json::String(target) if is_python_identifier(&name) => {
+                Json::String(_) if PROTECTED.contains(&name.as_str()) => {
+                    self.problem(&["alias", &name], "this is the name of a pack that cannot be replaced");
+                }
+                Json::String(target)
+                    if is_python_identifier(&name)
+                        && target.split('.').count() <= 2
+                        && target.split('.').all(is_python_identifier) =>
+                {
                     aliases.insert(name, target);
+                }
+                Json::String(_) if is_python_identifier(&name) => {
+                    self.problem(&["alias", &name], "expected text like pack.function");
                 }
                 Json::String(_) => self.problem(&["alias", &name], "an alias must be a Python name"),
                 _ => self.problem(&["alias", &name], "expected text like pack.function"),

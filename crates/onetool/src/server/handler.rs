@@ -17,7 +17,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::client::ClientPeer;
-use super::progress;
+use super::progress::ClientProgress;
 use crate::assemble::App;
 
 /// Serves one client. Cheap: all share the app.
@@ -63,22 +63,29 @@ impl Handler {
     async fn run(&self, command: &str, context: RequestContext<RoleServer>) -> RunReply {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.cancel = context.ct.child_token();
+        let mut progress = None;
         if let Some(token) = context.meta.get_progress_token() {
-            ctx.progress = progress::start(context.peer.clone(), token);
+            let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
+            progress = Some(sending);
+            ctx.progress = sink;
         }
         ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
         // A task of its own: a panic inside ends this run, not the session.
         let runner = self.app.runner.clone();
         let command = command.to_owned();
         let task = tokio::spawn(async move { runner.run(&command, ctx).await });
-        task.await.unwrap_or_else(|error| {
+        let reply = task.await.unwrap_or_else(|error| {
             tracing::error!(%error, "a run panicked");
             RunReply {
                 text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
                 parts: Vec::new(),
                 is_error: true,
             }
-        })
+        });
+        if let Some(progress) = progress {
+            progress.finish().await;
+        }
+        reply
     }
 }
 

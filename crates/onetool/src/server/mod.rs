@@ -3,6 +3,7 @@
 mod client;
 mod handler;
 pub mod http;
+mod lines;
 mod progress;
 pub mod stdio;
 

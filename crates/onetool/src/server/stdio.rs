@@ -6,6 +6,7 @@ use rmcp::ServiceExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Handler;
+use super::lines::Lines;
 use crate::assemble::App;
 
 /// Children that do not end within this are killed.
@@ -21,9 +22,8 @@ pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
     });
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    let transport = (tokio::io::stdin(), tokio::io::stdout());
     let serving = async {
-        match Handler::new(app.clone()).serve(transport).await {
+        match Handler::new(app.clone()).serve(Lines::new()).await {
             Ok(service) => service.waiting().await.map(drop).map_err(anyhow::Error::from),
             // A client that leaves before it has said hello is no error of ours.
             Err(error) => {

@@ -1,0 +1,200 @@
+//! Messages as lines on standard input and output.
+//!
+//! Every request gets an answer, also one that is no valid message: text that is not quite UTF-8 or has half a surrogate
+//! pair is mended; what cannot be read is answered with the protocol's own error, under its id where it has one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdin, Stdout};
+use tokio::sync::Mutex;
+
+/// A message's length at the most.
+const MAX_LINE: usize = 64 << 20;
+
+/// Standard input and output.
+pub struct Lines {
+    reader: BufReader<Stdin>,
+    line: Vec<u8>,
+    /// The rest of a line that was too long.
+    discarding: bool,
+    writer: Arc<Mutex<Stdout>>,
+}
+
+impl Lines {
+    pub fn new() -> Self {
+        Self {
+            reader: BufReader::with_capacity(64 << 10, tokio::io::stdin()),
+            line: Vec::new(),
+            discarding: false,
+            writer: Arc::new(Mutex::new(tokio::io::stdout())),
+        }
+    }
+
+    /// The next whole line, or `None` at the end. What was read so far survives a cancelled wait.
+    async fn next_line(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
+        loop {
+            let buffer = self.reader.fill_buf().await.ok()?;
+            if buffer.is_empty() {
+                return None;
+            }
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            if !self.discarding {
+                self.line.extend_from_slice(&buffer[..taken]);
+            }
+            self.reader.consume(taken);
+            if self.line.len() > MAX_LINE {
+                self.line = Vec::new();
+                self.discarding = true;
+            }
+            if end.is_some() {
+                if std::mem::take(&mut self.discarding) {
+                    return Some(Err(TooLong));
+                }
+                return Some(Ok(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+
+    async fn refuse(&self, id: Json, code: i32, message: &str) {
+        let reply = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let _ = write_line(&self.writer, reply.to_string().into_bytes()).await;
+    }
+}
+
+struct TooLong;
+
+async fn write_line(writer: &Mutex<Stdout>, mut bytes: Vec<u8>) -> std::io::Result<()> {
+    bytes.push(b'\n');
+    let mut writer = writer.lock().await;
+    writer.write_all(&bytes).await?;
+    writer.flush().await
+}
+
+impl Transport<RoleServer> for Lines {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move { write_line(&writer, serde_json::to_vec(&item)?).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let line = match self.next_line().await? {
+                Ok(line) => line,
+                Err(TooLong) => {
+                    self.refuse(Json::Null, INVALID_REQUEST, "the message is longer than 64 MB").await;
+                    continue;
+                }
+            };
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            match read(&line) {
+                Ok(message) => return Some(message),
+                // A notification is never answered.
+                Err(Refusal { id: None, is_message: true, .. }) => {}
+                Err(refusal) => self.refuse(refusal.id.unwrap_or(Json::Null), refusal.code, &refusal.message).await,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.writer.lock().await.flush().await
+    }
+}
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+
+struct Refusal {
+    id: Option<Json>,
+    is_message: bool,
+    code: i32,
+    message: String,
+}
+
+/// What tells a request from a notification. The rest is skipped, however deep it is.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Json>,
+    method: Option<String>,
+}
+
+fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
+    let first = match serde_json::from_slice(line) {
+        Ok(message) => return Ok(message),
+        Err(error) => error,
+    };
+    let text = mended(line);
+    if let Ok(message) = serde_json::from_str(&text) {
+        return Ok(message);
+    }
+    let head = serde_json::from_str::<Head>(&text).ok();
+    let code = if head.is_some() { INVALID_REQUEST } else { PARSE_ERROR };
+    let is_message = head.as_ref().is_some_and(|head| head.method.is_some());
+    Err(Refusal { id: head.and_then(|head| head.id), is_message, code, message: format!("not a valid message: {first}") })
+}
+
+/// The line as text that JSON accepts: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD.
+fn mended(line: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(line);
+    if !text.contains("\\u") {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let unit = |text: &str| {
+            let digits = text.strip_prefix("\\u")?.get(..4)?;
+            u32::from_str_radix(digits, 16).ok()
+        };
+        let length = match unit(rest) {
+            Some(0xD800..=0xDBFF) if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str("\\ufffd");
+                rest = &rest[6..];
+                continue;
+            }
+            Some(_) => 6,
+            None => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_pairs_are_mended_and_whole_ones_stay() {
+        assert_eq!(mended(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#), r#""\ufffd \ud83d\ude00 \\ud83d \u0041 \ufffd""#);
+        assert_eq!(mended(b"\"\xff\""), "\"\u{fffd}\"");
+        assert_eq!(mended(b"\\"), "\\");
+        assert_eq!(mended(b"\\ud8"), "\\ud8");
+    }
+
+    #[test]
+    fn what_cannot_be_read_keeps_its_id() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        let refusal = read(deep.as_bytes()).err().unwrap();
+        assert_eq!((refusal.id, refusal.code), (Some(json!(7)), INVALID_REQUEST));
+        assert_eq!(read(b"{nope").err().unwrap().code, PARSE_ERROR);
+    }
+}
