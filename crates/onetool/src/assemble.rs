@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use onetool_run::{OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
-use onetool_sdk::{HealthNote, Severity, ToolError, ToolSource};
+use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};
 use onetool_sources::native::file::FileSettings;
 use onetool_sources::native::standard::{self, ResultReader};
 use onetool_sources::native::{NativePack, NativeSource, file};
@@ -73,6 +73,13 @@ impl App {
 
     pub fn servers(&self) -> Arc<ProxySource> {
         self.current.lock().servers.clone()
+    }
+
+    /// Waits, no longer than `ctx` allows, until every server has connected or failed to.
+    pub async fn connect_servers(&self, ctx: &CallContext) {
+        let servers = self.servers();
+        let packs: Vec<String> = servers.status().into_iter().map(|server| server.pack).collect();
+        futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
     }
 
     /// Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way
