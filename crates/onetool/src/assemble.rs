@@ -28,11 +28,15 @@ pub struct App {
     places: ConfigPlaces,
     stats: Arc<StatsRecorder>,
     current: Mutex<Current>,
+    /// One reload at a time: what was read last must also come into force last.
+    reloading: Mutex<()>,
 }
 
 /// What a reload may replace.
 struct Current {
     settings: Arc<Resolved>,
+    /// Why what the files say now is not in force.
+    held_back: Vec<HealthNote>,
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
 }
@@ -52,9 +56,10 @@ impl App {
         });
         Ok(Arc::new_cyclic(|app: &Weak<Self>| {
             let current = Current {
-                workers: Arc::new(worker_source(&settings)),
+                workers: Arc::new(worker_source(&settings, app.clone())),
                 servers: Arc::new(proxy_source(&settings)),
                 settings: settings.clone(),
+                held_back: Vec::new(),
             };
             let toolbox = Toolbox::new(parts(&current, &stats, app.clone()));
             Self {
@@ -63,6 +68,7 @@ impl App {
                 places,
                 stats,
                 current: Mutex::new(current),
+                reloading: Mutex::new(()),
             }
         }))
     }
@@ -82,16 +88,28 @@ impl App {
         futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
     }
 
+    pub fn places(&self) -> &ConfigPlaces {
+        &self.places
+    }
+
     /// Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way
     /// finish on what they began with.
+    ///
+    /// A file that was understood before and is not any more holds all of it back: half of what was meant could be
+    /// worse than the whole of what was. Until it is mended, the last good state stays, and health says so.
     pub fn reload_now(&self) {
+        let _one = self.reloading.lock();
         let settings = Arc::new(config::resolve(&self.places, config::load(&self.places)));
         let mut current = self.current.lock();
+        let held_back = held_back(&current.settings, &settings);
+        let settings = if held_back.is_empty() { settings } else { current.settings.clone() };
+        current.held_back = held_back;
         let mut retired: Vec<Arc<dyn ToolSource>> = Vec::new();
         if worker_keys(&settings) == worker_keys(&current.settings) {
             current.workers.refresh();
         } else {
-            let old = std::mem::replace(&mut current.workers, Arc::new(worker_source(&settings)));
+            let new = Arc::new(worker_source(&settings, self.this.clone()));
+            let old = std::mem::replace(&mut current.workers, new);
             retired.push(old);
         }
         if settings.servers != current.settings.servers {
@@ -151,6 +169,24 @@ impl ToolboxView for App {
     }
 }
 
+/// The notes on files that were understood in `old` and are not in `new`.
+fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
+    let broken: Vec<String> = new
+        .unreadable
+        .iter()
+        .filter(|path| !old.unreadable.contains(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    new.notes
+        .iter()
+        .filter(|note| broken.contains(&note.subject))
+        .map(|note| HealthNote {
+            message: format!("{}; the last good configuration stays in force until this is mended", note.message),
+            ..note.clone()
+        })
+        .collect()
+}
+
 /// Ends sources that nothing new will use, once what is under way had its time.
 fn retire(sources: Vec<Arc<dyn ToolSource>>) {
     const GRACE: std::time::Duration = std::time::Duration::from_mins(2);
@@ -194,7 +230,7 @@ fn worker_keys(settings: &Resolved) -> String {
     format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
 }
 
-fn worker_source(settings: &Arc<Resolved>) -> WorkerSource {
+fn worker_source(settings: &Resolved, app: Weak<App>) -> WorkerSource {
     let keys = &settings.workers;
     let defaults = WorkerSettings::default();
     let mut limits = defaults.limits.clone();
@@ -214,19 +250,19 @@ fn worker_source(settings: &Arc<Resolved>) -> WorkerSource {
         limits,
         ..defaults
     };
-    WorkerSource::new(worker_settings, Arc::new(Services(settings.clone())))
+    WorkerSource::new(worker_settings, Arc::new(Services(app)))
 }
 
-/// What workers may ask for.
-struct Services(Arc<Resolved>);
+/// What workers may ask for, as it is when they ask: a worker outlives a reload.
+struct Services(Weak<App>);
 
 impl WorkerServices for Services {
     fn secret(&self, name: &str) -> Option<String> {
-        self.0.secrets.get(name).map(str::to_owned)
+        self.0.upgrade()?.settings().secrets.get(name).map(str::to_owned)
     }
 
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
-        self.0.tools.get(pack)?.get(key).cloned()
+        self.0.upgrade()?.settings().tools.get(pack)?.get(key).cloned()
     }
 }
 
@@ -279,7 +315,7 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
             stats: settings.stats.clone(),
             folder: settings.folder.clone(),
             engine: "3.14 (monty)".to_owned(),
-            notes: settings.notes.clone(),
+            notes: settings.notes.iter().chain(&current.held_back).cloned().collect(),
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),

@@ -62,6 +62,10 @@ pub struct Resolved {
     pub log_level: String,
     pub log_dir: PathBuf,
     pub secrets: Secrets,
+    /// The files that all this was read from.
+    pub files: Vec<PathBuf>,
+    /// Those of them that could not be understood at all. Each has a note.
+    pub unreadable: Vec<PathBuf>,
     pub notes: Vec<HealthNote>,
 }
 
@@ -86,6 +90,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let mut root = loaded.root;
     let mut take = |key: &str| root.remove(key);
     let secrets = Secrets::load(places, &mut reader.notes);
+    let files = reader.files.iter().map(|(path, _)| path).chain(&secrets.files).cloned().collect();
+    let unreadable = loaded.unreadable.iter().chain(&secrets.unreadable).cloned().collect();
     let own = places.own();
     let run: raw::Run = reader.section("run", take("run"));
     let output: raw::Output = reader.section("output", take("output"));
@@ -218,6 +224,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         log_level,
         log_dir: log_dir.map_or_else(|| own.join("logs"), |path| own.join(expand_home(&path))),
         secrets,
+        files,
+        unreadable,
         notes: reader.notes,
     }
 }

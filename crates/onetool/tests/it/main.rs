@@ -5,4 +5,5 @@ mod cases;
 mod client;
 mod command_line;
 mod commands;
+mod reload;
 mod server;
