@@ -46,7 +46,8 @@ impl App {
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
         let places = ConfigPlaces::from_environment(explicit)?;
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
-        crate::log::start(&settings.log_dir, &settings.log_level, settings.secrets.values());
+        crate::log::hide(settings.secrets.values());
+        crate::log::start(&settings.log_dir, &settings.log_level);
         let executable = std::env::current_exe()?;
         let sandbox = Arc::new(Sandbox::new(monty_settings(&settings, executable), cpython_settings(&settings)));
         let stats = Arc::new(if settings.stats.enabled {
@@ -100,6 +101,7 @@ impl App {
     pub fn reload_now(&self) {
         let _one = self.reloading.lock();
         let settings = Arc::new(config::resolve(&self.places, config::load(&self.places)));
+        crate::log::hide(settings.secrets.values());
         let mut current = self.current.lock();
         let held_back = held_back(&current.settings, &settings);
         let settings = if held_back.is_empty() { settings } else { current.settings.clone() };
@@ -121,6 +123,7 @@ impl App {
         drop(current);
         self.runner.toolbox().replace(parts);
         self.runner.replace_settings(settings.run.clone());
+        crate::log::set_level(&settings.log_level);
         retire(retired);
     }
 

@@ -2,6 +2,7 @@
 
 mod client;
 mod handler;
+mod logging;
 mod progress;
 pub mod stdio;
 

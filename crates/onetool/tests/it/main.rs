@@ -5,5 +5,6 @@ mod cases;
 mod client;
 mod command_line;
 mod commands;
+mod logging;
 mod reload;
 mod server;
