@@ -76,6 +76,7 @@ impl Runner {
         let started = Instant::now();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
+        let ctx = ctx.within();
         let reply = self.run_with(command, &ctx, &settings, &shared).await;
         shared.record_run(command, &reply, started.elapsed(), &ctx);
         reply

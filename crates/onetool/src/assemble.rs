@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::recorder::CallRecorder;
+use crate::telemetry::Exporter;
 
 /// Everything, ready to run.
 pub struct App {
@@ -39,6 +40,7 @@ struct Current {
     held_back: Vec<HealthNote>,
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
+    telemetry: Option<Arc<Exporter>>,
 }
 
 impl App {
@@ -59,6 +61,7 @@ impl App {
             let current = Current {
                 workers: Arc::new(worker_source(&settings, app.clone())),
                 servers: Arc::new(proxy_source(&settings)),
+                telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
                 held_back: Vec::new(),
             };
@@ -118,6 +121,9 @@ impl App {
             let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
             retired.push(old);
         }
+        if settings.telemetry != current.settings.telemetry {
+            current.telemetry = settings.telemetry.clone().map(Exporter::start);
+        }
         current.settings = settings.clone();
         let parts = parts(&current, &self.stats, self.this.clone());
         drop(current);
@@ -127,10 +133,19 @@ impl App {
         retire(retired);
     }
 
-    /// Ends every child.
+    /// Ends every child, and hands over what was not exported or counted yet.
     pub async fn shutdown(&self) {
-        self.runner.toolbox().shutdown().await;
-        self.runner.sandbox().shutdown().await;
+        let telemetry = self.current.lock().telemetry.clone();
+        let delivery = async {
+            if let Some(telemetry) = telemetry {
+                telemetry.flush().await;
+            }
+        };
+        let children = async {
+            self.runner.toolbox().shutdown().await;
+            self.runner.sandbox().shutdown().await;
+        };
+        tokio::join!(children, delivery);
         if let Err(error) = self.stats.flush() {
             tracing::warn!(%error, "statistics were not written");
         }
@@ -152,6 +167,7 @@ impl ToolboxView for App {
                 reason: server.reason,
             })
             .collect();
+        state.notes.extend(current.telemetry.as_ref().and_then(|telemetry| telemetry.health()));
         drop(current);
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());
@@ -322,6 +338,6 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),
-        recorder: Arc::new(CallRecorder::new(stats.clone())),
+        recorder: Arc::new(CallRecorder::new(stats.clone(), current.telemetry.clone())),
     }
 }

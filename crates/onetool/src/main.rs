@@ -6,6 +6,7 @@ mod config;
 mod log;
 mod recorder;
 mod server;
+mod telemetry;
 mod watch;
 
 use std::process::ExitCode;

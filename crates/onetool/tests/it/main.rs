@@ -8,3 +8,4 @@ mod commands;
 mod logging;
 mod reload;
 mod server;
+mod telemetry;
