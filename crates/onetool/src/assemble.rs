@@ -100,15 +100,16 @@ impl App {
     /// finish on what they began with.
     ///
     /// A file that was understood before and is not any more holds all of it back: half of what was meant could be
-    /// worse than the whole of what was. Until it is mended, the last good state stays, and health says so.
-    pub fn reload_now(&self) {
+    /// worse than the whole of what was. Until it is mended, the last good state stays, and health says so. What is
+    /// answered is what holds it back.
+    pub fn reload_now(&self) -> Vec<HealthNote> {
         let _one = self.reloading.lock();
         let settings = Arc::new(config::resolve(&self.places, config::load(&self.places)));
         crate::log::hide(settings.secrets.values());
         let mut current = self.current.lock();
         let held_back = held_back(&current.settings, &settings);
         let settings = if held_back.is_empty() { settings } else { current.settings.clone() };
-        current.held_back = held_back;
+        current.held_back.clone_from(&held_back);
         let mut retired: Vec<Arc<dyn ToolSource>> = Vec::new();
         if worker_keys(&settings) == worker_keys(&current.settings) {
             current.workers.refresh();
@@ -131,6 +132,7 @@ impl App {
         self.runner.replace_settings(settings.run.clone());
         crate::log::set_level(&settings.log_level);
         retire(retired);
+        held_back
     }
 
     /// Ends every child, and hands over what was not exported or counted yet.
@@ -183,8 +185,11 @@ impl ToolboxView for App {
     }
 
     fn reload(&self) -> Result<(), ToolError> {
-        self.reload_now();
-        Ok(())
+        match self.reload_now().first() {
+            None => Ok(()),
+            Some(note) => Err(ToolError::value_error(format!("{}: {}", note.subject, note.message))
+                .with_hint("mend the file; it is read again as soon as it changes")),
+        }
     }
 }
 

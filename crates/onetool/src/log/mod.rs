@@ -18,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
-pub use audience::{Message, listen};
+pub use audience::listen;
 
 use audience::Audience;
 use lines::JsonLines;

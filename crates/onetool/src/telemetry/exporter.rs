@@ -145,16 +145,15 @@ impl Worker {
     }
 
     async fn post(&mut self, spans: Vec<Json>) -> Result<(), String> {
-        let client = match &self.client {
-            Some(client) => client.clone(),
-            None => {
-                let client = reqwest::Client::builder()
-                    .timeout(REQUEST_TIMEOUT)
-                    .redirect(reqwest::redirect::Policy::none())
-                    .build()
-                    .map_err(|error| told(&error))?;
-                self.client.insert(client).clone()
-            }
+        let client = if let Some(client) = &self.client {
+            client.clone()
+        } else {
+            let client = reqwest::Client::builder()
+                .timeout(REQUEST_TIMEOUT)
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+                .map_err(|error| told(&error))?;
+            self.client.insert(client).clone()
         };
         let version = env!("CARGO_PKG_VERSION");
         let body = json!({"resourceSpans": [{

@@ -1,5 +1,7 @@
 //! `logging/setLevel`: a client hears what it asked for, without secrets.
 
+#![expect(deprecated, reason = "clients of today still ask for logging")]
+
 use rmcp::model::{CallToolRequestParams, LoggingLevel, LoggingMessageNotificationParam, SetLevelRequestParams};
 use rmcp::service::{NotificationContext, RunningService, ServiceExt as _};
 use rmcp::transport::TokioChildProcess;

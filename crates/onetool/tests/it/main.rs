@@ -1,5 +1,7 @@
 //! Tests through the real binary, over real MCP. A module a topic.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod abuse;
 mod cases;
 mod client;

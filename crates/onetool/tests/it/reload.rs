@@ -56,12 +56,13 @@ async fn a_broken_file_keeps_the_last_good_state_until_it_is_mended() {
     assert!(health.contains("degraded"), "{health}");
     assert_eq!(client.ok("v()").await, version);
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
-    // Asking for it makes no difference.
-    client.ok("ot.reload()").await;
+    // Asking for it makes no difference, and says why.
+    let refused = client.err("ot.reload()").await;
+    assert!(refused.contains("onetool.yaml: no valid YAML"), "{refused}");
     assert_eq!(client.ok("v()").await, version);
     // Nor does another file that is fine.
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
-    client.ok("ot.reload()").await;
+    client.err("ot.reload()").await;
     assert!(client.run("$two").await.is_error);
     project.write(".onetool/onetool.yaml", "alias: {w: ot.version}\n");
     until(&client, "w()", |answer| answer == version).await;
@@ -99,4 +100,8 @@ def tell() -> str:
     until(&client, "teller.tell()", |answer| answer == "first-word").await;
     project.write(".onetool/secrets.yaml", "WORD: second-word\n");
     until(&client, "teller.tell()", |answer| answer == "second-word").await;
+    project.write(".onetool/secrets.yaml", "WORD: [third-word\n");
+    let health = until(&client, "ot.health()", |answer| answer.contains("stays in force")).await;
+    assert!(!health.contains("third-word"), "{health}");
+    assert_eq!(client.ok("teller.tell()").await, "second-word");
 }
