@@ -3,6 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 /// A log file's size before it is rotated.
 const MAX_BYTES: u64 = 5 << 20;
@@ -67,6 +70,66 @@ impl Write for RotatingFile {
     }
 }
 
+/// Lines that wait to be written; more are dropped and counted.
+const QUEUE_LINES: usize = 10_000;
+
+enum Message {
+    Line(String),
+    /// Everything before this is on its way to the disk when the sender is answered.
+    Flush(SyncSender<()>),
+}
+
+/// Writes lines from a thread of its own: whoever logs never waits for the disk.
+pub struct LogWriter {
+    sender: SyncSender<Message>,
+    dropped: AtomicU64,
+}
+
+impl LogWriter {
+    /// Starts the thread.
+    pub fn start(folder: &Path, name: &str) -> io::Result<Self> {
+        let mut file = RotatingFile::open(folder, name)?;
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<Message>(QUEUE_LINES);
+        std::thread::Builder::new().name("onetool-log".to_owned()).spawn(move || {
+            while let Ok(first) = receiver.recv() {
+                let mut batch = String::new();
+                let mut answers = Vec::new();
+                let mut take = |message| match message {
+                    Message::Line(line) => batch.push_str(&line),
+                    Message::Flush(answer) => answers.push(answer),
+                };
+                take(first);
+                receiver.try_iter().take(QUEUE_LINES).for_each(take);
+                let _ = file.write_all(batch.as_bytes());
+                for answer in answers {
+                    let _ = answer.try_send(());
+                }
+            }
+        })?;
+        Ok(Self { sender, dropped: AtomicU64::new(0) })
+    }
+
+    /// Hands over a line, which ends with a line break.
+    pub fn line(&self, line: String) {
+        if self.sender.try_send(Message::Line(line)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was handed over is written, but not for long.
+    pub fn flush(&self) {
+        let (answer, done) = std::sync::mpsc::sync_channel(1);
+        if self.sender.try_send(Message::Flush(answer)).is_ok() {
+            let _ = done.recv_timeout(Duration::from_secs(1));
+        }
+    }
+
+    /// Lines that were lost because the disk could not follow.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +146,17 @@ mod tests {
         let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 1 + KEPT, "{names:?}");
         assert!(fs::metadata(folder.path().join("x.log")).unwrap().len() <= MAX_BYTES + (1 << 20));
+    }
+
+    #[test]
+    fn what_is_handed_over_is_written_by_the_time_of_a_flush() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = LogWriter::start(folder.path(), "y.log").unwrap();
+        for i in 0..1000 {
+            writer.line(format!("{i}\n"));
+        }
+        writer.flush();
+        let text = fs::read_to_string(folder.path().join("y.log")).unwrap();
+        assert_eq!((text.lines().count(), writer.dropped()), (1000, 0));
     }
 }

@@ -1,4 +1,5 @@
 //! Several processes on one store. The children are this test binary again, told by a variable what to do.
+#![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};

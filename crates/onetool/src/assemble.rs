@@ -8,11 +8,13 @@ use onetool_run::{OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, T
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};
+use onetool_sources::http::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
 use onetool_sources::native::file::FileSettings;
 use onetool_sources::native::standard::{self, ResultReader};
 use onetool_sources::native::{NativePack, NativeSource, file};
 use onetool_sources::proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
+use onetool_store::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_store::results::ResultStore;
 use onetool_store::stats::StatsRecorder;
 use parking_lot::Mutex;
@@ -41,6 +43,15 @@ struct Current {
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
     telemetry: Option<Arc<Exporter>>,
+    bundles: Bundles,
+}
+
+/// Bundles, and what makes their requests.
+#[derive(Clone)]
+pub struct Bundles {
+    pub store: BundleStore,
+    pub engine: Arc<HttpEngine>,
+    pub source: Arc<BundleSource>,
 }
 
 impl App {
@@ -57,6 +68,7 @@ impl App {
         } else {
             StatsRecorder::disabled()
         });
+        let bundles = bundles(&settings, &stats)?;
         Ok(Arc::new_cyclic(|app: &Weak<Self>| {
             let current = Current {
                 workers: Arc::new(worker_source(&settings, app.clone())),
@@ -64,6 +76,7 @@ impl App {
                 telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
                 held_back: Vec::new(),
+                bundles,
             };
             let toolbox = Toolbox::new(parts(&current, &stats, app.clone()));
             Self {
@@ -79,6 +92,10 @@ impl App {
 
     pub fn settings(&self) -> Arc<Resolved> {
         self.current.lock().settings.clone()
+    }
+
+    pub fn bundles(&self) -> Bundles {
+        self.current.lock().bundles.clone()
     }
 
     pub fn servers(&self) -> Arc<ProxySource> {
@@ -118,6 +135,15 @@ impl App {
             let old = std::mem::replace(&mut current.workers, new);
             retired.push(old);
         }
+        if bundle_keys(&settings) != bundle_keys(&current.settings) {
+            match bundles(&settings, &self.stats) {
+                Ok(bundles) => {
+                    let old = std::mem::replace(&mut current.bundles, bundles);
+                    retired.push(old.source);
+                }
+                Err(error) => tracing::error!(%error, "the bundles stay as they were"),
+            }
+        }
         if settings.servers != current.settings.servers {
             let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
             retired.push(old);
@@ -151,6 +177,7 @@ impl App {
         if let Err(error) = self.stats.flush() {
             tracing::warn!(%error, "statistics were not written");
         }
+        crate::log::flush();
     }
 }
 
@@ -300,6 +327,38 @@ fn proxy_source(settings: &Resolved) -> ProxySource {
     })
 }
 
+/// What decides over bundles and their requests.
+fn bundle_keys(settings: &Resolved) -> String {
+    format!("{:?} {:?} {:?} {:?}", settings.bundles_dir, settings.http, settings.packages, settings.secrets.all())
+}
+
+fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Result<Bundles> {
+    let engine = Arc::new(HttpEngine::new(settings.http.clone(), Arc::new(BundleSecrets(settings.clone()))));
+    let native = NativeSource::new(native_packs(settings, stats, Weak::new())).packs();
+    let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
+    built_in.extend(built_in_bundles(&settings.packages));
+    let native_functions =
+        native.iter().flat_map(|pack| pack.tools.keys().map(|tool| format!("{}.{tool}", pack.name))).collect();
+    let store = BundleStore::open(Options {
+        folder: settings.bundles_dir.clone(),
+        limits: Limits::default(),
+        built_in,
+        native_functions,
+        check: engine.checker(),
+    })?;
+    let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
+    Ok(Bundles { store, engine, source })
+}
+
+/// The secrets that a bundle's requests may use. New secrets make a new engine.
+struct BundleSecrets(Arc<Resolved>);
+
+impl onetool_sources::http::Secrets for BundleSecrets {
+    fn get(&self, _bundle: &str, name: &str) -> Option<String> {
+        self.0.secrets.get(name).map(str::to_owned)
+    }
+}
+
 /// Results that were too large for a reply, for the tools that read them.
 struct StoredResults(OutputSettings);
 
@@ -324,8 +383,14 @@ fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Weak<App>)
 
 fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> ToolboxParts {
     let settings = &current.settings;
-    let native = NativeSource::new(native_packs(settings, stats, app));
-    let sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(native), current.workers.clone(), current.servers.clone()];
+    let native = Arc::new(NativeSource::new(native_packs(settings, stats, app)));
+    // In order of precedence.
+    let sources: Vec<Arc<dyn ToolSource>> = vec![
+        Arc::new(GatedSource::new(native, current.bundles.store.clone())),
+        current.workers.clone(),
+        current.bundles.source.clone(),
+        current.servers.clone(),
+    ];
     ToolboxParts {
         sources,
         state: ToolboxState {

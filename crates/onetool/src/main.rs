@@ -1,5 +1,6 @@
 //! `onetool`: one MCP server, one tool.
 
+mod api;
 mod assemble;
 mod cli;
 mod config;

@@ -1,4 +1,5 @@
 //! The REST API over real connections, with a real store and a real upstream.
+#![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 #[path = "../src/api/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the binary uses what these tests do not")]
@@ -24,6 +25,7 @@ use onetool_store::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Optio
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 struct Vault;
@@ -67,6 +69,7 @@ struct Server {
     upstream: String,
     client: Client,
     stop: CancellationToken,
+    gate: Arc<Gate>,
     _folder: tempfile::TempDir,
 }
 
@@ -83,12 +86,23 @@ async fn listen(router: Router, stop: &CancellationToken) -> String {
     format!("http://{address}")
 }
 
+/// Holds a request up until a test lets it go.
+#[derive(Default)]
+struct Gate {
+    entered: Notify,
+    opened: Notify,
+}
+
 /// Echoes what it is asked, or fails as it is told.
-fn upstream() -> Router {
+fn upstream(gate: Arc<Gate>) -> Router {
     use axum::extract::{Path, RawQuery};
     Router::new().route(
         "/{what}",
         axum::routing::any(|Path(what): Path<String>, RawQuery(query): RawQuery| async move {
+            if what == "wait" {
+                gate.entered.notify_one();
+                gate.opened.notified().await;
+            }
             let status = what.parse::<u16>().ok().and_then(|code| StatusCode::from_u16(code).ok());
             let body = json!({"what": what, "query": query, "temp": 21});
             (status.unwrap_or(StatusCode::OK), body.to_string())
@@ -103,7 +117,8 @@ impl Server {
 
     async fn with_tokens(tokens: Vec<AccessToken>) -> Self {
         let stop = CancellationToken::new();
-        let upstream = listen(upstream(), &stop).await;
+        let gate = Arc::new(Gate::default());
+        let upstream = listen(upstream(gate.clone()), &stop).await;
         let folder = tempfile::tempdir().unwrap();
         let settings = HttpSettings {
             allowed_hosts: AllowedHosts::parse([upstream.as_str()]).unwrap(),
@@ -135,7 +150,7 @@ impl Server {
             settings: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
         };
         let base = listen(router(state), &stop).await;
-        Self { base, upstream, client: Client::builder().no_proxy().build().unwrap(), stop, _folder: folder }
+        Self { base, upstream, client: Client::builder().no_proxy().build().unwrap(), stop, gate, _folder: folder }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -389,6 +404,22 @@ async fn tokens_scopes_hosts_and_origins_are_checked() {
     assert_eq!(with(&[("origin", open.base.clone()), ("origin", open.base.clone())]).await, StatusCode::BAD_REQUEST);
     assert_eq!(with(&[("host", "localhost".to_owned())]).await, StatusCode::OK);
     assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), Vec::new(), Vec::new(), Vec::new()).is_err());
+}
+
+#[tokio::test]
+async fn a_call_in_flight_ends_well_when_the_server_stops() {
+    let server = Server::start().await;
+    let bundle = server.bundle().await;
+    let path = format!("{bundle}/tools/current/version/v1");
+    assert_eq!(server.send(Method::PUT, &path, server.tool("/${city}")).await.0, StatusCode::CREATED);
+    let call = server.request(Method::POST, &format!("{path}/invoke")).json(&json!({"args": {"city": "wait"}})).send();
+    let call = tokio::spawn(call);
+    server.gate.entered.notified().await;
+    server.stop.cancel();
+    server.gate.opened.notify_one();
+    let (status, body) = read(call.await.unwrap().unwrap()).await;
+    assert_eq!((status, &body["value"]["what"]), (StatusCode::OK, &json!("wait")), "{body}");
+    assert!(Client::new().get(format!("{}/docs", server.base)).send().await.is_err(), "nobody new comes in");
 }
 
 #[tokio::test]

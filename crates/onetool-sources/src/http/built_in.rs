@@ -1,5 +1,7 @@
 //! Ready-made bundles of HTTP tools.
 
+use std::fmt::Write as _;
+
 use onetool_store::bundles::{ApiKeyPlace, Auth, BuiltInBundle, BuiltInTool, HttpImplementation, Implementation};
 use serde_json::{Value as Json, json};
 
@@ -57,7 +59,7 @@ fn brave_tool(
             "safesearch" => json!({"enum": ["off", "moderate", "strict"]}),
             _ => json!({"type": "integer", "minimum": 0, "maximum": 9, "description": "page, from 0"}),
         };
-        url.push_str(&format!("&{option}=${{{option}}}"));
+        let _ = write!(url, "&{option}=${{{option}}}");
     }
     let mut http = HttpImplementation::get(url);
     http.headers.insert("Accept".to_owned(), "application/json".to_owned());
@@ -66,7 +68,7 @@ fn brave_tool(
         name: "X-Subscription-Token".to_owned(),
         value: "${BRAVE_API_KEY}".to_owned(),
     });
-    http.extract_expr = extract.to_owned();
+    extract.clone_into(&mut http.extract_expr);
     tool(function, description, http, properties, &["query"])
 }
 
@@ -75,7 +77,7 @@ fn package_versions(urls: &PackageUrls) -> BuiltInBundle {
         let unset = format!("https://{function}.invalid");
         let base = base.map(|base| base.trim_end_matches('/'));
         let mut http = HttpImplementation::get(format!("{}{path}", base.unwrap_or(&unset)));
-        http.extract_expr = extract.to_owned();
+        extract.clone_into(&mut http.extract_expr);
         let properties = json!({
             "name": {"type": "string", "minLength": 1, "maxLength": 214, "description": "the package's name"},
         });

@@ -159,7 +159,7 @@ impl HttpEngine {
         report.duration = started.elapsed();
         let result = reply.and_then(|reply| {
             report.status = Some(reply.status.as_u16());
-            self.read(tool, &rendered.url, &reply)
+            read(tool, &rendered.url, &reply)
         });
         match result {
             Ok(value) => Ok(Outcome { value: redactor.json(value), is_empty: false }),
@@ -263,35 +263,6 @@ impl HttpEngine {
         Ok(Reply { status: response.status(), headers: std::mem::take(response.headers_mut()), body })
     }
 
-    fn read(&self, tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
-        let text = String::from_utf8_lossy(&reply.body);
-        if !is_success(tool, reply.status) {
-            let excerpt: String = text.chars().take(ERROR_EXCERPT_CHARS).collect();
-            let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
-            let colon = if excerpt.is_empty() { "" } else { ": " };
-            return Err(upstream(
-                Some(reply.status),
-                &format!("{} answered {}{colon}{excerpt}", host_of(url), reply.status),
-            ));
-        }
-        if let Extract::Pattern(pattern) = &tool.extract {
-            return Ok(Extract::from_text(pattern, &text));
-        }
-        match tool.encoding {
-            ResponseEncoding::Text => Ok(Json::from(text)),
-            ResponseEncoding::Json if text.trim().is_empty() => Ok(Json::Null),
-            ResponseEncoding::Json => {
-                let json: Json = serde_json::from_str(&text).map_err(|error| {
-                    upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url)))
-                })?;
-                Ok(match &tool.extract {
-                    Extract::Path { path, definite } => Extract::from_json(path, *definite, &json),
-                    Extract::Whole | Extract::Pattern(_) => json,
-                })
-            }
-        }
-    }
-
     fn permits(&self, tool: &HttpTool, url: &Url) -> bool {
         self.settings.allowed_hosts.permits(url) || tool.own_hosts.permits(url)
     }
@@ -340,6 +311,36 @@ pub(crate) fn check_arguments(validator: &Validator, arguments: &IndexMap<String
 
 fn upstream(status: Option<StatusCode>, message: &str) -> ToolError {
     ToolError::new(ErrorKind::Upstream { status: status.map(|status| status.as_u16()) }, message)
+}
+
+/// The value that a reply holds.
+fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
+    let text = String::from_utf8_lossy(&reply.body);
+    if !is_success(tool, reply.status) {
+        let excerpt: String = text.chars().take(ERROR_EXCERPT_CHARS).collect();
+        let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
+        let colon = if excerpt.is_empty() { "" } else { ": " };
+        return Err(upstream(
+            Some(reply.status),
+            &format!("{} answered {}{colon}{excerpt}", host_of(url), reply.status),
+        ));
+    }
+    if let Extract::Pattern(pattern) = &tool.extract {
+        return Ok(Extract::from_text(pattern, &text));
+    }
+    match tool.encoding {
+        ResponseEncoding::Text => Ok(Json::from(text)),
+        ResponseEncoding::Json if text.trim().is_empty() => Ok(Json::Null),
+        ResponseEncoding::Json => {
+            let json: Json = serde_json::from_str(&text).map_err(|error| {
+                upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url)))
+            })?;
+            Ok(match &tool.extract {
+                Extract::Path { path, definite } => Extract::from_json(path, *definite, &json),
+                Extract::Whole | Extract::Pattern(_) => json,
+            })
+        }
+    }
 }
 
 /// Whether it was the other side, or the way there, that failed.

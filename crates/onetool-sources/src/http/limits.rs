@@ -29,7 +29,7 @@ impl Default for HttpSettings {
             max_retries: 2,
             max_sent_bytes: 1024 * 1024,
             max_response_bytes: 10 * 1024 * 1024,
-            max_timeout: Duration::from_secs(120),
+            max_timeout: Duration::from_mins(2),
             max_calls_per_minute: None,
         }
     }
@@ -46,7 +46,7 @@ pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 /// How long connecting may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept.
-pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_CONNECTION: Duration = Duration::from_mins(1);
 /// Idle connections that are kept for a host.
 pub(crate) const IDLE_CONNECTIONS: usize = 8;
 /// How much of a failed reply an error shows.

@@ -203,12 +203,9 @@ pub(crate) fn percent_encode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn any(_: &str) -> Result<Meaning, String> {
-        Ok(Meaning::OptionalArgument)
-    }
-
     #[test]
     fn variables_defaults_and_literals() {
+        let any = |_: &str| Ok(Meaning::OptionalArgument);
         let variable = |name: &str, default: Option<&str>| {
             Piece::Variable(Variable {
                 name: name.to_owned(),

@@ -365,7 +365,7 @@ async fn size_time_rate_and_cancellation_end_a_call() {
     bench.put_draft("v1", tool).unwrap();
     assert_eq!(bench.call(json!({"mode": "large"})).await.unwrap_err().kind, ErrorKind::TooLarge);
     assert_eq!(bench.call(json!({"mode": "slow"})).await.unwrap_err().kind, ErrorKind::Timeout);
-    let ctx = CallContext { deadline: Some(Instant::now() + Duration::from_secs(60)), ..CallContext::new(Caller::Rust) };
+    let ctx = CallContext { deadline: Some(Instant::now() + Duration::from_mins(1)), ..CallContext::new(Caller::Rust) };
     ctx.cancel.cancel();
     assert_eq!(bench.call_in(json!({"mode": "slow"}), &ctx).await.unwrap_err().kind, ErrorKind::Cancelled);
     let error = bench.call(json!({"mode": "slow"})).await.unwrap_err();

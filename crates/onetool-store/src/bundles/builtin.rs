@@ -43,6 +43,9 @@ pub struct BuiltInTool {
     pub unavailable: Option<String>,
 }
 
+/// A tool, and why it can't be used, where it can't.
+pub(crate) type ResolvedTool = (Tool, Option<String>);
+
 impl BuiltInBundle {
     /// A pack of Rust functions, as a bundle.
     pub fn native(pack: &Pack) -> Self {
@@ -71,7 +74,7 @@ impl BuiltInBundle {
         }
     }
 
-    pub(crate) fn resolve(&self) -> Result<(Bundle, Vec<(Tool, Option<String>)>), BundleError> {
+    pub(crate) fn resolve(&self) -> Result<(Bundle, Vec<ResolvedTool>), BundleError> {
         let at = DateTime::<Utc>::from_timestamp(BUILT_IN_SECONDS, 0).unwrap_or_default();
         let slug = Slug::from_identifier(&self.pack)?;
         let id = BundleId::built_in(slug.as_str());

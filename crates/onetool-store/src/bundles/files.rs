@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::de::DeserializeOwned;
 
 use super::limits::{CLOCK_TICK, SETTLED};
+use super::model::KNOWN_TYPES;
 use super::names::{BundleId, ToolId};
 
 /// The paths of a store.
@@ -136,8 +137,18 @@ pub(crate) fn load<T: DeserializeOwned>(path: &Path, limit: usize) -> Result<(T,
         .and_then(|file| file.take(limit as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| LoadError::Gone(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| LoadError::Broken("it is not UTF-8".to_owned()))?;
-    let value = serde_json::from_str(&text).map_err(|error| LoadError::Broken(error.to_string()))?;
+    let value = serde_json::from_str(&text).map_err(|error| match foreign_type(&text) {
+        Some(kind) => LoadError::Skipped(format!("its type '{kind}' is not known to this build")),
+        None => LoadError::Broken(error.to_string()),
+    })?;
     Ok((value, text, Stamp::of(&metadata)))
+}
+
+/// The type of a tool that another build may understand: such a file is not broken.
+fn foreign_type(text: &str) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    let kind = json.get("type")?.as_str()?;
+    (!KNOWN_TYPES.contains(&kind)).then(|| kind.to_owned())
 }
 
 /// Why a file does not count.

@@ -38,10 +38,10 @@ pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 pub(crate) const REAP_AFTER: chrono::TimeDelta = chrono::TimeDelta::days(2);
 
 /// Temporary files that a killed process left are removed after this long.
-pub(crate) const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
+pub(crate) const TEMPORARY_AGE: Duration = Duration::from_hours(1);
 
 /// How often soft-deleted bundles and old temporary files are looked for.
-pub(crate) const REAP_EVERY: Duration = Duration::from_secs(3600);
+pub(crate) const REAP_EVERY: Duration = Duration::from_hours(1);
 
 /// Usage counts are written this often, or when this many calls have gathered.
 pub(crate) const USAGE_EVERY: Duration = Duration::from_secs(2);

@@ -9,9 +9,11 @@
 //! Built-in bundles live in the same map and are served alike; only their `isEnabled` is kept on disk.
 
 mod builtin;
+mod changes;
 mod draft;
 mod error;
 mod files;
+mod keeper;
 mod limits;
 mod model;
 mod names;

@@ -81,6 +81,9 @@ pub(crate) fn any_object() -> Json {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
+/// Every `type` that this build reads.
+pub(crate) const KNOWN_TYPES: &[&str] = &["native", "go", "http"];
+
 /// `type` and `impl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "impl")]

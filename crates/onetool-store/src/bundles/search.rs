@@ -108,18 +108,18 @@ impl SearchIndex {
     }
 
     /// Every tool that fits, in no order.
-    pub(crate) fn find(&self, query: &Query) -> Vec<(Arc<ToolEntry>, Fit)> {
+    pub(crate) fn find(&self, query: &Query) -> Vec<(&Arc<ToolEntry>, Fit)> {
         let expansions: Vec<Expansion> = query.terms.iter().map(|term| self.expand(term)).collect();
         let Some(slots) = self.words.find(&expansions) else {
             // The word index failed: look at everything, for the same answer.
             let all = self.documents.iter().flatten();
-            return all.filter_map(|document| Some((document.entry.clone(), document.fit(query)?))).collect();
+            return all.filter_map(|document| Some((&document.entry, document.fit(query)?))).collect();
         };
         slots
             .into_iter()
             .filter_map(|slot| {
                 let document = self.documents.get(usize::try_from(slot).ok()?)?.as_ref()?;
-                Some((document.entry.clone(), document.exact_fit(query).unwrap_or(Fit::Fuzzy)))
+                Some((&document.entry, document.exact_fit(query).unwrap_or(Fit::Fuzzy)))
             })
             .collect()
     }

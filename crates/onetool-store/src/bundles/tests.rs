@@ -197,15 +197,20 @@ fn broken_files_are_set_aside_and_reported() {
     for file in [&half, &young] {
         fs::write(file, "{\"schemaVersion\": \"1\", \"slu").unwrap();
     }
-    let old = SystemTime::now() - Duration::from_secs(60);
-    fs::File::options().write(true).open(&half).unwrap().set_modified(old).unwrap();
+    let foreign = place.join(format!("{}.json", ToolId::generate()));
+    fs::write(&foreign, json!({"type": "from-the-future", "impl": {}}).to_string()).unwrap();
+    let old = SystemTime::now() - Duration::from_mins(1);
+    for file in [&half, &foreign] {
+        fs::File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
+    }
     let store = open(folder.path());
     assert_eq!(store.tools_of(bundle).unwrap().len(), 1);
     assert!(!half.exists(), "a settled broken file is moved");
     assert!(young.exists(), "a file that may be half-saved stays");
+    assert!(foreign.exists(), "a file of another build stays");
     assert_eq!(fs::read_dir(folder.path().join("quarantine")).unwrap().count(), 1);
     let problems = store.problems();
-    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(problems.iter().any(|problem| problem.message.contains("set aside")), "{problems:?}");
 }
 

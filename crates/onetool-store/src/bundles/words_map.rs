@@ -10,8 +10,10 @@ pub(crate) struct Words {
 }
 
 impl Words {
+    #[expect(clippy::unused_self, reason = "the same face as the SQLite index")]
     pub(crate) fn begin(&mut self) {}
 
+    #[expect(clippy::unused_self, reason = "the same face as the SQLite index")]
     pub(crate) fn commit(&mut self) {}
 
     pub(crate) fn insert(&mut self, slot: i64, words: &[String]) {
@@ -39,6 +41,7 @@ impl Words {
     }
 
     /// The slots that hold, for every expansion, at least one of its words.
+    #[expect(clippy::unnecessary_wraps, reason = "the same face as the SQLite index, which may fail")]
     pub(crate) fn find(&self, expansions: &[Expansion]) -> Option<Vec<i64>> {
         let mut found: Option<BTreeSet<i64>> = None;
         for expansion in expansions {

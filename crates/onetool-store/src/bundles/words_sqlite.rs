@@ -11,7 +11,7 @@ use super::search::Expansion;
 
 const SCHEMA: &str = "
     CREATE VIRTUAL TABLE words USING fts5(
-        text, content = '', contentless_delete = 1, detail = none, prefix = '2 3',
+        text, content = '', contentless_delete = 1, detail = none, prefix = '1 2 3 4 5 6',
         tokenize = \"unicode61 remove_diacritics 0\"
     );
     CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, 'row');
@@ -80,7 +80,9 @@ impl Words {
                 .flatten()
                 .unwrap_or_default()
         });
-        words.iter().for_each(|word| visit(word));
+        for word in words {
+            visit(word);
+        }
     }
 
     /// The slots that hold, for every expansion, at least one of its words.
@@ -125,6 +127,10 @@ mod tests {
         }
         sqlite.commit();
         map.commit();
+        let (mut listed, mut known) = (Vec::new(), Vec::new());
+        sqlite.vocabulary(&mut |word| listed.push(word.to_owned()));
+        map.vocabulary(&mut |word| known.push(word.to_owned()));
+        assert_eq!(listed, known);
         let gone = ["stormy".to_owned(), "river".to_owned()];
         sqlite.remove(3, &gone);
         map.remove(3, &gone);

@@ -32,7 +32,7 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
 
 /// Reads a bundle.
 #[utoipa::path(get, path = "/tools/bundles/{bundleID}", tag = "bundles",
-    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
     (status = 200, body = BundleReply),
     (status = 304, description = "If-None-Match names the present state"),
     (status = 400, body = ErrorReply),
@@ -53,7 +53,7 @@ pub(super) async fn get(
 
 /// Creates or replaces a bundle; a deleted one comes back.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = BundleBody,
-    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
     (status = 200, description = "replaced", body = BundleReply),
     (status = 201, description = "created", body = BundleReply),
     (status = 400, body = ErrorReply),
@@ -87,7 +87,7 @@ pub(super) async fn put(
 
 /// Switches a bundle on or off.
 #[utoipa::path(patch, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = EnabledBody,
-    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
     (status = 200, body = BundleReply),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -110,7 +110,7 @@ pub(super) async fn patch(
 
 /// Deletes an empty bundle; it goes for good after two days.
 #[utoipa::path(delete, path = "/tools/bundles/{bundleID}", tag = "bundles",
-    params(("bundleID" = String, Path, format = Uuid, description = "a UUIDv7")), responses(
+    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
     (status = 204, description = "deleted"),
     (status = 400, body = ErrorReply),
     (status = 403, description = "built in", body = ErrorReply),

@@ -38,7 +38,7 @@ pub fn document() -> &'static str {
     TEXT.get_or_init(|| Document::openapi().to_json().unwrap_or_else(|_| "{}".to_owned()))
 }
 
-pub(super) async fn openapi() -> impl IntoResponse {
+pub(super) fn openapi() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], document())
 }
 
@@ -53,14 +53,14 @@ fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
     (headers, text)
 }
 
-pub(super) async fn page() -> impl IntoResponse {
+pub(super) fn page() -> impl IntoResponse {
     asset("text/html; charset=utf-8", include_str!("page/index.html"))
 }
 
-pub(super) async fn script() -> impl IntoResponse {
+pub(super) fn script() -> impl IntoResponse {
     asset("text/javascript; charset=utf-8", include_str!("page/app.js"))
 }
 
-pub(super) async fn style() -> impl IntoResponse {
+pub(super) fn style() -> impl IntoResponse {
     asset("text/css; charset=utf-8", include_str!("page/style.css"))
 }

@@ -86,7 +86,7 @@ impl Parameters {
     }
 
     pub(super) fn page_size(&mut self, name: &str) -> Result<usize, ApiError> {
-        match self.take(name)?.map(|text| text.parse::<u64>()) {
+        match self.take(name)?.map(|text| text.parse::<i32>()) {
             None => Ok(DEFAULT_PAGE),
             Some(Ok(size)) if size > 0 => Ok(usize::try_from(size).unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE)),
             Some(_) => Err(ApiError::invalid(format!("{name} is a whole number from 1"))),

@@ -21,9 +21,9 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
     request_body = InvokeBody, params(
-    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
     ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it"),
     ), responses(
     (status = 200, body = InvokeReply),

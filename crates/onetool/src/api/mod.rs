@@ -49,7 +49,7 @@ impl Default for ApiSettings {
         Self {
             max_body_bytes: 1024 * 1024,
             request_timeout: Duration::from_secs(30),
-            invoke_timeout: Duration::from_secs(120),
+            invoke_timeout: Duration::from_mins(2),
         }
     }
 }
@@ -85,15 +85,15 @@ pub fn router(state: ApiState) -> Router {
         .layer(middleware::from_fn(move |request: Request, next: Next| within(timeout, request, next)));
     let invoke = Router::new().route(&format!("{tool}/invoke"), post(invoke::invoke));
     let pages = Router::new()
-        .route("/openapi.json", get(document::openapi))
-        .route("/docs", get(document::page))
-        .route("/docs/app.js", get(document::script))
-        .route("/docs/style.css", get(document::style));
+        .route("/openapi.json", get(|| async { document::openapi() }))
+        .route("/docs", get(|| async { document::page() }))
+        .route("/docs/app.js", get(|| async { document::script() }))
+        .route("/docs/style.css", get(|| async { document::style() }));
     let guarded = quick.merge(invoke).route_layer(middleware::from_fn_with_state(access.clone(), access::authorise));
     let all = guarded
         .merge(pages)
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
+        .fallback(|uri: Uri| async move { no_route(&uri) })
+        .method_not_allowed_fallback(|uri: Uri| async move { no_method(&uri) })
         .with_state(state)
         .layer(CatchPanicLayer::custom(|_| ApiError::internal("a request failed inside; the server goes on").into_response()));
     access::same_site(all, access)
@@ -106,10 +106,10 @@ async fn within(limit: Duration, request: Request, next: Next) -> Response {
     }
 }
 
-async fn no_route(uri: Uri) -> ApiError {
+fn no_route(uri: &Uri) -> ApiError {
     ApiError::not_found(format!("there is nothing at {}", uri.path())).with_hint("see /openapi.json")
 }
 
-async fn no_method(uri: Uri) -> ApiError {
+fn no_method(uri: &Uri) -> ApiError {
     ApiError::method(format!("{} does not take this method", uri.path())).with_hint("see /openapi.json")
 }

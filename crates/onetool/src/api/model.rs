@@ -16,7 +16,7 @@ use super::error::ApiError;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BundleBody {
     /// Letters, digits and dashes, at most 64 characters.
-    #[schema(min_length = 1, max_length = 64, example = "weather")]
+    #[schema(pattern = r"^[\p{L}\p{Nd}-]{1,64}$", example = "weather")]
     pub slug: String,
     #[serde(default)]
     pub display_name: String,
@@ -152,7 +152,7 @@ fn no_arguments() -> Json {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ImplementationBody {
-    Http(HttpBody),
+    Http(Box<HttpBody>),
     Native(NativeBody),
 }
 

@@ -17,9 +17,9 @@ type Names = Path<(String, String, String)>;
 /// Stores a new tool. The slug and version must be free.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
     request_body = ToolBody, params(
-    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
     ), responses(
     (status = 201, body = ToolReply),
     (status = 400, body = ErrorReply),
@@ -74,9 +74,9 @@ pub(super) async fn put(
 
 /// Reads a tool.
 #[utoipa::path(get, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
-    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
     ), responses(
     (status = 200, body = ToolReply),
     (status = 304, description = "If-None-Match names the present state"),
@@ -99,9 +99,9 @@ pub(super) async fn get(
 /// Switches a tool on or off.
 #[utoipa::path(patch, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
     request_body = EnabledBody, params(
-    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
     ), responses(
     (status = 200, body = ToolReply),
     (status = 400, body = ErrorReply),
@@ -129,9 +129,9 @@ pub(super) async fn patch(
 
 /// Deletes a tool for good.
 #[utoipa::path(delete, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
-    ("bundleID" = String, Path, format = Uuid, description = "a UUIDv7"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", min_length = 1, max_length = 64),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", min_length = 1, max_length = 64),
+    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
+    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
     ), responses(
     (status = 204, description = "deleted"),
     (status = 400, body = ErrorReply),

@@ -9,11 +9,19 @@ use crate::assemble::App;
 use crate::{server, watch};
 
 #[derive(Args)]
-pub struct ServeArgs {}
+pub struct ServeArgs {
+    /// Serve over HTTP at this address: MCP at /mcp, the REST API below /tools, its description at /docs
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:8765")]
+    http: Option<String>,
+}
 
-pub async fn main(_args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let app = App::start(config)?;
     let _watch = watch::start(&app);
-    server::stdio::serve(app).await?;
+    let address = args.http.or_else(|| app.settings().server.bind.clone());
+    match address {
+        Some(address) => server::http::serve(app, &address).await?,
+        None => server::stdio::serve(app).await?,
+    }
     Ok(ExitCode::SUCCESS)
 }

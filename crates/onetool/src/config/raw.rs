@@ -172,11 +172,37 @@ pub(super) struct Bundles {
     pub(super) dir: Option<String>,
 }
 
+/// Requests that HTTP tools make.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Http {
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) retries: Option<u32>,
+    pub(super) max_sent_bytes: Option<usize>,
+    pub(super) max_response_bytes: Option<usize>,
+    pub(super) max_timeout: Option<f64>,
+    pub(super) max_calls_per_minute: Option<std::num::NonZeroU32>,
+}
+
+/// Addresses of package registries.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Packages {
+    pub(super) npm_url: Option<String>,
+    pub(super) pypi_url: Option<String>,
+    pub(super) crates_url: Option<String>,
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct HttpServer {
     pub(super) bind: Option<String>,
     pub(super) tokens: Vec<Token>,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allowed_origins: Vec<String>,
+    pub(super) max_body_bytes: Option<usize>,
+    pub(super) request_timeout: Option<f64>,
+    pub(super) invoke_timeout: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -10,6 +10,7 @@ use onetool_run::{
 };
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::{HealthNote, Severity, is_python_identifier};
+use onetool_sources::http::{AllowedHosts, HttpSettings, PackageUrls};
 use onetool_sources::proxy::{Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -17,13 +18,19 @@ use serde_json::{Map, Value as Json};
 use super::files::{ConfigPlaces, LoadedConfig};
 use super::secrets::{Secrets, expand_with};
 use super::{locate, raw};
+use crate::api::{AccessToken, ApiSettings, Scope};
 use crate::telemetry::TelemetrySettings;
 
-/// A token of the HTTP server.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TokenEntry {
-    pub token: String,
-    pub scopes: Vec<String>,
+/// The HTTP server.
+#[derive(Clone)]
+pub struct ServerKeys {
+    pub bind: Option<String>,
+    pub tokens: Vec<AccessToken>,
+    /// Further names that the server is known by.
+    pub hosts: Vec<String>,
+    /// Sites whose pages may call it.
+    pub origins: Vec<String>,
+    pub api: ApiSettings,
 }
 
 /// Everything that a configuration says.
@@ -55,9 +62,9 @@ pub struct Resolved {
     pub workers: WorkerKeys,
     pub file_roots: Vec<PathBuf>,
     pub bundles_dir: PathBuf,
-    pub http: Json,
-    pub bind: Option<String>,
-    pub tokens: Vec<TokenEntry>,
+    pub http: HttpSettings,
+    pub packages: PackageUrls,
+    pub server: ServerKeys,
     /// `tools.<pack>`, as it is written.
     pub tools: Map<String, Json>,
     /// Where spans go, if anywhere.
@@ -118,7 +125,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let tools_dir = reader.texts("tools_dir", take("tools_dir"));
     let log_level = reader.text("log_level", take("log_level")).unwrap_or_else(|| "info".to_owned()).to_lowercase();
     let log_dir = reader.text("log_dir", take("log_dir"));
-    let http = take("http").unwrap_or(Json::Null);
+    let http: raw::Http = reader.section("http", take("http"));
     let _ = take("version");
     for key in root.keys() {
         reader.problem(&[key], &format!("unknown key '{key}'; expected one of {}", SECTIONS.join(", ")));
@@ -147,6 +154,9 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     for pattern in bad {
         reader.problem(&["security"], &format!("'{pattern}' is no pattern"));
     }
+    let http = reader.http(http);
+    let packages: raw::Packages = reader.typed(&["tools", "package"], tools.get("package").cloned());
+    let server = reader.server(server, &secrets);
     let run_defaults = RunSettings::default();
     Resolved {
         folder: places.project.clone(),
@@ -209,23 +219,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         file_roots,
         bundles_dir: own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles"))),
         http,
-        bind: server.bind,
-        tokens: server
-            .tokens
-            .into_iter()
-            .filter_map(|entry| {
-                let token = expand_with(&entry.token, |name| {
-                    secrets.get(name).map(str::to_owned).or_else(|| std::env::var(name).ok())
-                });
-                match token {
-                    Ok(token) => Some(TokenEntry { token, scopes: entry.scopes }),
-                    Err(name) => {
-                        reader.problem(&["server", "tokens"], &format!("no secret and no variable '{name}'"));
-                        None
-                    }
-                }
-            })
-            .collect(),
+        packages: PackageUrls { npm: packages.npm_url, pypi: packages.pypi_url, crates: packages.crates_url },
+        server,
         tools,
         telemetry,
         log_level,
@@ -520,6 +515,65 @@ impl Reader {
         if roots.is_empty() { vec![places.project.clone()] } else { roots }
     }
 
+    fn http(&mut self, raw: raw::Http) -> HttpSettings {
+        let defaults = HttpSettings::default();
+        let allowed_hosts = AllowedHosts::parse(raw.allowed_hosts.iter().map(String::as_str)).unwrap_or_else(|error| {
+            self.problem(&["http", "allowed_hosts"], &error.to_string());
+            AllowedHosts::default()
+        });
+        HttpSettings {
+            allowed_hosts,
+            max_retries: raw.retries.unwrap_or(defaults.max_retries),
+            max_sent_bytes: raw.max_sent_bytes.unwrap_or(defaults.max_sent_bytes),
+            max_response_bytes: raw.max_response_bytes.unwrap_or(defaults.max_response_bytes),
+            max_timeout: self.seconds(&["http", "max_timeout"], raw.max_timeout, defaults.max_timeout),
+            max_calls_per_minute: raw.max_calls_per_minute.or(defaults.max_calls_per_minute),
+        }
+    }
+
+    fn server(&mut self, raw: raw::HttpServer, secrets: &Secrets) -> ServerKeys {
+        let mut tokens = Vec::new();
+        for entry in raw.tokens {
+            let get = |name: &str| secrets.get(name).map(str::to_owned).or_else(|| std::env::var(name).ok());
+            let token = match expand_with(&entry.token, get) {
+                Ok(token) => token,
+                Err(name) => {
+                    self.problem(&["server", "tokens"], &format!("no secret and no variable '{name}'"));
+                    continue;
+                }
+            };
+            let mut scopes = Vec::new();
+            for scope in &entry.scopes {
+                match scope.as_str() {
+                    "read" => scopes.push(Scope::Read),
+                    "invoke" => scopes.push(Scope::Invoke),
+                    "admin" => scopes.push(Scope::Admin),
+                    other => self.problem(
+                        &["server", "tokens"],
+                        &format!("scope '{other}' is not known; expected read, invoke or admin"),
+                    ),
+                }
+            }
+            tokens.push(AccessToken { token, scopes });
+        }
+        let defaults = ApiSettings::default();
+        ServerKeys {
+            bind: raw.bind,
+            tokens,
+            hosts: raw.allowed_hosts,
+            origins: raw.allowed_origins,
+            api: ApiSettings {
+                max_body_bytes: raw.max_body_bytes.unwrap_or(defaults.max_body_bytes),
+                request_timeout: self.seconds(
+                    &["server", "request_timeout"],
+                    raw.request_timeout,
+                    defaults.request_timeout,
+                ),
+                invoke_timeout: self.seconds(&["server", "invoke_timeout"], raw.invoke_timeout, defaults.invoke_timeout),
+            },
+        }
+    }
+
     fn permissions(&mut self, policy: &IndexMap<String, String>) -> Permissions {
         let mut rules = Vec::new();
         for (pattern, word) in policy {
@@ -644,5 +698,15 @@ mod tests {
     fn alias_cycles_are_noted() {
         let settings = resolved("alias: {a: b, b: a, c: d.e}\n");
         assert_eq!(settings.notes.len(), 2);
+    }
+
+    #[test]
+    fn the_example_says_every_key_and_no_wrong_one() {
+        let text = include_str!("../../../../examples/config/onetool.yaml");
+        let settings = resolved(text);
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        for section in SECTIONS {
+            assert!(text.contains(&format!("\n{section}:")), "the example lacks {section}");
+        }
     }
 }

@@ -1,10 +1,8 @@
 //! One event, one JSON object, one line of the log file.
 
 use std::fmt::Debug;
-use std::io::Write as _;
 
-use onetool_store::logs::RotatingFile;
-use parking_lot::Mutex;
+use onetool_store::logs::LogWriter;
 use serde_json::{Map, Value as Json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -17,13 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 const MAX_FIELD: usize = 4 << 10;
 
 pub(super) struct JsonLines {
-    file: Mutex<RotatingFile>,
-}
-
-impl JsonLines {
-    pub(super) fn new(file: RotatingFile) -> Self {
-        Self { file: Mutex::new(file) }
-    }
+    pub(super) writer: &'static LogWriter,
 }
 
 struct SpanFields(Map<String, Json>);
@@ -79,7 +71,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         let mut text = line(event, &ctx);
         text.push('\n');
-        let _ = self.file.lock().write_all(text.as_bytes());
+        self.writer.line(text);
     }
 }
 

@@ -10,7 +10,7 @@ mod lines;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use onetool_store::logs::RotatingFile;
+use onetool_store::logs::LogWriter;
 use parking_lot::{Mutex, RwLock};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -32,6 +32,7 @@ const OURS: &str = "onetool";
 /// Every secret that there was since the start.
 static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
 static FILTERS: OnceLock<Filters> = OnceLock::new();
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 /// What can be changed while the program runs.
 struct Filters {
@@ -52,12 +53,19 @@ pub fn start(folder: &Path, level: &str) {
     let (file_filter, file_handle) = reload::Layer::new(filter(level));
     let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());
     let mut layers = vec![stderr.boxed(), Audience.with_filter(audience_filter).boxed()];
-    if let Ok(file) = RotatingFile::open(folder, "onetool.log") {
-        layers.push(JsonLines::new(file).with_filter(file_filter).boxed());
+    if let Ok(writer) = LogWriter::start(folder, "onetool.log") {
+        layers.push(JsonLines { writer: WRITER.get_or_init(|| writer) }.with_filter(file_filter).boxed());
     }
     let started = tracing_subscriber::registry().with(layers).try_init().is_ok();
     if started {
         let _ = FILTERS.set(Filters { file: file_handle, audience: audience_handle, asked: Mutex::new(LevelFilter::OFF) });
+    }
+}
+
+/// Writes what is still on its way. Called before the process ends.
+pub fn flush() {
+    if let Some(writer) = WRITER.get() {
+        writer.flush();
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod client;
 mod handler;
+pub mod http;
 mod logging;
 mod progress;
 pub mod stdio;
