@@ -76,6 +76,7 @@ impl Runner {
         let started = Instant::now();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
+        let ctx = ctx.within();
         let mut reply = self.run_with(command, &ctx, &settings, &shared).await;
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redacted(reply.text);

@@ -183,6 +183,7 @@ impl Shared {
     ) -> Result<Value, ToolError> {
         let started = Instant::now();
         let chars_in = size(&arguments);
+        let ctx = &ctx.within();
         let result = self.call_unrecorded(name, arguments, ctx).await;
         let outcome = CallOutcome {
             name,

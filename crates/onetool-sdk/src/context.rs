@@ -1,6 +1,8 @@
 //! What a call may use: its deadline, its cancellation, its caller, and the way to other tools and to the client.
 
-use std::sync::Arc;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -64,6 +66,29 @@ pub trait ClientBridge: Send + Sync {
     async fn sample(&self, params: serde_json::Value) -> Result<serde_json::Value, ToolError>;
 }
 
+/// Where a run or a call stands in its trace: which one it is, and within which one it happens. The trace is the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpanLink {
+    /// `None` outside every run and call.
+    pub id: Option<NonZeroU64>,
+    pub parent: Option<NonZeroU64>,
+}
+
+impl SpanLink {
+    /// Something new within this.
+    #[must_use]
+    pub fn child(self) -> Self {
+        static SEED: LazyLock<u64> = LazyLock::new(|| uuid::Uuid::new_v4().as_u64_pair().1);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        // Spread over all bits without repeating: every step of the mixing can be undone.
+        let mut id = SEED.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        id ^= id >> 31;
+        Self { id: Some(NonZeroU64::new(id).unwrap_or(NonZeroU64::MIN)), parent: self.id }
+    }
+}
+
 /// Everything that belongs to one call rather than to one tool. Cheap to clone.
 #[derive(Clone)]
 pub struct CallContext {
@@ -77,6 +102,7 @@ pub struct CallContext {
     pub client: Option<Arc<dyn ClientBridge>>,
     /// How many tools deep this call is: a tool called by a tool called by a run is 1.
     pub depth: u32,
+    pub span: SpanLink,
 }
 
 impl CallContext {
@@ -90,6 +116,7 @@ impl CallContext {
             tools: None,
             client: None,
             depth: 0,
+            span: SpanLink::default(),
         }
     }
 
@@ -97,6 +124,12 @@ impl CallContext {
     #[must_use]
     pub fn nested(&self) -> Self {
         Self { caller: Caller::Tool, depth: self.depth + 1, ..self.clone() }
+    }
+
+    /// The context for something new within what this one is for.
+    #[must_use]
+    pub fn within(&self) -> Self {
+        Self { span: self.span.child(), ..self.clone() }
     }
 
     /// How much time is left, or `None` where there is no deadline.
@@ -119,5 +152,22 @@ impl std::fmt::Debug for CallContext {
             .field("deadline", &self.deadline)
             .field("depth", &self.depth)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_distinct_and_know_their_parent() {
+        let run = SpanLink::default().child();
+        assert_eq!(run.parent, None);
+        let calls: std::collections::HashSet<_> = (0..1000)
+            .map(|_| run.child())
+            .inspect(|call| assert_eq!(call.parent, run.id))
+            .map(|call| call.id)
+            .collect();
+        assert_eq!(calls.len(), 1000);
     }
 }

@@ -29,7 +29,7 @@ mod value;
 mod wire;
 
 pub use arguments::Arguments;
-pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, ToolCaller};
+pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, SpanLink, ToolCaller};
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError};
 pub use message::{MessageContent, ToolMessage, canonical_json};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use onetool_run::{OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
-use onetool_sdk::{HealthNote, Severity, ToolError, ToolSource};
+use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};
 use onetool_sources::http::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
 use onetool_sources::native::file::FileSettings;
 use onetool_sources::native::standard::{self, ResultReader};
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::recorder::CallRecorder;
+use crate::telemetry::Exporter;
 
 /// Everything, ready to run.
 pub struct App {
@@ -30,13 +31,18 @@ pub struct App {
     places: ConfigPlaces,
     stats: Arc<StatsRecorder>,
     current: Mutex<Current>,
+    /// One reload at a time: what was read last must also come into force last.
+    reloading: Mutex<()>,
 }
 
 /// What a reload may replace.
 struct Current {
     settings: Arc<Resolved>,
+    /// Why what the files say now is not in force.
+    held_back: Vec<HealthNote>,
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
+    telemetry: Option<Arc<Exporter>>,
     bundles: Bundles,
 }
 
@@ -53,7 +59,8 @@ impl App {
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
         let places = ConfigPlaces::from_environment(explicit)?;
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
-        crate::log::start(&settings.log_dir, &settings.log_level, settings.secrets.values());
+        crate::log::hide(settings.secrets.values());
+        crate::log::start(&settings.log_dir, &settings.log_level);
         let executable = std::env::current_exe()?;
         let sandbox = Arc::new(Sandbox::new(monty_settings(&settings, executable), cpython_settings(&settings)));
         let stats = Arc::new(if settings.stats.enabled {
@@ -64,9 +71,11 @@ impl App {
         let bundles = bundles(&settings, &stats)?;
         Ok(Arc::new_cyclic(|app: &Weak<Self>| {
             let current = Current {
-                workers: Arc::new(worker_source(&settings)),
+                workers: Arc::new(worker_source(&settings, app.clone())),
                 servers: Arc::new(proxy_source(&settings)),
+                telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
+                held_back: Vec::new(),
                 bundles,
             };
             let toolbox = Toolbox::new(parts(&current, &stats, app.clone()));
@@ -76,6 +85,7 @@ impl App {
                 places,
                 stats,
                 current: Mutex::new(current),
+                reloading: Mutex::new(()),
             }
         }))
     }
@@ -92,16 +102,37 @@ impl App {
         self.current.lock().servers.clone()
     }
 
+    /// Waits, no longer than `ctx` allows, until every server has connected or failed to.
+    pub async fn connect_servers(&self, ctx: &CallContext) {
+        let servers = self.servers();
+        let packs: Vec<String> = servers.status().into_iter().map(|server| server.pack).collect();
+        futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
+    }
+
+    pub fn places(&self) -> &ConfigPlaces {
+        &self.places
+    }
+
     /// Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way
     /// finish on what they began with.
-    pub fn reload_now(&self) {
+    ///
+    /// A file that was understood before and is not any more holds all of it back: half of what was meant could be
+    /// worse than the whole of what was. Until it is mended, the last good state stays, and health says so. What is
+    /// answered is what holds it back.
+    pub fn reload_now(&self) -> Vec<HealthNote> {
+        let _one = self.reloading.lock();
         let settings = Arc::new(config::resolve(&self.places, config::load(&self.places)));
+        crate::log::hide(settings.secrets.values());
         let mut current = self.current.lock();
+        let held_back = held_back(&current.settings, &settings);
+        let settings = if held_back.is_empty() { settings } else { current.settings.clone() };
+        current.held_back.clone_from(&held_back);
         let mut retired: Vec<Arc<dyn ToolSource>> = Vec::new();
         if worker_keys(&settings) == worker_keys(&current.settings) {
             current.workers.refresh();
         } else {
-            let old = std::mem::replace(&mut current.workers, Arc::new(worker_source(&settings)));
+            let new = Arc::new(worker_source(&settings, self.this.clone()));
+            let old = std::mem::replace(&mut current.workers, new);
             retired.push(old);
         }
         if bundle_keys(&settings) != bundle_keys(&current.settings) {
@@ -117,18 +148,32 @@ impl App {
             let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
             retired.push(old);
         }
+        if settings.telemetry != current.settings.telemetry {
+            current.telemetry = settings.telemetry.clone().map(Exporter::start);
+        }
         current.settings = settings.clone();
         let parts = parts(&current, &self.stats, self.this.clone());
         drop(current);
         self.runner.toolbox().replace(parts);
         self.runner.replace_settings(settings.run.clone());
+        crate::log::set_level(&settings.log_level);
         retire(retired);
+        held_back
     }
 
-    /// Ends every child.
+    /// Ends every child, and hands over what was not exported or counted yet.
     pub async fn shutdown(&self) {
-        self.runner.toolbox().shutdown().await;
-        self.runner.sandbox().shutdown().await;
+        let telemetry = self.current.lock().telemetry.clone();
+        let delivery = async {
+            if let Some(telemetry) = telemetry {
+                telemetry.flush().await;
+            }
+        };
+        let children = async {
+            self.runner.toolbox().shutdown().await;
+            self.runner.sandbox().shutdown().await;
+        };
+        tokio::join!(children, delivery);
         if let Err(error) = self.stats.flush() {
             tracing::warn!(%error, "statistics were not written");
         }
@@ -151,6 +196,7 @@ impl ToolboxView for App {
                 reason: server.reason,
             })
             .collect();
+        state.notes.extend(current.telemetry.as_ref().and_then(|telemetry| telemetry.health()));
         drop(current);
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());
@@ -166,9 +212,30 @@ impl ToolboxView for App {
     }
 
     fn reload(&self) -> Result<(), ToolError> {
-        self.reload_now();
-        Ok(())
+        match self.reload_now().first() {
+            None => Ok(()),
+            Some(note) => Err(ToolError::value_error(format!("{}: {}", note.subject, note.message))
+                .with_hint("mend the file; it is read again as soon as it changes")),
+        }
     }
+}
+
+/// The notes on files that were understood in `old` and are not in `new`.
+fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
+    let broken: Vec<String> = new
+        .unreadable
+        .iter()
+        .filter(|path| !old.unreadable.contains(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    new.notes
+        .iter()
+        .filter(|note| broken.contains(&note.subject))
+        .map(|note| HealthNote {
+            message: format!("{}; the last good configuration stays in force until this is mended", note.message),
+            ..note.clone()
+        })
+        .collect()
 }
 
 /// Ends sources that nothing new will use, once what is under way had its time.
@@ -214,7 +281,7 @@ fn worker_keys(settings: &Resolved) -> String {
     format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
 }
 
-fn worker_source(settings: &Arc<Resolved>) -> WorkerSource {
+fn worker_source(settings: &Resolved, app: Weak<App>) -> WorkerSource {
     let keys = &settings.workers;
     let defaults = WorkerSettings::default();
     let mut limits = defaults.limits.clone();
@@ -234,19 +301,19 @@ fn worker_source(settings: &Arc<Resolved>) -> WorkerSource {
         limits,
         ..defaults
     };
-    WorkerSource::new(worker_settings, Arc::new(Services(settings.clone())))
+    WorkerSource::new(worker_settings, Arc::new(Services(app)))
 }
 
-/// What workers may ask for.
-struct Services(Arc<Resolved>);
+/// What workers may ask for, as it is when they ask: a worker outlives a reload.
+struct Services(Weak<App>);
 
 impl WorkerServices for Services {
     fn secret(&self, name: &str) -> Option<String> {
-        self.0.secrets.get(name).map(str::to_owned)
+        self.0.upgrade()?.settings().secrets.get(name).map(str::to_owned)
     }
 
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
-        self.0.tools.get(pack)?.get(key).cloned()
+        self.0.upgrade()?.settings().tools.get(pack)?.get(key).cloned()
     }
 }
 
@@ -266,7 +333,7 @@ fn bundle_keys(settings: &Resolved) -> String {
 }
 
 fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Result<Bundles> {
-    let engine = Arc::new(HttpEngine::new(settings.http.clone(), Arc::new(Services(settings.clone()))));
+    let engine = Arc::new(HttpEngine::new(settings.http.clone(), Arc::new(BundleSecrets(settings.clone()))));
     let native = NativeSource::new(native_packs(settings, stats, Weak::new())).packs();
     let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
     built_in.extend(built_in_bundles(&settings.packages));
@@ -283,7 +350,10 @@ fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Resu
     Ok(Bundles { store, engine, source })
 }
 
-impl onetool_sources::http::Secrets for Services {
+/// The secrets that a bundle's requests may use. New secrets make a new engine.
+struct BundleSecrets(Arc<Resolved>);
+
+impl onetool_sources::http::Secrets for BundleSecrets {
     fn get(&self, _bundle: &str, name: &str) -> Option<String> {
         self.0.secrets.get(name).map(str::to_owned)
     }
@@ -334,10 +404,10 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
             stats: settings.stats.clone(),
             folder: settings.folder.clone(),
             engine: "3.14 (monty)".to_owned(),
-            notes: settings.notes.clone(),
+            notes: settings.notes.iter().chain(&current.held_back).cloned().collect(),
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),
-        recorder: Arc::new(CallRecorder::new(stats.clone())),
+        recorder: Arc::new(CallRecorder::new(stats.clone(), current.telemetry.clone())),
     }
 }

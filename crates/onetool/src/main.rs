@@ -7,6 +7,8 @@ mod config;
 mod log;
 mod recorder;
 mod server;
+mod telemetry;
+mod watch;
 
 use std::process::ExitCode;
 

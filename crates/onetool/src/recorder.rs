@@ -1,4 +1,4 @@
-//! Every call and every run, in the log and in the statistics.
+//! Every call and every run, in the log, in the statistics and, where it is wanted, in traces.
 
 use std::sync::Arc;
 
@@ -6,14 +6,17 @@ use chrono::Utc;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_store::stats::{Outcome, Record, StatsRecorder};
 
+use crate::telemetry::{Exporter, Span};
+
 /// Writes calls and runs down. Neither waits for a disk.
 pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
+    telemetry: Option<Arc<Exporter>>,
 }
 
 impl CallRecorder {
-    pub fn new(stats: Arc<StatsRecorder>) -> Self {
-        Self { stats }
+    pub fn new(stats: Arc<StatsRecorder>, telemetry: Option<Arc<Exporter>>) -> Self {
+        Self { stats, telemetry }
     }
 }
 
@@ -24,6 +27,9 @@ impl Recorder for CallRecorder {
         // The `ot` pack logs its own spans, with what was asked.
         if outcome.name.pack != "ot" {
             tracing::info!(span = name, run = %outcome.ctx.run_id, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
+        }
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.record(Span::of_call(outcome));
         }
         self.stats.record(Record::call(
             Utc::now(),
@@ -48,6 +54,9 @@ impl Recorder for CallRecorder {
             chars_in = outcome.command.len(),
             chars_out = outcome.chars_out,
         );
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.record(Span::of_run(outcome));
+        }
         self.stats.record(Record::run(
             Utc::now(),
             Outcome { chars_in: outcome.command.len() as u64, chars_out: outcome.chars_out as u64, ms, error },

@@ -1,8 +1,19 @@
 //! The command line: a file a subcommand.
 
+mod ask;
+mod call;
+mod completions;
+mod health;
+mod help;
+mod init;
+mod new_file;
 mod progress;
 mod run;
+mod scaffold;
 mod serve;
+mod servers;
+mod stats;
+mod table;
 mod tools;
 
 use std::path::PathBuf;
@@ -12,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
-#[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
     /// Use this configuration file instead of .onetool/onetool.yaml
     #[arg(long, global = true, value_name = "FILE")]
@@ -27,7 +38,10 @@ Examples:
   onetool run 'sum(range(10))'            run code and print its value
   onetool run 'ot.help(query=\"files\")'    ask what there is
   onetool run --file script.py            run a file; `-` reads standard input
+  onetool call file.read path=README.md   call one tool, without code
   onetool tools file                      list tools whose name contains `file`
+  onetool help web search                 look for a tool by what it does
+  onetool init                            write a first configuration
   onetool serve                           serve MCP on standard input and output
 
 Connect a client: command `onetool`, arguments `serve`.";
@@ -38,8 +52,24 @@ enum Command {
     Run(run::RunArgs),
     /// Serve MCP on standard input and output
     Serve(serve::ServeArgs),
+    /// Call one tool and print what it answers
+    Call(call::CallArgs),
     /// List tools
     Tools(tools::ToolsArgs),
+    /// Explain a command, a tool, a pack, a snippet or an alias, or search for one
+    Help(help::HelpArgs),
+    /// Tell what works and what does not; fails where something does not
+    Health(health::HealthArgs),
+    /// Show what was called and what that saved
+    Stats(stats::StatsArgs),
+    /// List, test and accept MCP servers
+    Servers(servers::ServersArgs),
+    /// Write a configuration to begin with
+    Init(init::InitArgs),
+    /// Write a file with tools of your own to begin with
+    Scaffold(scaffold::ScaffoldArgs),
+    /// Print a script that completes commands in a shell
+    Completions(completions::CompletionsArgs),
 }
 
 /// Stack of the runtime's threads: reading code takes some.
@@ -59,7 +89,15 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Run(args) => run::main(args, cli.config).await,
             Command::Serve(args) => serve::main(args, cli.config).await,
-            Command::Tools(args) => tools::main(args, cli.config),
+            Command::Call(args) => call::main(args, cli.config).await,
+            Command::Tools(args) => tools::main(args, cli.config).await,
+            Command::Help(args) => help::main(args, cli.config).await,
+            Command::Health(args) => health::main(args, cli.config).await,
+            Command::Stats(args) => stats::main(args, cli.config).await,
+            Command::Servers(args) => servers::main(args, cli.config).await,
+            Command::Init(args) => init::main(args, cli.config),
+            Command::Scaffold(args) => scaffold::main(args, cli.config),
+            Command::Completions(args) => completions::main(args),
         }
     });
     // A read of standard input cannot be interrupted; do not wait for it.

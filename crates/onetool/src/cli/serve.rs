@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::assemble::App;
-use crate::server;
+use crate::{server, watch};
 
 #[derive(Args)]
 pub struct ServeArgs {
@@ -17,6 +17,7 @@ pub struct ServeArgs {
 
 pub async fn main(args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let app = App::start(config)?;
+    let _watch = watch::start(&app);
     let address = args.http.or_else(|| app.settings().server.bind.clone());
     match address {
         Some(address) => server::http::serve(app, &address).await?,

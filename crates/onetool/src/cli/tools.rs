@@ -1,29 +1,76 @@
-//! `onetool tools [pattern]`.
+//! `onetool tools`: what can be called.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::Value as Json;
 
+use super::table::{OutputArgs, Page, Tone, print_json, text_of};
+use super::ask;
 use crate::assemble::App;
 
 #[derive(Args)]
 pub struct ToolsArgs {
     /// Only tools whose name contains this
     pattern: Option<String>,
+
+    /// Signatures, arguments, results and examples too
+    #[arg(long)]
+    full: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-pub fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let app = App::start(config)?;
-    let shared = app.runner.toolbox().now();
-    let pattern = args.pattern.unwrap_or_default().to_lowercase();
-    let mut out = std::io::stdout().lock();
-    for (pack, tool) in shared.catalog().tools() {
-        let name = format!("{}.{}", pack.name, tool.name);
-        if name.to_lowercase().contains(&pattern) {
-            writeln!(out, "{name:<32} {}", tool.summary())?;
+    let info = if args.full { "full" } else { "min" };
+    let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
+    app.shutdown().await;
+    let listed = answer?.to_json();
+    if args.output.is_json() {
+        print_json(&listed)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tools = listed.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut page = Page::new();
+    if args.full {
+        for (index, tool) in tools.iter().enumerate() {
+            if index > 0 {
+                page.end_line();
+            }
+            describe(&mut page, tool);
         }
+    } else {
+        let rows: Vec<_> = tools
+            .iter()
+            .map(|tool| {
+                vec![(Tone::Strong, text_of(tool, "name").to_owned()), (Tone::Plain, text_of(tool, "description").to_owned())]
+            })
+            .collect();
+        page.table(&[], &rows);
+    }
+    page.print()?;
+    if tools.is_empty() {
+        eprintln!("no tool has such a name; `onetool tools` lists all, `onetool help <words>` searches");
+        return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn describe(page: &mut Page, tool: &Json) {
+    page.put(Tone::Strong, text_of(tool, "signature")).end_line();
+    for line in text_of(tool, "description").lines() {
+        page.put(Tone::Plain, &format!("  {line}")).end_line();
+    }
+    for argument in tool["args"].as_array().into_iter().flatten() {
+        page.put(Tone::Plain, &format!("  - {}", argument.as_str().unwrap_or(""))).end_line();
+    }
+    for (key, label) in [("returns", "returns"), ("example", "example"), ("source", "source")] {
+        let text = text_of(tool, key);
+        if !text.is_empty() {
+            page.put(Tone::Faint, &format!("  {label}: ")).put(Tone::Plain, text).end_line();
+        }
+    }
 }

@@ -48,6 +48,8 @@ pub struct LoadedConfig {
     pub root: Map<String, Json>,
     /// The files that were read, the strongest first, with their text.
     pub files: Vec<(PathBuf, String)>,
+    /// Files that are there and could not be understood at all. Each has a note.
+    pub unreadable: Vec<PathBuf>,
     pub notes: Vec<HealthNote>,
 }
 
@@ -106,6 +108,11 @@ impl LoadedConfig {
         self.notes.push(HealthNote { severity, subject: path.display().to_string(), message: message.to_owned() });
     }
 
+    fn refuse(&mut self, path: &Path, message: &str) {
+        self.note(Severity::Error, path, message);
+        self.unreadable.push(path.to_owned());
+    }
+
     /// `prompts.yaml` and its like: the section alone, or a file with the section's name on top. Weaker than what is
     /// there already.
     fn read_section(&mut self, folder: &Path, file: &str, key: &str, places: &ConfigPlaces, root: &mut Map<String, Json>) {
@@ -132,20 +139,20 @@ impl LoadedConfig {
         }
         let too_large = std::fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_FILE_BYTES);
         if too_large {
-            self.note(Severity::Error, path, "larger than 4 MB; not read");
+            self.refuse(path, "larger than 4 MB; not read");
             return Map::new();
         }
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) => {
-                self.note(Severity::Error, path, &format!("cannot be read: {error}"));
+                self.refuse(path, &format!("cannot be read: {error}"));
                 return Map::new();
             }
         };
         let content = match parse(&text) {
             Ok(content) => content,
             Err(message) => {
-                self.note(Severity::Error, path, &message);
+                self.refuse(path, &message);
                 Map::new()
             }
         };

@@ -211,3 +211,11 @@ pub(super) struct Token {
     pub(super) token: String,
     pub(super) scopes: Vec<String>,
 }
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Telemetry {
+    pub(super) otlp_endpoint: Option<String>,
+    pub(super) service_name: Option<String>,
+    pub(super) headers: IndexMap<String, String>,
+}

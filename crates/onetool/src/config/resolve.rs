@@ -19,6 +19,7 @@ use super::files::{ConfigPlaces, LoadedConfig};
 use super::secrets::{Secrets, expand_with};
 use super::{locate, raw};
 use crate::api::{AccessToken, ApiSettings, Scope};
+use crate::telemetry::TelemetrySettings;
 
 /// The HTTP server.
 #[derive(Clone)]
@@ -66,9 +67,15 @@ pub struct Resolved {
     pub server: ServerKeys,
     /// `tools.<pack>`, as it is written.
     pub tools: Map<String, Json>,
+    /// Where spans go, if anywhere.
+    pub telemetry: Option<TelemetrySettings>,
     pub log_level: String,
     pub log_dir: PathBuf,
     pub secrets: Secrets,
+    /// The files that all this was read from.
+    pub files: Vec<PathBuf>,
+    /// Those of them that could not be understood at all. Each has a note.
+    pub unreadable: Vec<PathBuf>,
     pub notes: Vec<HealthNote>,
 }
 
@@ -91,6 +98,7 @@ const PROTECTED: &[&str] = &["ot", "std", "file", "proj"];
 const SECTIONS: &[&str] = &[
     "version", "tools_dir", "log_level", "log_dir", "security", "projects", "servers", "tools", "alias", "snippets",
     "prompts", "stats", "output", "run", "workers", "http", "bundles", "server",
+    "telemetry",
 ];
 
 /// Resolves a configuration.
@@ -99,6 +107,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let mut root = loaded.root;
     let mut take = |key: &str| root.remove(key);
     let secrets = Secrets::load(places, &mut reader.notes);
+    let files = reader.files.iter().map(|(path, _)| path).chain(&secrets.files).cloned().collect();
+    let unreadable = loaded.unreadable.iter().chain(&secrets.unreadable).cloned().collect();
     let own = places.own();
     let run: raw::Run = reader.section("run", take("run"));
     let output: raw::Output = reader.section("output", take("output"));
@@ -108,6 +118,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let prompts: raw::Prompts = reader.section("prompts", take("prompts"));
     let bundles: raw::Bundles = reader.section("bundles", take("bundles"));
     let server: raw::HttpServer = reader.section("server", take("server"));
+    let telemetry: raw::Telemetry = reader.section("telemetry", take("telemetry"));
+    let telemetry = reader.telemetry(telemetry, &secrets);
     let aliases = reader.aliases(take("alias"));
     let snippets = reader.snippets(take("snippets"));
     let projects = reader.projects(take("projects"), places);
@@ -217,9 +229,12 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         packages: PackageUrls { npm: packages.npm_url, pypi: packages.pypi_url, crates: packages.crates_url },
         server,
         tools,
+        telemetry,
         log_level,
         log_dir: log_dir.map_or_else(|| own.join("logs"), |path| own.join(expand_home(&path))),
         secrets,
+        files,
+        unreadable,
         notes: reader.notes,
     }
 }
@@ -463,6 +478,39 @@ impl Reader {
         servers
     }
 
+    /// Without an address nothing is exported; what cannot be read as it was meant exports nothing either.
+    fn telemetry(&mut self, raw: raw::Telemetry, secrets: &Secrets) -> Option<TelemetrySettings> {
+        let get = |name: &str| secrets.get(name).map(str::to_owned).or_else(|| std::env::var(name).ok());
+        let endpoint = raw.otlp_endpoint.filter(|endpoint| !endpoint.trim().is_empty())?;
+        let key = ["telemetry", "otlp_endpoint"];
+        let endpoint = match expand_with(endpoint.trim(), get) {
+            Ok(endpoint) => endpoint,
+            Err(name) => {
+                self.problem(&key, &format!("no secret and no variable '{name}'; nothing is exported"));
+                return None;
+            }
+        };
+        let mut headers = Vec::new();
+        for (name, value) in raw.headers {
+            match expand_with(&value, get) {
+                Ok(value) => headers.push((name, value)),
+                Err(missing) => {
+                    let message = format!("no secret and no variable '{missing}'; nothing is exported");
+                    self.problem(&["telemetry", "headers", &name], &message);
+                    return None;
+                }
+            }
+        }
+        let service_name = raw.service_name.unwrap_or_else(|| "onetool".to_owned());
+        match TelemetrySettings::new(&endpoint, service_name, &headers) {
+            Ok(settings) => Some(settings),
+            Err(error) => {
+                self.problem(&key, &format!("{error}; nothing is exported"));
+                None
+            }
+        }
+    }
+
     fn topics(&mut self, tools: &Map<String, Json>, own: &Path) -> Vec<Topic> {
         let Some(entries) = tools.get("msg").and_then(|msg| msg.get("topics")) else { return Vec::new() };
         match serde_json::from_value::<Vec<raw::TopicEntry>>(entries.clone()) {
@@ -648,6 +696,19 @@ mod tests {
         let settings = resolved("servers:\n  gh:\n    url: http://127.0.0.1/${NO_SUCH_SECRET}\n");
         assert!(matches!(&settings.servers[0].enabled, Enabled::No { reason } if reason.contains("NO_SUCH_SECRET")));
         assert!(settings.notes[0].message.starts_with("line 2: servers.gh"));
+    }
+
+    #[test]
+    fn telemetry_that_cannot_be_as_it_was_meant_is_off() {
+        let said = |text: &str| {
+            let settings = resolved(&format!("telemetry: {text}\n"));
+            (settings.telemetry.is_some(), settings.notes.len())
+        };
+        assert_eq!(said("{}"), (false, 0));
+        assert_eq!(said("{otlp_endpoint: 'http://127.0.0.1:4318', headers: {a: b}}"), (true, 0));
+        assert_eq!(said("{otlp_endpoint: 'ftp://x'}"), (false, 1));
+        assert_eq!(said("{otlp_endpoint: 'http://x', headers: {a: '${NO_SUCH_SECRET}'}}"), (false, 1));
+        assert_eq!(said("{otlp_endpoint: 'http://x', headers: {'a b': c}}"), (false, 1));
     }
 
     #[test]

@@ -12,6 +12,10 @@ use super::files::{ConfigPlaces, parse};
 #[derive(Clone, Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
+    /// The files that count.
+    pub(super) files: Vec<PathBuf>,
+    /// Those of them that could not be understood at all.
+    pub(super) unreadable: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for Secrets {
@@ -33,6 +37,7 @@ impl Secrets {
                 .filter(|path| path.is_file())
                 .collect(),
         };
+        secrets.files.clone_from(&files);
         for path in files {
             let mut note = |message: String| {
                 notes.push(HealthNote { severity: Severity::Error, subject: path.display().to_string(), message });
@@ -42,11 +47,13 @@ impl Secrets {
                 Ok(text) => parse(&text),
                 Err(error) => {
                     note(format!("cannot be read: {error}"));
+                    secrets.unreadable.push(path);
                     continue;
                 }
             };
             let Ok(content) = content else {
                 note("no valid YAML; expected lines of NAME: value".to_owned());
+                secrets.unreadable.push(path);
                 continue;
             };
             for (name, value) in content {

@@ -17,6 +17,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::client::ClientPeer;
+use super::logging::ClientLog;
 use super::progress::ClientProgress;
 use crate::assemble::App;
 
@@ -24,6 +25,7 @@ use crate::assemble::App;
 #[derive(Clone)]
 pub struct Handler {
     app: Arc<App>,
+    log: Arc<ClientLog>,
 }
 
 const TOOL: &str = "run";
@@ -40,7 +42,7 @@ One tool, run(command): Python in a sandbox, with all other tools as pack.functi
 
 impl Handler {
     pub fn new(app: Arc<App>) -> Self {
-        Self { app }
+        Self { app, log: Arc::default() }
     }
 
     fn tool(&self) -> Tool {
@@ -160,9 +162,10 @@ impl ServerHandler for Handler {
 
     async fn set_level(
         &self,
-        _: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.log.set_level(context.peer, request.level);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod client;
 mod handler;
 pub mod http;
 mod lines;
+mod logging;
 mod progress;
 pub mod stdio;
 

@@ -1,7 +1,13 @@
 //! Tests through the real binary, over real MCP. A module a topic.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod abuse;
 mod cases;
 mod client;
 mod command_line;
+mod commands;
+mod logging;
+mod reload;
 mod server;
+mod telemetry;

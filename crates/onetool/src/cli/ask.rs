@@ -1,0 +1,52 @@
+//! One tool, called through the one call path, for commands that show what it answers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCaller as _, ToolError, Value};
+
+use crate::assemble::App;
+
+/// Servers get this long to connect before a command goes on without them.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The context of a command's calls: bounded like a run's, with progress on the terminal.
+pub fn context(app: &App) -> CallContext {
+    let mut ctx = CallContext::new(Caller::Cli);
+    ctx.deadline = Some(Instant::now() + app.settings().run.limits.timeout);
+    ctx.progress = super::progress::sink();
+    ctx.tools = Some(Arc::new(app.runner.toolbox().clone()));
+    ctx
+}
+
+/// Calls a tool. The interrupt key cancels it.
+pub async fn call(app: &App, name: &QualifiedName, arguments: Arguments) -> Result<Value, ToolError> {
+    let ctx = context(app);
+    let toolbox = app.runner.toolbox();
+    let call = toolbox.call_tool(name, arguments, &ctx);
+    tokio::pin!(call);
+    loop {
+        tokio::select! {
+            result = &mut call => return result,
+            _ = tokio::signal::ctrl_c() => ctx.cancel.cancel(),
+        }
+    }
+}
+
+/// Calls `ot.<function>`, once the servers had their time to connect: what they offer belongs to the answer.
+pub async fn ot<'a>(
+    app: &App,
+    function: &str,
+    arguments: impl IntoIterator<Item = (&'a str, Option<String>)>,
+) -> anyhow::Result<Value> {
+    connect(app).await;
+    let given = arguments.into_iter().filter_map(|(name, value)| Some((name, Value::Str(value?))));
+    let answer = call(app, &QualifiedName::new("ot", function), Arguments::named(given)).await;
+    answer.map_err(|error| anyhow::anyhow!(error.text()))
+}
+
+async fn connect(app: &App) {
+    let mut ctx = CallContext::new(Caller::Cli);
+    ctx.deadline = Some(Instant::now() + CONNECT_PATIENCE);
+    app.connect_servers(&ctx).await;
+}

@@ -1,0 +1,48 @@
+//! `onetool help`: a command's usage, or what `ot.help()` knows of a tool, a pack, a snippet, an alias or some words.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+
+use super::table::{OutputArgs, Page, print, print_json};
+use super::{Cli, ask};
+use crate::assemble::App;
+
+#[derive(Args)]
+pub struct HelpArgs {
+    /// A command, a tool, a pack, a $snippet, an alias, or words to search for
+    query: Vec<String>,
+
+    /// Everything that is known
+    #[arg(long)]
+    full: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let query = args.query.join(" ");
+    let mut usage = Cli::command();
+    usage.build();
+    if query.is_empty() {
+        print(&usage.render_long_help().to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(command) = usage.find_subcommand_mut(&query).filter(|command| !command.is_hide_set()) {
+        print(&command.render_long_help().to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let app = App::start(config)?;
+    let info = if args.full { "full" } else { "min" };
+    let answer = ask::ot(&app, "help", [("query", Some(query)), ("info", Some(info.to_owned()))]).await;
+    app.shutdown().await;
+    let answer = answer?;
+    if args.output.is_json() {
+        print_json(&answer.to_json())?;
+    } else {
+        Page::new().text(&onetool_run::present::format(&answer, onetool_run::present::Format::YamlHuman)).print()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,35 @@
+//! `onetool scaffold <pack>`: a new tool file to begin with.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use onetool_sdk::to_python_identifier;
+use onetool_sources::worker;
+
+use super::new_file;
+use crate::config::ConfigPlaces;
+
+#[derive(Args)]
+pub struct ScaffoldArgs {
+    /// The pack's name
+    pack: String,
+}
+
+/// Packs that nothing can replace.
+const TAKEN: &[&str] = &["ot", "std", "file", "proj"];
+
+pub fn main(args: ScaffoldArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let pack = to_python_identifier(&args.pack);
+    if !args.pack.chars().any(char::is_alphanumeric) {
+        anyhow::bail!("'{}' is no name for a pack; use letters, digits and underscores", args.pack);
+    }
+    if TAKEN.contains(&pack.as_str()) {
+        anyhow::bail!("the pack '{pack}' is built in and cannot be replaced; choose another name");
+    }
+    let places = ConfigPlaces::from_environment(config)?;
+    let file = places.own().join("tools").join(&pack).join(format!("{pack}_tools.py"));
+    new_file::write(&file, &worker::scaffold(&pack))?;
+    eprintln!("try it: onetool tools {pack} --full");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,62 @@
+//! Clients that listen to the log. Nobody listens at first, and then nothing is even written down.
+
+use std::sync::LazyLock;
+
+use serde_json::Value as Json;
+use tokio::sync::broadcast;
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::{FILTERS, OURS, lines};
+
+/// Messages that wait for a slow client; it misses the older ones then.
+const QUEUE: usize = 256;
+
+static MESSAGES: LazyLock<broadcast::Sender<Message>> = LazyLock::new(|| broadcast::channel(QUEUE).0);
+
+/// One line of the log, without secrets.
+#[derive(Debug, Clone)]
+pub struct Message {
+    pub level: Level,
+    pub data: Json,
+}
+
+/// Everything of ours from now on, at least down to `level`; the listener leaves out what is finer.
+pub fn listen(level: LevelFilter) -> broadcast::Receiver<Message> {
+    let receiver = MESSAGES.subscribe();
+    if let Some(filters) = FILTERS.get() {
+        let mut asked = filters.asked.lock();
+        if level > *asked {
+            *asked = level;
+            let _ = filters.audience.reload(Targets::new().with_target(OURS, level));
+        }
+    }
+    receiver
+}
+
+pub(super) struct Audience;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Audience {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        lines::begin(attributes, id, &ctx);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        lines::add(id, values, &ctx);
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        if MESSAGES.receiver_count() == 0 {
+            return;
+        }
+        // Redaction works on the text; what it leaves is JSON still, unless a secret looks like JSON itself.
+        let text = lines::line(event, &ctx);
+        let data = serde_json::from_str(&text).unwrap_or(Json::String(text));
+        let _ = MESSAGES.send(Message { level: *event.metadata().level(), data });
+    }
+}

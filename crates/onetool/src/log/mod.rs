@@ -1,0 +1,111 @@
+//! Where our own words go: problems to stderr, everything to a rotated file of JSON lines, and to clients what they ask
+//! for. Never to stdout, which belongs to the protocol.
+//!
+//! A line is one flat object: time, level, `span` (the name of what is going on), the span's fields, the event's fields.
+//! Secrets are taken out by value, whoever wrote them.
+
+mod audience;
+mod lines;
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use onetool_store::logs::LogWriter;
+use parking_lot::{Mutex, RwLock};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+
+pub use audience::listen;
+
+use audience::Audience;
+use lines::JsonLines;
+
+/// Secrets shorter than this would redact ordinary text.
+const MIN_SECRET: usize = 6;
+
+/// Our own crates begin so; what others log is no client's business.
+const OURS: &str = "onetool";
+
+/// Every secret that there was since the start.
+static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
+static FILTERS: OnceLock<Filters> = OnceLock::new();
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
+/// What can be changed while the program runs.
+struct Filters {
+    file: reload::Handle<EnvFilter, Registry>,
+    audience: reload::Handle<Targets, Registry>,
+    /// The finest level that any client has asked for.
+    asked: Mutex<LevelFilter>,
+}
+
+/// Starts logging. A log file that cannot be opened is no reason to stop.
+pub fn start(folder: &Path, level: &str) {
+    let stderr = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .with_filter(EnvFilter::new("onetool=error"));
+    let (file_filter, file_handle) = reload::Layer::new(filter(level));
+    let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());
+    let mut layers = vec![stderr.boxed(), Audience.with_filter(audience_filter).boxed()];
+    if let Ok(writer) = LogWriter::start(folder, "onetool.log") {
+        layers.push(JsonLines { writer: WRITER.get_or_init(|| writer) }.with_filter(file_filter).boxed());
+    }
+    let started = tracing_subscriber::registry().with(layers).try_init().is_ok();
+    if started {
+        let _ = FILTERS.set(Filters { file: file_handle, audience: audience_handle, asked: Mutex::new(LevelFilter::OFF) });
+    }
+}
+
+/// Writes what is still on its way. Called before the process ends.
+pub fn flush() {
+    if let Some(writer) = WRITER.get() {
+        writer.flush();
+    }
+}
+
+/// The file follows this level from now on.
+pub fn set_level(level: &str) {
+    if let Some(filters) = FILTERS.get() {
+        let _ = filters.file.reload(filter(level));
+    }
+}
+
+/// From now on none of these is written anywhere. What was secret before stays so.
+pub fn hide<'a>(secrets: impl Iterator<Item = &'a str>) {
+    let mut known = SECRETS.write();
+    for secret in secrets.filter(|secret| secret.len() >= MIN_SECRET) {
+        if !known.iter().any(|other| other == secret) {
+            known.push(secret.to_owned());
+        }
+    }
+    // A secret that contains another must go first, or its rest would stay.
+    known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+}
+
+fn without_secrets(mut text: String) -> String {
+    for secret in SECRETS.read().iter() {
+        if text.contains(secret.as_str()) {
+            text = text.replace(secret.as_str(), "[REDACTED]");
+        }
+    }
+    text
+}
+
+fn filter(level: &str) -> EnvFilter {
+    let level = match level {
+        "debug" | "trace" | "info" | "warn" | "error" => level,
+        "warning" => "warn",
+        "critical" => "error",
+        _ => "info",
+    };
+    EnvFilter::try_new(format!(
+        "warn,onetool={level},onetool_run={level},onetool_sources={level},onetool_store={level},onetool_sandbox={level}"
+    ))
+    .unwrap_or_else(|_| EnvFilter::new("warn"))
+}

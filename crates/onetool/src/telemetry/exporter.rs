@@ -1,0 +1,182 @@
+//! Sends spans in the background.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use onetool_sdk::{HealthNote, Severity};
+use parking_lot::Mutex;
+use serde_json::{Value as Json, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::settings::TelemetrySettings;
+use super::span::{Span, attribute};
+
+/// Spans that wait; more are dropped.
+const QUEUE: usize = 4096;
+/// Spans in one request.
+const BATCH: usize = 512;
+/// A span waits no longer than this for others.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A collector gets this long to take a batch.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// At the end nobody waits longer than this.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Takes spans and never waits. When it is dropped, what it has taken is still sent.
+pub struct Exporter {
+    queue: mpsc::Sender<Item>,
+    state: Arc<State>,
+}
+
+enum Item {
+    Span(Box<Span>),
+    /// Send what there is, then say so.
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Default)]
+struct State {
+    dropped: AtomicU64,
+    /// Why the last batch did not arrive.
+    problem: Mutex<Option<String>>,
+}
+
+impl Exporter {
+    /// Starts on the current runtime.
+    pub fn start(settings: TelemetrySettings) -> Arc<Self> {
+        let (queue, items) = mpsc::channel(QUEUE);
+        let state = Arc::new(State::default());
+        let worker = Worker { settings, state: state.clone(), client: None };
+        tokio::spawn(worker.run(items));
+        Arc::new(Self { queue, state })
+    }
+
+    pub fn record(&self, span: Span) {
+        if self.queue.try_send(Item::Span(Box::new(span))).is_err() {
+            self.state.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was recorded so far is sent, or for as long as is reasonable.
+    pub async fn flush(&self) {
+        let (done, sent) = oneshot::channel();
+        let all = async {
+            if self.queue.send(Item::Flush(done)).await.is_ok() {
+                let _ = sent.await;
+            }
+        };
+        if tokio::time::timeout(FLUSH_TIMEOUT, all).await.is_err() {
+            tracing::warn!(span = "telemetry", "the last spans were not delivered in time");
+        }
+    }
+
+    /// What there is to complain of.
+    pub fn health(&self) -> Option<HealthNote> {
+        let dropped = self.state.dropped.load(Ordering::Relaxed);
+        let problem = self.state.problem.lock().clone();
+        if dropped == 0 && problem.is_none() {
+            return None;
+        }
+        let reason = problem.map(|problem| format!("spans are not delivered: {problem}; "));
+        Some(HealthNote {
+            severity: Severity::Warning,
+            subject: "telemetry".to_owned(),
+            message: format!("{}{dropped} spans were dropped so far", reason.unwrap_or_default()),
+        })
+    }
+}
+
+struct Worker {
+    settings: TelemetrySettings,
+    state: Arc<State>,
+    client: Option<reqwest::Client>,
+}
+
+impl Worker {
+    async fn run(mut self, mut items: mpsc::Receiver<Item>) {
+        let mut batch: Vec<Json> = Vec::new();
+        let mut due: Option<Instant> = None;
+        loop {
+            let next = match due {
+                Some(due) => tokio::time::timeout_at(due, items.recv()).await.ok(),
+                None => Some(items.recv().await),
+            };
+            match next {
+                Some(Some(Item::Span(span))) => {
+                    batch.push(span.to_json());
+                    due = due.or_else(|| Some(Instant::now() + INTERVAL));
+                    if batch.len() < BATCH {
+                        continue;
+                    }
+                    self.send(&mut batch).await;
+                }
+                Some(Some(Item::Flush(done))) => {
+                    self.send(&mut batch).await;
+                    let _ = done.send(());
+                }
+                Some(None) => {
+                    self.send(&mut batch).await;
+                    return;
+                }
+                None => self.send(&mut batch).await,
+            }
+            due = None;
+        }
+    }
+
+    async fn send(&mut self, batch: &mut Vec<Json>) {
+        if batch.is_empty() {
+            return;
+        }
+        let spans = std::mem::take(batch);
+        let count = spans.len() as u64;
+        let outcome = self.post(spans).await;
+        let mut problem = self.state.problem.lock();
+        if let Err(reason) = &outcome {
+            self.state.dropped.fetch_add(count, Ordering::Relaxed);
+            // Once is enough until it works again.
+            if problem.is_none() {
+                tracing::warn!(span = "telemetry", reason, "spans are not delivered");
+            }
+        }
+        *problem = outcome.err();
+    }
+
+    async fn post(&mut self, spans: Vec<Json>) -> Result<(), String> {
+        let client = if let Some(client) = &self.client {
+            client.clone()
+        } else {
+            let client = reqwest::Client::builder()
+                .timeout(REQUEST_TIMEOUT)
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+                .map_err(|error| told(&error))?;
+            self.client.insert(client).clone()
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        let body = json!({"resourceSpans": [{
+            "resource": {"attributes": [
+                attribute("service.name", &self.settings.service_name),
+                attribute("service.version", version),
+            ]},
+            "scopeSpans": [{"scope": {"name": "onetool", "version": version}, "spans": spans}],
+        }]});
+        let request = client.post(self.settings.url.clone()).headers(self.settings.headers.clone()).json(&body);
+        let answer = request.send().await.map_err(|error| told(&error))?;
+        if answer.status().is_success() { Ok(()) } else { Err(format!("the collector answered {}", answer.status())) }
+    }
+}
+
+/// The innermost reason, without the address: that may hold a key.
+fn told(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "the collector did not answer in time".to_owned();
+    }
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    if std::ptr::addr_eq(reason, error) { "the request failed".to_owned() } else { reason.to_string() }
+}

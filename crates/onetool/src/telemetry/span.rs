@@ -1,0 +1,112 @@
+//! One run or one call, as OTLP's JSON has it.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use onetool_run::{CallOutcome, RunOutcome};
+use onetool_sdk::CallContext;
+use serde_json::{Value as Json, json};
+
+/// OTLP's numbers for what a span is.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+/// OTLP's number for a span that failed.
+const FAILED: u8 = 2;
+/// OTLP's number for a span of which nothing bad is known.
+const UNSET: u8 = 0;
+
+/// A run or a call that is over.
+#[derive(Debug, Clone)]
+pub struct Span {
+    trace: Arc<str>,
+    id: Option<NonZeroU64>,
+    parent: Option<NonZeroU64>,
+    name: String,
+    kind: u8,
+    end: SystemTime,
+    duration: Duration,
+    error: Option<String>,
+    attributes: Vec<(&'static str, Attribute)>,
+}
+
+#[derive(Debug, Clone)]
+enum Attribute {
+    Text(String),
+    Count(usize),
+}
+
+impl Span {
+    pub fn of_run(outcome: &RunOutcome<'_>) -> Self {
+        Self {
+            error: outcome.is_error.then(|| "error".to_owned()),
+            attributes: sizes(outcome.command.len(), outcome.chars_out),
+            ..Self::new("run".to_owned(), SERVER, outcome.duration, outcome.ctx)
+        }
+    }
+
+    pub fn of_call(outcome: &CallOutcome<'_>) -> Self {
+        let name = outcome.name.to_string();
+        let mut attributes = sizes(outcome.chars_in, outcome.chars_out);
+        attributes.push(("gen_ai.operation.name", Attribute::Text("execute_tool".to_owned())));
+        attributes.push(("gen_ai.tool.name", Attribute::Text(name.clone())));
+        Self {
+            error: outcome.error.map(str::to_owned),
+            attributes,
+            ..Self::new(name, INTERNAL, outcome.duration, outcome.ctx)
+        }
+    }
+
+    fn new(name: String, kind: u8, duration: Duration, ctx: &CallContext) -> Self {
+        Self {
+            trace: ctx.run_id.clone(),
+            id: ctx.span.id,
+            parent: ctx.span.parent,
+            name,
+            kind,
+            end: SystemTime::now(),
+            duration,
+            error: None,
+            attributes: Vec::new(),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let end = self.end.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut attributes: Vec<Json> = self
+            .attributes
+            .iter()
+            .map(|(key, value)| match value {
+                Attribute::Text(text) => attribute(key, text),
+                Attribute::Count(count) => json!({"key": key, "value": {"intValue": count.to_string()}}),
+            })
+            .collect();
+        attributes.extend(self.error.iter().map(|error| attribute("error.type", error)));
+        let mut span = json!({
+            "traceId": &*self.trace,
+            "spanId": hex(self.id),
+            "name": self.name,
+            "kind": self.kind,
+            "startTimeUnixNano": end.saturating_sub(self.duration).as_nanos().to_string(),
+            "endTimeUnixNano": end.as_nanos().to_string(),
+            "attributes": attributes,
+            "status": {"code": if self.error.is_some() { FAILED } else { UNSET }},
+        });
+        if self.parent.is_some() {
+            span["parentSpanId"] = hex(self.parent).into();
+        }
+        span
+    }
+}
+
+fn sizes(chars_in: usize, chars_out: usize) -> Vec<(&'static str, Attribute)> {
+    vec![("onetool.chars_in", Attribute::Count(chars_in)), ("onetool.chars_out", Attribute::Count(chars_out))]
+}
+
+pub(super) fn attribute(key: &str, text: &str) -> Json {
+    json!({"key": key, "value": {"stringValue": text}})
+}
+
+fn hex(id: Option<NonZeroU64>) -> String {
+    format!("{:016x}", id.map_or(0, NonZeroU64::get))
+}

@@ -1,0 +1,107 @@
+//! What changes on disk comes into force by itself, and what is broken there changes nothing.
+
+use std::time::Duration;
+
+use crate::client::{Client, PATIENCE, Project};
+
+/// Runs a command until its answer is as expected.
+async fn until(client: &Client, command: &str, expected: impl Fn(&str) -> bool) -> String {
+    let patience = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = client.run(command).await.text;
+        if expected(&answer) {
+            return answer;
+        }
+        assert!(tokio::time::Instant::now() < patience, "never as expected: {command}: {answer}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_alias_a_snippet_and_a_prompt_work_once_they_are_written() {
+    let project = Project::with("alias: {v: ot.version}\n");
+    let client = project.serve().await;
+    let version = client.ok("v()").await;
+    project.write(".onetool/onetool.yaml", "alias: {w: ot.version}\n");
+    until(&client, "w()", |answer| answer == version).await;
+    assert!(client.err("v()").await.starts_with("NameError"));
+    project.write(".onetool/snippets.yaml", "twice: {body: '{{ x }} * 2', params: {x: {}}}\n");
+    until(&client, "$twice x=21", |answer| answer == "42").await;
+    project.write(".onetool/prompts.yaml", "packs: {ot: 'Read this first.'}\n");
+    until(&client, "ot.packs(pattern='ot', info='full')", |answer| answer.contains("Read this first.")).await;
+}
+
+#[tokio::test]
+async fn folders_that_come_later_are_noticed_too() {
+    let project = Project::empty();
+    let client = project.serve().await;
+    project.write("home/.onetool/onetool.yaml", "alias: {v: ot.version}\n");
+    until(&client, "v()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
+    project.write(".onetool/more/aliases.yaml", "alias: {a: ot.version}\n");
+    project.write(".onetool/onetool.yaml", "include: [more/aliases.yaml]\n");
+    // What is included is watched as well, wherever it lies.
+    until(&client, "a()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
+    project.write(".onetool/more/aliases.yaml", "alias: {b: ot.version}\n");
+    until(&client, "b()", |answer| answer == env!("CARGO_PKG_VERSION")).await;
+}
+
+#[tokio::test]
+async fn a_broken_file_keeps_the_last_good_state_until_it_is_mended() {
+    let project = Project::with("alias: {v: ot.version}\nsecurity: {policy: {file.write: deny}}\n");
+    let client = project.serve().await;
+    let version = client.ok("v()").await;
+    project.write(".onetool/onetool.yaml", "alias: {v: [ot.version\n");
+    let health = until(&client, "ot.health()", |answer| answer.contains("no valid YAML")).await;
+    assert!(health.contains("the last good configuration stays in force"), "{health}");
+    assert!(health.contains("degraded"), "{health}");
+    assert_eq!(client.ok("v()").await, version);
+    assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
+    // Asking for it makes no difference, and says why.
+    let refused = client.err("ot.reload()").await;
+    assert!(refused.contains("onetool.yaml: no valid YAML"), "{refused}");
+    assert_eq!(client.ok("v()").await, version);
+    // Nor does another file that is fine.
+    project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
+    client.err("ot.reload()").await;
+    assert!(client.run("$two").await.is_error);
+    project.write(".onetool/onetool.yaml", "alias: {w: ot.version}\n");
+    until(&client, "w()", |answer| answer == version).await;
+    assert_eq!(client.ok("$two").await, "2");
+    assert!(!client.ok("ot.health()").await.contains("problems"));
+}
+
+#[tokio::test]
+async fn a_file_that_was_broken_from_the_start_holds_nothing_back() {
+    let project = Project::with("alias: {v: [ot.version\n");
+    let client = project.serve().await;
+    project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
+    until(&client, "$two", |answer| answer == "2").await;
+    assert!(client.ok("ot.health()").await.contains("no valid YAML"));
+}
+
+#[tokio::test]
+async fn a_new_tool_file_and_a_changed_secret_are_noticed() {
+    const TOOL: &str = "\
+# /// script
+# dependencies = []
+# [tool.onetool]
+# secrets = ['WORD']
+# ///
+from onetool import get_secret
+def tell() -> str:
+    \"\"\"Tell.\"\"\"
+    return str(get_secret('WORD'))
+";
+    let project = Project::empty();
+    project.write(".onetool/secrets.yaml", "WORD: first-word\n");
+    let client = project.serve().await;
+    client.ok("1").await;
+    project.write(".onetool/tools/teller/teller_tools.py", TOOL);
+    until(&client, "teller.tell()", |answer| answer == "first-word").await;
+    project.write(".onetool/secrets.yaml", "WORD: second-word\n");
+    until(&client, "teller.tell()", |answer| answer == "second-word").await;
+    project.write(".onetool/secrets.yaml", "WORD: [third-word\n");
+    let health = until(&client, "ot.health()", |answer| answer.contains("stays in force")).await;
+    assert!(!health.contains("third-word"), "{health}");
+    assert_eq!(client.ok("teller.tell()").await, "second-word");
+}
