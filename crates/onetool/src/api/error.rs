@@ -25,7 +25,7 @@ impl ApiError {
         Self { status, code, message: message.into(), hint: None, retry_after: None, meta: None }
     }
 
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
@@ -37,7 +37,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    pub(super) fn not_found(message: impl Into<String>) -> Self {
+    pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
@@ -45,7 +45,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    pub(super) fn conflict(message: impl Into<String>) -> Self {
+    pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
@@ -65,7 +65,7 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -73,6 +73,22 @@ impl ApiError {
     pub(super) fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(meta);
         self
+    }
+}
+
+impl ApiError {
+    /// A body that is JSON, but not what was asked for.
+    pub fn body(error: serde_json::Error) -> Self {
+        Self::invalid(format!("the body is not valid: {error}"))
+    }
+
+    /// The answer's body.
+    pub fn reply(&self) -> ErrorReply {
+        ErrorReply {
+            ok: false,
+            error: ErrorBody { code: self.code.to_owned(), message: self.message.clone(), hint: self.hint.clone() },
+            meta: self.meta.clone(),
+        }
     }
 }
 
@@ -134,12 +150,7 @@ impl From<ToolError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorReply {
-            ok: false,
-            error: ErrorBody { code: self.code.to_owned(), message: self.message, hint: self.hint },
-            meta: self.meta,
-        };
-        let mut response = (self.status, Json(body)).into_response();
+        let mut response = (self.status, Json(self.reply())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -4,12 +4,13 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_store::bundles::{BundleView, Implementation, ToolView};
+use onetool_store::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::ApiError;
+use super::input::ToolPath;
 
 /// A bundle to store.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,6 +33,18 @@ pub struct BundleBody {
 
 fn yes() -> bool {
     true
+}
+
+impl BundleBody {
+    pub fn draft(self) -> Result<BundleDraft, ApiError> {
+        Ok(BundleDraft {
+            slug: self.slug.parse()?,
+            display_name: self.display_name,
+            description: self.description,
+            is_enabled: self.is_enabled,
+            secrets: self.secrets,
+        })
+    }
 }
 
 /// The one thing that may be patched.
@@ -84,6 +97,13 @@ pub struct BundlePage {
     /// Asks for the next page, with the same filters. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_page_token: Option<String>,
+}
+
+impl From<Page<BundleView>> for BundlePage {
+    fn from(page: Page<BundleView>) -> Self {
+        let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
+        Self { bundles: page.items.iter().map(BundleReply::from).collect(), next_page_token }
+    }
 }
 
 /// What stands behind a tool.
@@ -255,8 +275,34 @@ pub enum ErrorModeBody {
 }
 
 impl ToolBody {
+    /// What is to be stored at `path`; the body may not name another place.
+    pub fn draft(self, path: &ToolPath) -> Result<ToolDraft, ApiError> {
+        for (field, given, named) in [
+            ("bundleID", &self.bundle_id, path.bundle.to_string()),
+            ("slug", &self.slug, path.slug.to_string()),
+            ("version", &self.version, path.version.to_string()),
+        ] {
+            if given.as_ref().is_some_and(|given| *given != named) {
+                return Err(ApiError::invalid(format!("{field} in the body is not the path's '{named}'")));
+            }
+        }
+        if self.is_built_in {
+            return Err(ApiError::invalid("isBuiltIn can't be set"));
+        }
+        Ok(ToolDraft {
+            implementation: self.implementation()?,
+            display_name: self.display_name,
+            description: self.description,
+            tags: self.tags,
+            is_enabled: self.is_enabled,
+            arg_schema: self.arg_schema,
+            output_schema: self.output_schema,
+            max_calls_per_minute: self.max_calls_per_minute,
+        })
+    }
+
     /// Reads `impl` as `type` says.
-    pub(super) fn implementation(&self) -> Result<Implementation, ApiError> {
+    fn implementation(&self) -> Result<Implementation, ApiError> {
         let wrong = |error: serde_json::Error| ApiError::invalid(format!("impl: {error}"));
         let (kind, body) = match self.kind {
             ToolType::Http => {
@@ -351,6 +397,13 @@ pub struct ToolPage {
     /// Asks for the next page, with the same filters. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_page_token: Option<String>,
+}
+
+impl From<Page<ToolView>> for ToolPage {
+    fn from(page: Page<ToolView>) -> Self {
+        let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
+        Self { tools: page.items.into_iter().map(ToolReply::from).collect(), next_page_token }
+    }
 }
 
 /// A call.

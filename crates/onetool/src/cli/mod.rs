@@ -1,8 +1,10 @@
 //! The command line: a file a subcommand.
 
+mod bundles;
 mod progress;
 mod run;
 mod serve;
+mod table;
 mod tools;
 
 use std::path::PathBuf;
@@ -38,6 +40,8 @@ enum Command {
     Run(run::RunArgs),
     /// Serve MCP on standard input and output
     Serve(serve::ServeArgs),
+    /// Keep bundles of tools: list, change and call them
+    Bundles(bundles::BundlesArgs),
     /// List tools
     Tools(tools::ToolsArgs),
 }
@@ -59,6 +63,7 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Run(args) => run::main(args, cli.config).await,
             Command::Serve(args) => serve::main(args, cli.config).await,
+            Command::Bundles(args) => bundles::main(args, cli.config).await,
             Command::Tools(args) => tools::main(args, cli.config),
         }
     });
