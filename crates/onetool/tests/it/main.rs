@@ -4,4 +4,5 @@ mod abuse;
 mod cases;
 mod client;
 mod command_line;
+mod rest;
 mod server;
