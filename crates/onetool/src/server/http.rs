@@ -1,20 +1,24 @@
 //! MCP over streamable HTTP, with the REST API beside it. Loopback unless tokens are configured.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
+use axum::extract::Request;
+use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use super::Handler;
-use crate::api::{self, AccessPolicy, ApiState, Scope};
+use crate::api::{self, AccessError, AccessPolicy, ApiState, Scope};
 use crate::assemble::App;
+use crate::config::Resolved;
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -23,21 +27,13 @@ pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
     let address: SocketAddr = address
         .parse()
         .with_context(|| format!("'{address}' is no address; expected one like 127.0.0.1:8765"))?;
-    let keys = app.settings().server.clone();
-    let access = AccessPolicy::new(address.ip(), keys.tokens, keys.hosts.clone(), keys.origins.clone())?;
-    let access = Arc::new(access);
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
     let stop = CancellationToken::new();
-    let bundles = app.bundles();
-    let rest = api::router(ApiState {
-        store: bundles.store,
-        source: bundles.source,
-        engine: bundles.engine,
-        tools: Arc::new(app.runner.toolbox().clone()),
-        access: access.clone(),
-        settings: keys.api.clone(),
+    let site = Arc::new(Site::new(app.clone(), address.ip(), &stop)?);
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+    let router = Router::new().fallback(move |request: Request| {
+        let router = site.router();
+        async move { router.oneshot(request).await }
     });
-    let router = rest.merge(api::protect(mcp(&app, keys.api.max_body_bytes, &stop), access, Scope::Invoke));
     let warming = app.clone();
     tokio::spawn(async move { warming.runner.sandbox().warm_up().await });
     // Where we listen is data: with port 0 only we know.
@@ -54,6 +50,52 @@ pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
     api::serve(listener, router, stop).await?;
     let _ = tokio::time::timeout(SHUTDOWN_GRACE, app.shutdown()).await;
     Ok(())
+}
+
+/// All that is served, made from the settings in force: a reload brings new bundles, tokens and limits. MCP sessions
+/// stay.
+struct Site {
+    app: Arc<App>,
+    address: IpAddr,
+    mcp: Router,
+    current: Mutex<(Arc<Resolved>, Router)>,
+}
+
+impl Site {
+    fn new(app: Arc<App>, address: IpAddr, stop: &CancellationToken) -> anyhow::Result<Self> {
+        let settings = app.settings();
+        let mcp = mcp(&app, settings.server.api.max_body_bytes, stop);
+        let router = build(&app, address, &settings, mcp.clone())?;
+        Ok(Self { app, address, mcp, current: Mutex::new((settings, router)) })
+    }
+
+    fn router(&self) -> Router {
+        let settings = self.app.settings();
+        let mut current = self.current.lock();
+        if !Arc::ptr_eq(&current.0, &settings) {
+            match build(&self.app, self.address, &settings, self.mcp.clone()) {
+                Ok(router) => current.1 = router,
+                Err(error) => tracing::error!(%error, "the server goes on with its former settings"),
+            }
+            current.0 = settings;
+        }
+        current.1.clone()
+    }
+}
+
+fn build(app: &Arc<App>, address: IpAddr, settings: &Resolved, mcp: Router) -> Result<Router, AccessError> {
+    let keys = settings.server.clone();
+    let access = Arc::new(AccessPolicy::new(address, keys.tokens, keys.hosts, keys.origins)?);
+    let bundles = app.bundles();
+    let rest = api::router(ApiState {
+        store: bundles.store,
+        source: bundles.source,
+        engine: bundles.engine,
+        tools: Arc::new(app.runner.toolbox().clone()),
+        access: access.clone(),
+        settings: keys.api,
+    });
+    Ok(rest.merge(api::protect(mcp, access, Scope::Invoke)))
 }
 
 /// The MCP endpoint. Host and Origin are checked by the guard around it, by the same rules as for the REST API.

@@ -5,6 +5,7 @@ mod bundles;
 mod command_line;
 mod invoke;
 mod packs;
+mod reload;
 mod tools;
 
 use std::collections::VecDeque;
