@@ -22,7 +22,7 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
-    request_body = InvokeBody, params(
+    request_body = Option<InvokeBody>, params(
     ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
     ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
     ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
@@ -50,7 +50,8 @@ pub(super) async fn invoke(
     let mut parameters = Parameters::parse(query.as_deref())?;
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
-    let body: InvokeBody = input::optional_json(request, state.settings.max_body_bytes).await?.unwrap_or_default();
+    let body: Option<Option<InvokeBody>> = input::optional_json(request, state.settings.max_body_bytes).await?;
+    let body = body.flatten().unwrap_or_default();
     let invoker = Invoker {
         store: state.store,
         source: state.source,

@@ -272,6 +272,13 @@ impl HttpServer {
     }
 }
 
+impl HttpServer {
+    /// Kills the server without a word.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+}
+
 /// Status and JSON body; a body that is no JSON is a text.
 pub async fn reply(request: RequestBuilder) -> (u16, Json) {
     let response = request.send().await.unwrap();

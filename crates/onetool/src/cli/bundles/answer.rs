@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use onetool_store::bundles::Enabled;
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -95,8 +96,8 @@ pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn state(is_enabled: bool) -> (Tone, String) {
-    let word = if is_enabled { "enabled" } else { "disabled" };
+fn state(enabled: Enabled) -> (Tone, String) {
+    let word = if bool::from(enabled) { "enabled" } else { "disabled" };
     (Tone::of_state(word), word.to_owned())
 }
 
@@ -105,7 +106,7 @@ pub(super) fn bundles_table(page: &BundlePage) -> Table {
         let text = if bundle.description.is_empty() { &bundle.display_name } else { &bundle.description };
         vec![
             (Tone::Strong, bundle.slug.clone()),
-            state(bundle.is_enabled),
+            state(bundle.is_enabled.into()),
             (Tone::Plain, bundle.tool_count.to_string()),
             (Tone::Faint, bundle.bundle_id.clone()),
             (Tone::Plain, text.clone()),
@@ -125,7 +126,7 @@ pub(super) fn tools_table(page: &ToolPage, slug_of: impl Fn(&str) -> String) -> 
             (Tone::Plain, slug_of(&tool.bundle_id)),
             (Tone::Strong, tool.slug.clone()),
             (Tone::Plain, tool.version.clone()),
-            state(tool.is_enabled && tool.disabled_reason.is_none()),
+            state((tool.is_enabled && tool.disabled_reason.is_none()).into()),
             (Tone::Plain, text.clone()),
         ]
     };

@@ -86,12 +86,17 @@ struct PagingArgs {
     all: bool,
 
     /// Rows at the most
-    #[arg(long, default_value_t = DEFAULT_PAGE as u16, value_parser = clap::value_parser!(u16).range(1..=LARGEST_PAGE as i64))]
-    page_size: u16,
+    #[arg(long, default_value_t = DEFAULT_PAGE, value_parser = page_size)]
+    page_size: usize,
 
     /// Go on where another page ended
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
+}
+
+fn page_size(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok().filter(|size| (1..=LARGEST_PAGE).contains(size));
+    size.ok_or_else(|| format!("expected a number from 1 to {LARGEST_PAGE}"))
 }
 
 impl PagingArgs {
@@ -151,7 +156,7 @@ fn bundles(store: &BundleStore, operation: Operation) -> Outcome {
             let only = only.iter().map(|name| names::bundle(store, name)).collect::<Result<Vec<_>, _>>()?;
             let disabled = paging.disabled();
             let token = paging.page_token.as_deref();
-            let page: BundlePage = store.bundles(&only, disabled, paging.page_size.into(), token)?.into();
+            let page: BundlePage = store.bundles(&only, disabled, paging.page_size, token)?.into();
             Ok(Answer::table(&page, bundles_table(&page)))
         }
         Operation::Show(bundle) => {

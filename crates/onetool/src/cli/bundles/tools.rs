@@ -174,12 +174,12 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         Operation::List { bundles, tags, paging } => {
             let bundles = bundles.iter().map(|name| names::bundle(store, name)).collect::<Result<Vec<_>, _>>()?;
             let filter = ToolFilter { bundles, tags, disabled: paging.disabled() };
-            let page = store.tools(&filter, paging.page_size.into(), paging.page_token.as_deref())?;
+            let page = store.tools(&filter, paging.page_size, paging.page_token.as_deref())?;
             Ok(listed(store, &page.into()))
         }
         Operation::Search { query, paging } => {
             let token = paging.page_token.as_deref();
-            let page = store.search(&query, paging.disabled(), paging.page_size.into(), token)?;
+            let page = store.search(&query, paging.disabled(), paging.page_size, token)?;
             Ok(listed(store, &page.into()))
         }
         Operation::Show(name) => {

@@ -3,6 +3,7 @@
 mod access;
 mod bundles;
 mod command_line;
+mod crash;
 mod invoke;
 mod packs;
 mod reload;
