@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
-use crate::{ErrorKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
+use crate::{ErrorKind, SchemaError, Parameter, ParameterKind, Signature, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
 
 /// How long a model's raw arguments may be, in bytes.
 pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;
@@ -246,10 +246,22 @@ fn tool(
     + Sync
     + 'static,
 ) -> Tool {
+    let mut signature = Signature::from_json_schema(&schema);
+    // An input with a flattened map takes any further argument.
+    if schema.get("additionalProperties").is_some_and(|more| more.is_object() || more.as_bool() == Some(true)) {
+        signature.parameters.push(Parameter {
+            name: "kwargs".to_owned(),
+            kind: ParameterKind::VarKeyword,
+            annotation: None,
+            default: None,
+            required: false,
+            description: None,
+        });
+    }
     let spec = ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
-        signature: Signature::from_json_schema(&schema),
+        signature,
         input_schema: schema,
         output_schema: None,
         returns: None,

@@ -15,6 +15,7 @@ mod search;
 mod snippets;
 mod span;
 mod stats;
+mod timed;
 mod tools;
 mod version;
 
@@ -55,6 +56,7 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
             reload::tool(&toolbox),
             stats::tool(&toolbox, stats),
             result::tool(&toolbox),
+            timed::tool(),
             version::tool(),
         ],
     }

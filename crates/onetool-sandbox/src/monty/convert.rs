@@ -125,6 +125,7 @@ pub(crate) fn from_monty(object: MontyObject, objects: &Objects) -> Value {
             Value::Exception { type_name: exc_type.to_string(), message: arg.unwrap_or_default() }
         }
         MontyObject::Path(path) => Value::Path(path),
+        MontyObject::Function { name, .. } => Value::Opaque(format!("<function {name}>")),
         MontyObject::ClassInstance(instance) => match objects.get(instance.instance_id) {
             Some(HostObject::Part(part)) if instance.class_type.host_defined => Value::Part(part.clone()),
             Some(HostObject::Pack(name)) if instance.class_type.host_defined => {

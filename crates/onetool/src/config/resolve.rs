@@ -639,4 +639,14 @@ mod tests {
         let settings = resolved("alias: {a: b, b: a, c: d.e}\n");
         assert_eq!(settings.notes.len(), 2);
     }
+
+    #[test]
+    fn the_example_says_every_key_and_no_wrong_one() {
+        let text = include_str!("../../../../examples/config/onetool.yaml");
+        let settings = resolved(text);
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        for section in SECTIONS {
+            assert!(text.contains(&format!("\n{section}:")), "the example lacks {section}");
+        }
+    }
 }

@@ -1,0 +1,2 @@
+r = ot.timed(brave.search, query='x')
+[sorted(r.keys()), r['result']]

@@ -1,0 +1,3 @@
+import textwrap
+r = ot.timed(brave.search, query='x')
+r['result']
