@@ -9,6 +9,9 @@ use onetool_store::bundles::{BundleError, NameError};
 
 use super::model::{CallMeta, ErrorBody, ErrorReply};
 
+/// When to try again where there was no room.
+const BUSY_SECONDS: u64 = 5;
+
 /// A failed request.
 #[derive(Debug)]
 pub struct ApiError {
@@ -61,6 +64,13 @@ impl ApiError {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     }
 
+    /// There is no room now; there may be soon.
+    pub fn busy(message: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        error.retry_after = Some(BUSY_SECONDS);
+        error
+    }
+
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
@@ -103,7 +113,7 @@ impl From<BundleError> for ApiError {
             BundleError::BuiltIn(_) => Self::new(StatusCode::FORBIDDEN, "built_in", message),
             BundleError::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, "changed", message),
             BundleError::Limit(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message),
-            BundleError::Store(StoreError::Locked { .. }) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message),
+            BundleError::Store(StoreError::Locked { .. }) => Self::busy(message),
             BundleError::Store(_) => {
                 // Paths stay on this machine.
                 tracing::error!(%message, "the bundle store failed");

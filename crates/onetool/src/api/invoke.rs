@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use indexmap::IndexMap;
-use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCaller, ToolSource as _, Value};
+use onetool_sdk::{
+    Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
+};
 use onetool_sources::http::{BundleSource, HttpEngine};
 use onetool_store::bundles::{BundleStore, BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
@@ -164,7 +166,10 @@ impl Invoker {
         match result {
             Ok(Ok(value)) => Ok(InvokeReply { ok: true, value: value.to_json(), request: None, meta }),
             Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
-            Err(_) => Err(ApiError::timeout("the tool took too long").with_meta(meta)),
+            Err(_) => {
+                let error = ToolError::new(ErrorKind::Timeout, format!("{name} took too long"));
+                Err(ApiError::from(error).with_meta(meta))
+            }
         }
     }
 

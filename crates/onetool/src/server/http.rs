@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse as _;
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -16,12 +19,17 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Handler;
-use crate::api::{self, AccessError, AccessPolicy, ApiState, Scope};
+use crate::api::{self, AccessError, AccessPolicy, ApiError, ApiState, Scope};
 use crate::assemble::App;
 use crate::config::Resolved;
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// MCP sessions at one time. Those that are idle for five minutes end by themselves.
+const MAX_SESSIONS: usize = 256;
+/// Names the session that a request belongs to.
+const SESSION_HEADER: &str = "mcp-session-id";
 
 pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
     let address: SocketAddr = address
@@ -106,10 +114,17 @@ fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Route
         .with_max_request_body_bytes(max_body_bytes)
         .with_cancellation_token(stop.child_token());
     let app = app.clone();
-    let service = StreamableHttpService::new(
-        move || Ok(Handler::new(app.clone())),
-        Arc::new(LocalSessionManager::default()),
-        config,
-    );
-    Router::new().route_service("/mcp", service)
+    let sessions = Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(Handler::new(app.clone())), sessions.clone(), config);
+    let limit = middleware::from_fn(move |request: Request, next: Next| {
+        let sessions = sessions.clone();
+        async move {
+            let may_open = request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
+            if may_open && sessions.sessions.read().await.len() >= MAX_SESSIONS {
+                return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later")).into_response();
+            }
+            next.run(request).await
+        }
+    });
+    Router::new().route_service("/mcp", service).layer(limit)
 }

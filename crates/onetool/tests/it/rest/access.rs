@@ -111,6 +111,28 @@ async fn a_token_that_cannot_be_read_opens_to_nobody() {
 }
 
 #[tokio::test]
+async fn sessions_are_limited_and_one_that_ends_makes_room() {
+    let f = Fixture::start().await;
+    let open = || {
+        let hello = f.server.request(Method::POST, "/mcp").body(HELLO);
+        hello.header("content-type", "application/json").header("accept", "application/json, text/event-stream").send()
+    };
+    let first = open().await.unwrap();
+    let session = first.headers()["mcp-session-id"].clone();
+    let mut status = first.status().as_u16();
+    let mut count = 0;
+    while status == 200 {
+        count += 1;
+        assert!(count <= 1000, "sessions without end");
+        status = open().await.unwrap().status().as_u16();
+    }
+    assert_eq!((status, count), (503, 256));
+    let end = f.server.request(Method::DELETE, "/mcp").header("mcp-session-id", session).send().await.unwrap();
+    assert!(end.status().is_success(), "{}", end.status());
+    assert_eq!(open().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
 async fn too_much_is_refused() {
     let upstream = Upstream::start().await;
     let project = project(&upstream, "server: {max_body_bytes: 10000}\n");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Fixture, SECRET, tool_path};
+use super::{Fixture, SECRET, project, tool_path};
 
 fn with(mut tool: Json, more: Json) -> Json {
     for (key, value) in more.as_object().unwrap() {
@@ -128,6 +128,17 @@ async fn an_upstream_that_fails_is_502_and_one_that_hangs_504() {
     let away = f.tool(&bundle, "away", "v1", f.get("/away")).await;
     let (status, body) = f.invoke(&away, json!({})).await;
     assert_eq!((status, code(&body)), (403, "denied"), "a redirect to a host that is not allowed: {body}");
+}
+
+#[tokio::test]
+async fn no_call_outlasts_the_servers_own_limit() {
+    let mut f = Fixture::start().await;
+    f.project = project(&f.upstream, "server: {invoke_timeout: 0.3}\n");
+    f.server = f.project.serve_http().await;
+    let bundle = f.bundle("weather").await;
+    let slow = f.tool(&bundle, "slow", "v1", f.get("/slow")).await;
+    let (status, body) = f.invoke(&slow, json!({})).await;
+    assert_eq!((status, code(&body)), (504, "timeout"), "{body}");
 }
 
 #[tokio::test]
