@@ -84,7 +84,6 @@ fn headline(account: &Account<'_>) -> String {
             let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             format!("{head}{}{hint}", places(account.code, frames))
         }
-        Failure::Typing(report) => format!("TypeError: the code was not run, because a call in it cannot work\n{report}"),
         Failure::Timeout(limit) if *limit == limits.timeout => format!(
             "TimeoutError: the run was stopped after {} s\nhint: do less in one run, or raise run.total_timeout",
             limit.as_secs_f64()

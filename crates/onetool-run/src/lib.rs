@@ -18,6 +18,7 @@ mod settings;
 mod snippets;
 mod tool_loader;
 mod toolbox;
+mod type_check;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use gate::{Gate, Verdict};

@@ -4,11 +4,15 @@
 //! Only what is certain is refused. Prefixes count as the names they stand for; values that the text does not tell are
 //! taken as right; Python files do not enforce their annotations, so only their names and counts are checked.
 
+use std::sync::Arc;
+
 use onetool_sdk::{Arguments, Origin, QualifiedName, ToolError, ToolSpec, Value};
 
+use crate::catalog::CatalogPack;
 use crate::code::{CallSite, PreparedCode};
 use crate::parameters;
 use crate::toolbox::Shared;
+use crate::type_check::{Expected, Kind};
 
 /// Stands for a value that only the run knows.
 const UNKNOWN: &str = "\u{1}";
@@ -19,6 +23,14 @@ pub(crate) struct Refusal {
     pub(crate) error: ToolError,
 }
 
+/// The tool that a call names.
+#[derive(Clone)]
+pub(crate) struct Target<'a> {
+    pub(crate) name: QualifiedName,
+    pub(crate) entry: &'a CatalogPack,
+    pub(crate) tool: &'a Arc<ToolSpec>,
+}
+
 /// The first call that cannot work. A single call is not checked here: the call path does it before anything happens.
 pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     if code.calls.len() < 2 {
@@ -27,7 +39,8 @@ pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     code.calls.iter().find_map(|site| check_site(site, shared).map(|error| Refusal { line: site.line, error }))
 }
 
-fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
+/// What a call calls, where that is known.
+pub(crate) fn target<'a>(site: &CallSite, shared: &'a Shared) -> Option<Target<'a>> {
     let (pack, function) = match &site.function {
         Some(function) => {
             let pack = shared.resolve_alias(&site.pack).ok().flatten().unwrap_or_else(|| site.pack.clone());
@@ -39,9 +52,14 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
             (pack.to_owned(), function.to_owned())
         }
     };
-    let name = QualifiedName::new(pack, function);
-    let entry = shared.state.catalog.pack(&name.pack)?;
-    let tool = entry.pack.tools.get(&name.function)?;
+    let entry = shared.state.catalog.pack(&pack)?;
+    let tool = entry.pack.tools.get(&function)?;
+    Some(Target { name: QualifiedName::new(pack, function), entry, tool })
+}
+
+fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
+    let target = target(site, shared)?;
+    let Target { name, entry, tool } = &target;
     let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque(UNKNOWN.to_owned()));
     let arguments = Arguments {
         positional: site.positional.iter().map(value).collect(),
@@ -54,38 +72,10 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     if matches!(entry.pack.origin, Origin::Worker { .. }) || !tool.checkable {
         return None;
     }
-    bound.named.iter().find_map(|(parameter, value)| wrong_type(&name, tool, parameter, value))
-}
-
-/// A literal whose type its parameter cannot take.
-fn wrong_type(name: &QualifiedName, tool: &ToolSpec, parameter: &str, value: &Value) -> Option<ToolError> {
-    let expected = tool.input_schema.get("properties")?.get(parameter)?.get("type")?.as_str()?;
-    let fits = match (expected, value) {
-        ("string", Value::Int(_) | Value::Float(_) | Value::Bool(_)) => false,
-        ("integer" | "number" | "boolean" | "array" | "object", Value::Str(_)) => false,
-        ("array" | "object", Value::Int(_) | Value::Float(_) | Value::Bool(_)) => false,
-        ("boolean", Value::Int(_) | Value::Float(_)) => false,
-        _ => true,
-    };
-    (!fits).then(|| {
-        ToolError::arguments(format!(
-            "{name}() argument '{parameter}' must be {}, not {} {}",
-            python_name(expected),
-            value.type_name(),
-            value.repr()
-        ))
-        .with_hint(format!("expected {}", tool.signature.render(&name.to_string())))
+    bound.named.iter().find_map(|(parameter, value)| {
+        let expected = Expected::by(tool, parameter, &entry.pack.origin)?;
+        expected
+            .refuses(Kind::of(value)?)
+            .then(|| expected.mistaken(&target, parameter, &format!("{} {}", value.type_name(), value.repr())))
     })
-}
-
-fn python_name(schema_type: &str) -> &str {
-    match schema_type {
-        "string" => "str",
-        "integer" => "int",
-        "number" => "float",
-        "boolean" => "bool",
-        "array" => "list",
-        "object" => "dict",
-        other => other,
-    }
 }

@@ -15,7 +15,7 @@ use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
 use crate::settings::RunSettings;
 use crate::toolbox::{Shared, Toolbox};
-use crate::{fence_processor, precheck, snippets};
+use crate::{fence_processor, precheck, snippets, type_check};
 
 /// What the client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +96,9 @@ impl Runner {
         if wants_check && let Some(refusal) = precheck::check(&prepared, shared) {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
+        if wants_check && let Some(refusal) = type_check::check(&prepared, shared, &self.sandbox).await {
+            return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
+        }
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
@@ -108,7 +111,6 @@ impl Runner {
             code: prepared.text.clone(),
             script_name: "run".to_owned(),
             read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
-            type_stubs: None,
         };
         let execution = self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
         drop(guard);

@@ -12,8 +12,6 @@ pub struct Program {
     pub script_name: String,
     /// Names whose final values are wanted, e.g. `__format__`.
     pub read_back: Vec<String>,
-    /// Declarations of what the host offers, for an engine that checks types before it runs.
-    pub type_stubs: Option<String>,
 }
 
 /// How much a program may use.
@@ -65,8 +63,6 @@ pub struct Frame {
 pub enum Failure {
     /// It raised; the innermost frame is the last.
     Raised { exception: String, message: String, frames: Vec<Frame> },
-    /// The type checker refused it; nothing ran.
-    Typing(String),
     Timeout(Duration),
     Memory,
     /// More calls than this.

@@ -16,4 +16,5 @@ pub use cpython::{CPython, CPythonSettings};
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
 pub use sandbox::Sandbox;
+pub use monty::Finding;
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};

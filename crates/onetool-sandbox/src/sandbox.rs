@@ -6,18 +6,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cpython::{CPython, CPythonSettings};
 use crate::execution::{Execution, Failure, Limits, Program};
-use crate::monty::{Monty, MontySettings};
+use crate::monty::{Checker, Finding, Monty, MontySettings};
 use crate::{Engine, Host};
 
 /// Runs programs, in whichever engine fits.
 pub struct Sandbox {
     monty: Monty,
     cpython: CPython,
+    checker: Checker,
 }
 
 impl Sandbox {
     pub fn new(monty: MontySettings, cpython: CPythonSettings) -> Self {
-        Self { monty: Monty::new(monty), cpython: CPython::new(cpython) }
+        let checker = Checker::new(monty.executable.clone());
+        Self { monty: Monty::new(monty), cpython: CPython::new(cpython), checker }
     }
 
     /// Starts what the first run will need.
@@ -40,7 +42,14 @@ impl Sandbox {
         }
     }
 
+    /// What a type checker finds in code that is not run; nothing where it cannot tell in time. `declarations` is a stub
+    /// file of the names around the code.
+    pub async fn findings(&self, code: &str, declarations: &str) -> Vec<Finding> {
+        self.checker.findings(code, declarations).await
+    }
+
     pub async fn shutdown(&self) {
+        self.checker.shutdown().await;
         self.monty.shutdown().await;
     }
 }

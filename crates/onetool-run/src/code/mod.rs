@@ -7,6 +7,7 @@ mod awaited;
 mod called;
 mod calls;
 mod facts;
+mod grounds;
 mod indentation;
 mod wrapping;
 
@@ -19,7 +20,7 @@ use ruff_python_ast::ModModule;
 use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
-pub use calls::CallSite;
+pub use calls::{CallSite, Place};
 pub use facts::{Facts, MagicValue, Use};
 
 /// What a run hands to a sandbox.

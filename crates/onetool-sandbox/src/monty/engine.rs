@@ -9,9 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use monty_pool::{Checkout, Pool, PoolConfig, PoolError, ReplConfig, ResumeValue, TurnEvent, on_print_sync};
-use monty_types::{
-    ExcType, MontyException, MontyObject, NameLookupResult, ResourceLimits, TypeCheckingConfig, TypeCheckingFormat,
-};
+use monty_types::{ExcType, MontyException, MontyObject, NameLookupResult, ResourceLimits};
 use onetool_sdk::{ToolError, Value};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +47,9 @@ const RUNS_PER_CHILD: u32 = 10_000;
 
 /// Names and attributes are looked up beside calls: this many more suspensions than calls are served.
 const LOOKUPS_PER_CALL: usize = 8;
+
+/// Types are checked elsewhere, before a run.
+const SKIP_TYPES: bool = true;
 
 impl Monty {
     pub fn new(settings: MontySettings) -> Self {
@@ -126,11 +127,10 @@ impl Monty {
             )));
         }
         let mut checkout = self.check_out(program, run.limits).await?;
-        let type_check = program.type_stubs.is_some();
-        match run.drive(&mut checkout, &program.code, SkipTypes::from(!type_check)).await {
+        match run.drive(&mut checkout, &program.code).await {
             Ok(value) => {
                 for name in &program.read_back {
-                    if let Ok(value) = run.drive(&mut checkout, name, SkipTypes::Yes).await {
+                    if let Ok(value) = run.drive(&mut checkout, name).await {
                         read_back.push((name.clone(), value));
                     }
                 }
@@ -157,9 +157,6 @@ impl Monty {
                     .max_recursion_depth(limits.max_recursion)
                     .max_suspensions(limits.max_calls.saturating_mul(LOOKUPS_PER_CALL)),
             ),
-            type_check: program.type_stubs.is_some(),
-            type_check_stubs: program.type_stubs.clone(),
-            type_check_config: TypeCheckingConfig { format: TypeCheckingFormat::Concise, color: false },
             ..ReplConfig::default()
         };
         let waiting = Waiting::enter(&self.waiting);
@@ -202,18 +199,6 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SkipTypes {
-    Yes,
-    No,
-}
-
-impl From<bool> for SkipTypes {
-    fn from(skip: bool) -> Self {
-        if skip { Self::Yes } else { Self::No }
     }
 }
 
@@ -262,10 +247,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn drive(&mut self, checkout: &mut Checkout, code: &str, skip_types: SkipTypes) -> Result<Value, Stopped> {
+    async fn drive(&mut self, checkout: &mut Checkout, code: &str) -> Result<Value, Stopped> {
         let mut event = {
             let mut on_print = on_print_sync(|_, text: &str| self.printed.push(text));
-            checkout.feed(code, Vec::new(), Vec::new(), skip_types == SkipTypes::Yes, &mut on_print).await
+            checkout.feed(code, Vec::new(), Vec::new(), SKIP_TYPES, &mut on_print).await
         };
         loop {
             event = match event {
@@ -404,7 +389,6 @@ impl Run<'_> {
     fn stopped(&self, error: PoolError) -> Stopped {
         match error {
             PoolError::Runtime(exception) => self.raised(exception),
-            PoolError::Typing(report) => Stopped::Reusable(Failure::Typing(report)),
             PoolError::Timeout { .. } => Stopped::Discard(Failure::Timeout(self.limits.max_compute)),
             other => Stopped::Discard(Failure::Crashed(other.to_string())),
         }

@@ -2,11 +2,14 @@
 //!
 //! No other crate names Monty. A child that dies takes only its own run with it, and the pool replaces it.
 
+mod checker;
 mod child;
 mod convert;
 mod engine;
 mod objects;
 mod os_calls;
 
+pub(crate) use checker::Checker;
+pub use checker::Finding;
 pub use child::{Allocator, CHILD_ARGUMENT, serve};
 pub use engine::{Monty, MontySettings};

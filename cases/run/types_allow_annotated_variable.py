@@ -1,0 +1,2 @@
+path: int = file.list(path='app')['path']
+file.info(path=path)['type']

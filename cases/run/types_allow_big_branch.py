@@ -1,0 +1,4 @@
+mode = 5
+if ot.version() != '':
+    mode = 'app'
+file.info(path=mode)['type']

@@ -1,0 +1,2 @@
+ot.version()
+file.info(path='app'.encode())['type']

@@ -1,0 +1,3 @@
+d = {}
+ot.version()
+file.info(path=d.get('path', 'app'))['type']

@@ -1,0 +1,3 @@
+path = len('') or 'app'
+ot.version()
+file.info(path=path)['type']

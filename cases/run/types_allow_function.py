@@ -1,0 +1,3 @@
+def kind(path):
+    return file.info(path=path)['type']
+[kind('app'), kind(path='app/src')]

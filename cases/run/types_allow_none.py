@@ -1,0 +1,3 @@
+limit = None
+ot.version()
+len(file.list(path='app', limit=limit)['entries'])

@@ -1,0 +1,2 @@
+ot.version()
+[file.info(path=path)['type'] for number, path in enumerate(['app'])]

@@ -1,0 +1,3 @@
+ot.version()
+source = proj.onetool / 'src'
+file.info(path=source)['type']

@@ -1,0 +1,3 @@
+from pathlib import Path
+ot.version()
+file.info(path=Path('app') / 'src')['type']

@@ -1,0 +1,3 @@
+stack = [1, 'app']
+ot.version()
+file.info(path=stack.pop())['type']

@@ -1,0 +1,3 @@
+len = lambda text: 'app'
+ot.version()
+file.info(path=len('x'))['type']

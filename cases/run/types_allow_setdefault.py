@@ -1,0 +1,4 @@
+d = {'n': 1}
+d.setdefault('path', 'app')
+ot.version()
+file.info(path=d['path'])['type']

@@ -1,0 +1,3 @@
+arguments = {'path': 'app'}
+ot.version()
+file.info(**arguments)['type']

@@ -1,0 +1,3 @@
+arguments = ['app', 2]
+ot.version()
+len(file.list(*arguments)['entries'])

@@ -1,0 +1,3 @@
+listing = file.list(path='app', depth=2)
+path = listing['entries'][0]['path']
+file.info(path=path)['type']

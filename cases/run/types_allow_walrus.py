@@ -1,0 +1,4 @@
+ot.version()
+if (path := 'app'):
+    kind = file.info(path=path)['type']
+kind

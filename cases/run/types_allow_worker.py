@@ -1,0 +1,3 @@
+n = len('abc')
+brave.search(query='x')
+brave.two(n, c='many')

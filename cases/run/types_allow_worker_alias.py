@@ -1,0 +1,3 @@
+n = [1, 2]
+again(q=n)
+ws(n)['query']

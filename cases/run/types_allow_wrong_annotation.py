@@ -1,0 +1,4 @@
+def choose() -> int:
+    return 'app'
+ot.version()
+file.info(path=choose())['type']

@@ -1,0 +1,4 @@
+def kind(path: int = 5):
+    return file.info(path=path)['type']
+ot.version()
+kind('app')

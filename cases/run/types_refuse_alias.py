@@ -1,0 +1,3 @@
+ot.version()
+n = 5
+info(path=n)

@@ -1,0 +1,2 @@
+ot.version()
+[file.info(path=number) for number in range(3)]

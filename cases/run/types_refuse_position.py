@@ -1,0 +1,3 @@
+name = 'app'
+file.list(name, f'{1}')
+file.list(name)

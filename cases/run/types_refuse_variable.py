@@ -1,0 +1,3 @@
+ot.version()
+n = len('abc')
+file.read(path=n)

@@ -1,0 +1,4 @@
+__check__ = False
+n = 5
+print(ot.version() != '')
+file.info(path=n)

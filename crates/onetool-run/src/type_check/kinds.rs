@@ -1,0 +1,161 @@
+//! The few kinds of value that a schema tells apart, and which of them a parameter cannot take.
+
+use onetool_sdk::{Origin, ToolError, ToolSpec, Value};
+use serde_json::Value as Json;
+
+use crate::precheck::Target;
+
+/// What a value becomes on its way to a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Integer,
+    Float,
+    Truth,
+    /// A list, a tuple or a set.
+    List,
+    Dict,
+}
+
+impl Kind {
+    /// The kind of a literal.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Str(_) => Some(Self::Text),
+            Value::Int(_) => Some(Self::Integer),
+            Value::Float(_) => Some(Self::Float),
+            Value::Bool(_) => Some(Self::Truth),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn python_name(self) -> &'static str {
+        match self {
+            Self::Text => "str",
+            Self::Integer => "int",
+            Self::Float => "float",
+            Self::Truth => "bool",
+            Self::List => "list",
+            Self::Dict => "dict",
+        }
+    }
+}
+
+/// What a parameter takes, where its schema names one type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    kind: Kind,
+    /// `None` is taken too.
+    nullable: bool,
+    /// The tool may turn text into what it needs: nobody checks its arguments before it does.
+    reads_text: bool,
+}
+
+impl Expected {
+    pub(crate) fn by(tool: &ToolSpec, parameter: &str, origin: &Origin) -> Option<Self> {
+        let property = tool.input_schema.get("properties")?.get(parameter)?;
+        let reads_text = matches!(origin, Origin::Proxy { .. });
+        let (name, nullable) = match property.get("type")? {
+            Json::String(name) => (name.as_str(), property.get("nullable") == Some(&Json::Bool(true))),
+            Json::Array(names) => {
+                let mut others = names.iter().filter_map(Json::as_str).filter(|name| *name != "null");
+                let (Some(only), None) = (others.next(), others.next()) else { return None };
+                (only, names.len() > 1)
+            }
+            _ => return None,
+        };
+        let kind = match name {
+            "string" => Kind::Text,
+            "integer" => Kind::Integer,
+            "number" => Kind::Float,
+            "boolean" => Kind::Truth,
+            "array" => Kind::List,
+            "object" => Kind::Dict,
+            _ => return None,
+        };
+        Some(Self { kind, nullable, reads_text })
+    }
+
+    /// Whether no value of this kind can be taken.
+    pub(crate) fn refuses(&self, given: Kind) -> bool {
+        match (self.kind, given) {
+            (expected, given) if expected == given => false,
+            (_, Kind::Text) => !self.reads_text,
+            // What is no number (NaN) becomes null.
+            (_, Kind::Float) if self.nullable => false,
+            // A float may be whole, and Python's truth values are integers.
+            (Kind::Integer | Kind::Float, given) => matches!(given, Kind::List | Kind::Dict),
+            _ => true,
+        }
+    }
+
+    /// The error of an argument that is refused; `given` says what it is.
+    pub(crate) fn mistaken(&self, target: &Target<'_>, parameter: &str, given: &str) -> ToolError {
+        let name = &target.name;
+        let expected = self.kind.python_name();
+        ToolError::arguments(format!("{name}() argument '{parameter}' must be {expected}, not {given}"))
+            .with_hint(format!("expected {}", target.tool.signature.render(&name.to_string())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onetool_sdk::Signature;
+    use serde_json::json;
+
+    use super::*;
+
+    const ALL: [Kind; 6] = [Kind::Text, Kind::Integer, Kind::Float, Kind::Truth, Kind::List, Kind::Dict];
+
+    fn refused(property: Json, origin: &Origin) -> Vec<&'static str> {
+        let schema = json!({"properties": {"p": property}});
+        let tool = ToolSpec {
+            name: "f".into(),
+            description: String::new(),
+            signature: Signature::from_json_schema(&schema),
+            input_schema: schema,
+            output_schema: None,
+            returns: None,
+            example: None,
+            checkable: true,
+        };
+        let expected = Expected::by(&tool, "p", origin);
+        ALL.into_iter()
+            .filter(|kind| expected.as_ref().is_some_and(|expected| expected.refuses(*kind)))
+            .map(Kind::python_name)
+            .collect()
+    }
+
+    #[test]
+    fn only_what_no_schema_would_take_is_refused() {
+        let ours = |property| refused(property, &Origin::Native);
+        assert_eq!(ours(json!({"type": "string"})), ["int", "float", "bool", "list", "dict"]);
+        assert_eq!(ours(json!({"type": ["string", "null"]})), ["int", "bool", "list", "dict"]);
+        assert_eq!(ours(json!({"type": "integer"})), ["str", "list", "dict"]);
+        assert_eq!(ours(json!({"type": "number"})), ["str", "list", "dict"]);
+        assert_eq!(ours(json!({"type": "boolean"})), ["str", "int", "float", "list", "dict"]);
+        assert_eq!(ours(json!({"type": "array"})), ["str", "int", "float", "bool", "dict"]);
+        assert_eq!(ours(json!({"type": "object"})), ["str", "int", "float", "bool", "list"]);
+    }
+
+    #[test]
+    fn unions_and_types_that_are_not_told_take_anything() {
+        for property in [
+            json!({}),
+            json!({"type": ["string", "integer"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            json!({"$ref": "#/$defs/T"}),
+            json!({"enum": ["a", 1]}),
+            json!({"type": "null"}),
+        ] {
+            assert_eq!(refused(property, &Origin::Native), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn servers_may_read_text_as_what_they_need() {
+        let origin = Origin::Proxy { server: "s".into() };
+        assert_eq!(refused(json!({"type": "integer"}), &origin), ["list", "dict"]);
+        assert_eq!(refused(json!({"type": "array"}), &origin), ["int", "float", "bool", "dict"]);
+    }
+}
