@@ -176,13 +176,16 @@ pub enum ImplementationBody {
     Native(NativeBody),
 }
 
+/// The longest name of a native function. One that this build lacks may be stored, so that nothing is lost.
+const MAX_FUNCTION_CHARS: usize = 256;
+
 /// A function of the server itself.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NativeBody {
     /// `pack.function`
     #[serde(alias = "goFunc")]
-    #[schema(example = "file.read")]
+    #[schema(example = "file.read", min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     pub function: String,
 }
 
@@ -311,6 +314,12 @@ impl ToolBody {
             }
             ToolType::Native => {
                 let body: NativeBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                let length = body.function.chars().count();
+                if length == 0 || length > MAX_FUNCTION_CHARS || body.function.contains(char::is_control) {
+                    return Err(ApiError::invalid(format!(
+                        "impl: a function's name has 1 to {MAX_FUNCTION_CHARS} characters, none of them a control character"
+                    )));
+                }
                 ("native", serde_json::to_value(body).map_err(wrong)?)
             }
         };

@@ -91,7 +91,24 @@ async fn a_tool_that_could_never_be_called_is_not_stored() {
         body[field] = value;
         assert_eq!(f.server.put(&path, body).await.0, 400, "{field}");
     }
+    for function in ["", "a\u{85}b", &"x".repeat(257)] {
+        let body = json!({"type": "native", "impl": {"function": function}});
+        assert_eq!(f.server.put(&path, body).await.0, 400, "{function:?}");
+    }
     assert_eq!(f.server.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_native_function_that_is_not_in_this_build_is_kept_and_shown_disabled() {
+    let f = Fixture::start().await;
+    let bundle = f.bundle("old").await;
+    let body = json!({"type": "go", "impl": {"goFunc": "github.com/acme/agent/tools.Weather"}});
+    let tool = f.tool(&bundle, "weather", "v1", body).await;
+    let (_, shown) = f.server.get(&tool).await;
+    assert_eq!((&shown["type"], &shown["isEnabled"]), (&json!("native"), &json!(false)));
+    assert_eq!(shown["impl"]["function"], "github.com/acme/agent/tools.Weather");
+    assert!(shown["disabledReason"].as_str().unwrap().contains("not in this build"), "{shown}");
+    assert_eq!(f.invoke(&tool, json!({})).await.0, 409);
 }
 
 #[tokio::test]
