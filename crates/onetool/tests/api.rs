@@ -440,6 +440,8 @@ async fn the_description_names_every_route_and_the_page_stands_alone() {
             assert!(document["paths"][path][method].is_object(), "{method} {path}");
         }
     }
+    let body = &document["paths"][&format!("{tool}/invoke")]["post"]["requestBody"];
+    assert_ne!(body["required"], true, "a call without arguments needs no body: {body}");
     for path in ["/docs", "/docs/app.js", "/docs/style.css"] {
         let response = server.request(Method::GET, path).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use onetool_store::bundles::{BundleDraft, BundleId, BundleView, PageToken, Written};
+use onetool_store::bundles::{BundleId, BundleView, Written};
 
 use super::ApiState;
 use super::error::ApiError;
@@ -23,11 +23,7 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    let page = blocking(move || Ok(state.store.bundles(&only, disabled, page_size, token.as_deref())?)).await?;
-    Ok(Json(BundlePage {
-        bundles: page.items.iter().map(BundleReply::from).collect(),
-        next_page_token: page.next.as_ref().map(|token| PageToken::as_str(token).to_owned()),
-    }))
+    blocking(move || Ok(Json(state.store.bundles(&only, disabled, page_size, token.as_deref())?.into()))).await
 }
 
 /// Reads a bundle.
@@ -70,13 +66,7 @@ pub(super) async fn put(
     let id: BundleId = id.parse()?;
     let precondition = input::precondition(request.headers())?;
     let body: BundleBody = input::json(request, state.settings.max_body_bytes).await?;
-    let draft = BundleDraft {
-        slug: body.slug.parse()?,
-        display_name: body.display_name,
-        description: body.description,
-        is_enabled: body.is_enabled,
-        secrets: body.secrets,
-    };
+    let draft = body.draft()?;
     let (view, written) = blocking(move || Ok(state.store.put_bundle(id, draft, &precondition)?)).await?;
     let status = match written {
         Written::Created => StatusCode::CREATED,

@@ -9,6 +9,9 @@ use onetool_store::bundles::{BundleError, NameError};
 
 use super::model::{CallMeta, ErrorBody, ErrorReply};
 
+/// When to try again where there was no room.
+const BUSY_SECONDS: u64 = 5;
+
 /// A failed request.
 #[derive(Debug)]
 pub struct ApiError {
@@ -25,7 +28,7 @@ impl ApiError {
         Self { status, code, message: message.into(), hint: None, retry_after: None, meta: None }
     }
 
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
@@ -37,7 +40,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    pub(super) fn not_found(message: impl Into<String>) -> Self {
+    pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
@@ -45,7 +48,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    pub(super) fn conflict(message: impl Into<String>) -> Self {
+    pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
@@ -61,11 +64,18 @@ impl ApiError {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     }
 
+    /// There is no room now; there may be soon.
+    pub fn busy(message: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        error.retry_after = Some(BUSY_SECONDS);
+        error
+    }
+
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -73,6 +83,22 @@ impl ApiError {
     pub(super) fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(meta);
         self
+    }
+}
+
+impl ApiError {
+    /// A body that is JSON, but not what was asked for.
+    pub fn body(error: serde_json::Error) -> Self {
+        Self::invalid(format!("the body is not valid: {error}"))
+    }
+
+    /// The answer's body.
+    pub fn reply(&self) -> ErrorReply {
+        ErrorReply {
+            ok: false,
+            error: ErrorBody { code: self.code.to_owned(), message: self.message.clone(), hint: self.hint.clone() },
+            meta: self.meta.clone(),
+        }
     }
 }
 
@@ -87,7 +113,7 @@ impl From<BundleError> for ApiError {
             BundleError::BuiltIn(_) => Self::new(StatusCode::FORBIDDEN, "built_in", message),
             BundleError::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, "changed", message),
             BundleError::Limit(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message),
-            BundleError::Store(StoreError::Locked { .. }) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message),
+            BundleError::Store(StoreError::Locked { .. }) => Self::busy(message),
             BundleError::Store(_) => {
                 // Paths stay on this machine.
                 tracing::error!(%message, "the bundle store failed");
@@ -134,12 +160,7 @@ impl From<ToolError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorReply {
-            ok: false,
-            error: ErrorBody { code: self.code.to_owned(), message: self.message, hint: self.hint },
-            meta: self.meta,
-        };
-        let mut response = (self.status, Json(body)).into_response();
+        let mut response = (self.status, Json(self.reply())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

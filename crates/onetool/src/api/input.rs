@@ -12,16 +12,16 @@ use super::error::ApiError;
 
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
-pub(super) const DEFAULT_PAGE: usize = 50;
-pub(super) const LARGEST_PAGE: usize = 256;
+pub const DEFAULT_PAGE: usize = 50;
+pub const LARGEST_PAGE: usize = 256;
 /// How many values a list in a query may hold.
 const LIST_ITEMS: usize = 256;
 
 /// The tool that a path names.
-pub(super) struct ToolPath {
-    pub(super) bundle: BundleId,
-    pub(super) slug: Slug,
-    pub(super) version: Version,
+pub struct ToolPath {
+    pub bundle: BundleId,
+    pub slug: Slug,
+    pub version: Version,
 }
 
 impl TryFrom<(String, String, String)> for ToolPath {
@@ -191,7 +191,7 @@ pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: 
     if !is_json {
         return Err(ApiError::media_type("a body must have the Content-Type application/json"));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| ApiError::invalid(format!("the body is not valid: {error}")))
+    serde_json::from_slice(&bytes).map(Some).map_err(ApiError::body)
 }
 
 pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {

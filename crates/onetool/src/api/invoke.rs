@@ -1,12 +1,16 @@
 //! Calling a tool, or showing what a call would send.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use indexmap::IndexMap;
-use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolSource as _, Value};
-use onetool_store::bundles::{BundleView, Implementation, ToolView};
+use onetool_sdk::{
+    Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
+};
+use onetool_sources::http::{BundleSource, HttpEngine};
+use onetool_store::bundles::{BundleStore, BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
 
 use super::ApiState;
@@ -20,7 +24,7 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
-    request_body = InvokeBody, params(
+    request_body = Option<InvokeBody>, params(
     ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
     ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
     ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
@@ -46,99 +50,141 @@ pub(super) async fn invoke(
 ) -> Result<Json<InvokeReply>, ApiError> {
     let path = ToolPath::try_from(names)?;
     let mut parameters = Parameters::parse(query.as_deref())?;
-    let dry_run = parameters.flag("dryRun")?;
+    let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
-    let body: InvokeBody = input::optional_json(request, state.settings.max_body_bytes).await?.unwrap_or_default();
-    let (store, source) = (state.store.clone(), state.source.clone());
-    let (bundle, tool, versions) = blocking(move || {
-        let tool = store.tool(path.bundle, &path.slug, &path.version)?;
-        if !dry_run && tool.is_callable() {
-            source.settle(SETTLE_PATIENCE);
-        }
-        Ok((store.bundle(path.bundle)?, tool, store.callable_versions(path.bundle, &path.slug)))
-    })
-    .await?;
-    let arguments = Arguments::from_json(body.args);
-    if dry_run {
-        return show(&state, &bundle, &tool, &arguments.named);
-    }
-    if let Some(reason) = &tool.disabled_reason {
-        return Err(ApiError::conflict(format!("{} {} can't be called: {reason}", tool.tool.slug, tool.tool.version)));
-    }
-    call(&state, &bundle, &tool, arguments, versions).await
+    let body: Option<Option<InvokeBody>> = input::optional_json(request, state.settings.max_body_bytes).await?;
+    let body = body.flatten().unwrap_or_default();
+    let invoker = Invoker {
+        store: state.store,
+        source: state.source,
+        engine: state.engine,
+        tools: state.tools,
+        timeout: state.settings.invoke_timeout,
+        caller: Caller::Rest,
+    };
+    invoker.invoke(path, body.args, mode).await.map(Json)
 }
 
-fn show(
-    state: &ApiState,
-    bundle: &BundleView,
-    tool: &ToolView,
-    arguments: &IndexMap<String, Value>,
-) -> Result<Json<InvokeReply>, ApiError> {
-    let started = Instant::now();
-    let shown = state.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
-    let request = shown.map(|shown| RequestReply {
-        method: shown.method,
-        url: shown.url,
-        headers: shown.headers,
-        body: shown.body,
-        missing_secrets: shown.missing_secrets,
-    });
-    let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
-    Ok(Json(InvokeReply { ok: true, value: serde_json::Value::Null, request, meta }))
+/// Whether a call is made or only shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Send,
+    DryRun,
 }
 
-async fn call(
-    state: &ApiState,
-    bundle: &BundleView,
-    tool: &ToolView,
-    mut arguments: Arguments,
-    versions: usize,
-) -> Result<Json<InvokeReply>, ApiError> {
-    let name = match &tool.tool.implementation {
-        Implementation::Native(native) if tool.tool.is_built_in => native.function.parse::<QualifiedName>()?,
-        _ => {
-            let name = QualifiedName::new(bundle.bundle.slug.identifier(), tool.tool.slug.identifier());
-            require_own_pack(state, bundle, &name)?;
-            if versions > 1 {
-                arguments.named.insert("_version".to_owned(), Value::from(tool.tool.version.as_str()));
+/// Calls tools by bundle, slug and version, whoever asks: the REST API and the command line both do it here.
+pub struct Invoker {
+    pub store: BundleStore,
+    pub source: Arc<BundleSource>,
+    pub engine: Arc<HttpEngine>,
+    /// The one call path.
+    pub tools: Arc<dyn ToolCaller>,
+    /// The longest that a call may take.
+    pub timeout: Duration,
+    pub caller: Caller,
+}
+
+impl Invoker {
+    pub async fn invoke(
+        &self,
+        path: ToolPath,
+        args: serde_json::Map<String, serde_json::Value>,
+        mode: Mode,
+    ) -> Result<InvokeReply, ApiError> {
+        let (store, source) = (self.store.clone(), self.source.clone());
+        let (bundle, tool, versions) = blocking(move || {
+            let tool = store.tool(path.bundle, &path.slug, &path.version)?;
+            if mode == Mode::Send && tool.is_callable() {
+                source.settle(SETTLE_PATIENCE);
             }
-            name
+            Ok((store.bundle(path.bundle)?, tool, store.callable_versions(path.bundle, &path.slug)))
+        })
+        .await?;
+        let arguments = Arguments::from_json(args);
+        if mode == Mode::DryRun {
+            return self.show(&bundle, &tool, &arguments.named);
         }
-    };
-    let started = Instant::now();
-    let mut ctx = CallContext::new(Caller::Rest);
-    ctx.deadline = Some(started + state.settings.invoke_timeout);
-    ctx.tools = Some(state.tools.clone());
-    // When the client goes away this future is dropped, and the call ends with it.
-    let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
-    let watch = state.source.watch(&ctx.run_id);
-    let limit = state.settings.invoke_timeout;
-    let result = tokio::time::timeout(limit, state.tools.call_tool(&name, arguments, &ctx)).await;
-    let report = watch.take();
-    let meta = CallMeta {
-        duration_ms: milliseconds(started),
-        status: report.as_ref().and_then(|report| report.status),
-        attempts: report.as_ref().map(|report| report.attempts),
-        dry_run: false,
-    };
-    match result {
-        Ok(Ok(value)) => Ok(Json(InvokeReply { ok: true, value: value.to_json(), request: None, meta })),
-        Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
-        Err(_) => Err(ApiError::timeout("the tool took too long").with_meta(meta)),
+        if let Some(reason) = &tool.disabled_reason {
+            let name = format!("{} {}", tool.tool.slug, tool.tool.version);
+            return Err(ApiError::conflict(format!("{name} can't be called: {reason}")));
+        }
+        self.call(&bundle, &tool, arguments, versions).await
     }
-}
 
-/// A pack's name belongs to one bundle; another of the same name is not what the caller meant.
-fn require_own_pack(state: &ApiState, bundle: &BundleView, name: &QualifiedName) -> Result<(), ApiError> {
-    let id = bundle.bundle.id.to_string();
-    let packs = state.source.packs();
-    let owner = packs.iter().find(|pack| pack.name == name.pack);
-    match owner.map(|pack| &pack.origin) {
-        Some(onetool_sdk::Origin::Bundle { id: owner }) if *owner != id => Err(ApiError::conflict(format!(
-            "the name {} belongs to bundle {owner}; give one of the two another slug, or disable one",
-            name.pack
-        ))),
-        _ => Ok(()),
+    fn show(
+        &self,
+        bundle: &BundleView,
+        tool: &ToolView,
+        arguments: &IndexMap<String, Value>,
+    ) -> Result<InvokeReply, ApiError> {
+        let started = Instant::now();
+        let shown = self.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
+        let request = shown.map(|shown| RequestReply {
+            method: shown.method,
+            url: shown.url,
+            headers: shown.headers,
+            body: shown.body,
+            missing_secrets: shown.missing_secrets,
+        });
+        let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
+        Ok(InvokeReply { ok: true, value: serde_json::Value::Null, request, meta })
+    }
+
+    async fn call(
+        &self,
+        bundle: &BundleView,
+        tool: &ToolView,
+        mut arguments: Arguments,
+        versions: usize,
+    ) -> Result<InvokeReply, ApiError> {
+        let name = match &tool.tool.implementation {
+            Implementation::Native(native) if tool.tool.is_built_in => native.function.parse::<QualifiedName>()?,
+            _ => {
+                let name = QualifiedName::new(bundle.bundle.slug.identifier(), tool.tool.slug.identifier());
+                self.require_own_pack(bundle, &name)?;
+                if versions > 1 {
+                    arguments.named.insert("_version".to_owned(), Value::from(tool.tool.version.as_str()));
+                }
+                name
+            }
+        };
+        let started = Instant::now();
+        let mut ctx = CallContext::new(self.caller);
+        ctx.deadline = Some(started + self.timeout);
+        ctx.tools = Some(self.tools.clone());
+        // When the client goes away this future is dropped, and the call ends with it.
+        let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
+        let watch = self.source.watch(&ctx.run_id);
+        let result = tokio::time::timeout(self.timeout, self.tools.call_tool(&name, arguments, &ctx)).await;
+        let report = watch.take();
+        let meta = CallMeta {
+            duration_ms: milliseconds(started),
+            status: report.as_ref().and_then(|report| report.status),
+            attempts: report.as_ref().map(|report| report.attempts),
+            dry_run: false,
+        };
+        match result {
+            Ok(Ok(value)) => Ok(InvokeReply { ok: true, value: value.to_json(), request: None, meta }),
+            Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
+            Err(_) => {
+                let error = ToolError::new(ErrorKind::Timeout, format!("{name} took too long"));
+                Err(ApiError::from(error).with_meta(meta))
+            }
+        }
+    }
+
+    /// A pack's name belongs to one bundle; another of the same name is not what the caller meant.
+    fn require_own_pack(&self, bundle: &BundleView, name: &QualifiedName) -> Result<(), ApiError> {
+        let id = bundle.bundle.id.to_string();
+        let packs = self.source.packs();
+        let owner = packs.iter().find(|pack| pack.name == name.pack);
+        match owner.map(|pack| &pack.origin) {
+            Some(onetool_sdk::Origin::Bundle { id: owner }) if *owner != id => Err(ApiError::conflict(format!(
+                "the name {} belongs to bundle {owner}; give one of the two another slug, or disable one",
+                name.pack
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -30,7 +30,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Scope, protect};
 pub use document::document;
-use error::ApiError;
+pub use error::ApiError;
+pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath};
+pub use invoke::{Invoker, Mode};
+pub use model::{BundleBody, BundlePage, BundleReply, ToolBody, ToolPage, ToolReply};
 pub use serve::serve;
 
 /// What the API may cost.

@@ -4,12 +4,13 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_store::bundles::{BundleView, Implementation, ToolView};
+use onetool_store::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::ApiError;
+use super::input::ToolPath;
 
 /// A bundle to store.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,6 +33,18 @@ pub struct BundleBody {
 
 fn yes() -> bool {
     true
+}
+
+impl BundleBody {
+    pub fn draft(self) -> Result<BundleDraft, ApiError> {
+        Ok(BundleDraft {
+            slug: self.slug.parse()?,
+            display_name: self.display_name,
+            description: self.description,
+            is_enabled: self.is_enabled,
+            secrets: self.secrets,
+        })
+    }
 }
 
 /// The one thing that may be patched.
@@ -84,6 +97,13 @@ pub struct BundlePage {
     /// Asks for the next page, with the same filters. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_page_token: Option<String>,
+}
+
+impl From<Page<BundleView>> for BundlePage {
+    fn from(page: Page<BundleView>) -> Self {
+        let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
+        Self { bundles: page.items.iter().map(BundleReply::from).collect(), next_page_token }
+    }
 }
 
 /// What stands behind a tool.
@@ -156,13 +176,16 @@ pub enum ImplementationBody {
     Native(NativeBody),
 }
 
+/// The longest name of a native function. One that this build lacks may be stored, so that nothing is lost.
+const MAX_FUNCTION_CHARS: usize = 256;
+
 /// A function of the server itself.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NativeBody {
     /// `pack.function`
     #[serde(alias = "goFunc")]
-    #[schema(example = "file.read")]
+    #[schema(example = "file.read", min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     pub function: String,
 }
 
@@ -255,8 +278,34 @@ pub enum ErrorModeBody {
 }
 
 impl ToolBody {
+    /// What is to be stored at `path`; the body may not name another place.
+    pub fn draft(self, path: &ToolPath) -> Result<ToolDraft, ApiError> {
+        for (field, given, named) in [
+            ("bundleID", &self.bundle_id, path.bundle.to_string()),
+            ("slug", &self.slug, path.slug.to_string()),
+            ("version", &self.version, path.version.to_string()),
+        ] {
+            if given.as_ref().is_some_and(|given| *given != named) {
+                return Err(ApiError::invalid(format!("{field} in the body is not the path's '{named}'")));
+            }
+        }
+        if self.is_built_in {
+            return Err(ApiError::invalid("isBuiltIn can't be set"));
+        }
+        Ok(ToolDraft {
+            implementation: self.implementation()?,
+            display_name: self.display_name,
+            description: self.description,
+            tags: self.tags,
+            is_enabled: self.is_enabled,
+            arg_schema: self.arg_schema,
+            output_schema: self.output_schema,
+            max_calls_per_minute: self.max_calls_per_minute,
+        })
+    }
+
     /// Reads `impl` as `type` says.
-    pub(super) fn implementation(&self) -> Result<Implementation, ApiError> {
+    fn implementation(&self) -> Result<Implementation, ApiError> {
         let wrong = |error: serde_json::Error| ApiError::invalid(format!("impl: {error}"));
         let (kind, body) = match self.kind {
             ToolType::Http => {
@@ -265,6 +314,12 @@ impl ToolBody {
             }
             ToolType::Native => {
                 let body: NativeBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                let length = body.function.chars().count();
+                if length == 0 || length > MAX_FUNCTION_CHARS || body.function.contains(char::is_control) {
+                    return Err(ApiError::invalid(format!(
+                        "impl: a function's name has 1 to {MAX_FUNCTION_CHARS} characters, none of them a control character"
+                    )));
+                }
                 ("native", serde_json::to_value(body).map_err(wrong)?)
             }
         };
@@ -351,6 +406,13 @@ pub struct ToolPage {
     /// Asks for the next page, with the same filters. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_page_token: Option<String>,
+}
+
+impl From<Page<ToolView>> for ToolPage {
+    fn from(page: Page<ToolView>) -> Self {
+        let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
+        Self { tools: page.items.into_iter().map(ToolReply::from).collect(), next_page_token }
+    }
 }
 
 /// A call.

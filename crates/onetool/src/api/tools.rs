@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use onetool_store::bundles::{Page, PageToken, ToolDraft, ToolFilter, ToolView};
+use onetool_store::bundles::{ToolFilter, ToolView};
 
 use super::ApiState;
 use super::bundles::{blocking, not_modified, tagged};
@@ -39,28 +39,7 @@ pub(super) async fn put(
     let path = ToolPath::try_from(names)?;
     let precondition = input::precondition(request.headers())?;
     let body: ToolBody = input::json(request, state.settings.max_body_bytes).await?;
-    for (field, given, named) in [
-        ("bundleID", &body.bundle_id, path.bundle.to_string()),
-        ("slug", &body.slug, path.slug.to_string()),
-        ("version", &body.version, path.version.to_string()),
-    ] {
-        if given.as_ref().is_some_and(|given| *given != named) {
-            return Err(ApiError::invalid(format!("{field} in the body is not the path's '{named}'")));
-        }
-    }
-    if body.is_built_in {
-        return Err(ApiError::invalid("isBuiltIn can't be set"));
-    }
-    let draft = ToolDraft {
-        implementation: body.implementation()?,
-        display_name: body.display_name,
-        description: body.description,
-        tags: body.tags,
-        is_enabled: body.is_enabled,
-        arg_schema: body.arg_schema,
-        output_schema: body.output_schema,
-        max_calls_per_minute: body.max_calls_per_minute,
-    };
+    let draft = body.draft(&path)?;
     let view = blocking(move || {
         Ok(state.store.put_tool(path.bundle, (&path.slug, &path.version), draft, &precondition)?)
     })
@@ -166,7 +145,7 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
     let page_size = parameters.page_size("recommendedPageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(page(state.store.tools(&filter, page_size, token.as_deref())?))).await
+    blocking(move || Ok(Json(state.store.tools(&filter, page_size, token.as_deref())?.into()))).await
 }
 
 /// Searches tools: names that begin so, then whole words, then near words, then the most recent. `/tools/search` answers
@@ -182,12 +161,7 @@ pub(super) async fn search(State(state): State<ApiState>, RawQuery(query): RawQu
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(page(state.store.search(&text, disabled, page_size, token.as_deref())?))).await
-}
-
-fn page(page: Page<ToolView>) -> Json<ToolPage> {
-    let next_page_token = page.next.as_ref().map(|token| PageToken::as_str(token).to_owned());
-    Json(ToolPage { tools: page.items.into_iter().map(ToolReply::from).collect(), next_page_token })
+    blocking(move || Ok(Json(state.store.search(&text, disabled, page_size, token.as_deref())?.into()))).await
 }
 
 fn reply(status: StatusCode, view: ToolView) -> Response {

@@ -7,6 +7,7 @@ mod health;
 mod help;
 mod init;
 mod new_file;
+mod bundles;
 mod progress;
 mod run;
 mod scaffold;
@@ -54,6 +55,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Call one tool and print what it answers
     Call(call::CallArgs),
+    /// Keep bundles of tools: list, change and call them
+    Bundles(bundles::BundlesArgs),
     /// List tools
     Tools(tools::ToolsArgs),
     /// Explain a command, a tool, a pack, a snippet or an alias, or search for one
@@ -98,6 +101,8 @@ pub fn main() -> ExitCode {
             Command::Init(args) => init::main(args, cli.config),
             Command::Scaffold(args) => scaffold::main(args, cli.config),
             Command::Completions(args) => completions::main(args),
+            Command::Bundles(args) => bundles::main(args, cli.config).await,
+            Command::Tools(args) => tools::main(args, cli.config),
         }
     });
     // A read of standard input cannot be interrupted; do not wait for it.

@@ -1,43 +1,47 @@
 //! MCP over streamable HTTP, with the REST API beside it. Loopback unless tokens are configured.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse as _;
+use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use super::Handler;
-use crate::api::{self, AccessPolicy, ApiState, Scope};
+use crate::api::{self, AccessError, AccessPolicy, ApiError, ApiState, Scope};
 use crate::assemble::App;
+use crate::config::Resolved;
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// MCP sessions at one time. Those that are idle for five minutes end by themselves.
+const MAX_SESSIONS: usize = 256;
+/// Names the session that a request belongs to.
+const SESSION_HEADER: &str = "mcp-session-id";
 
 pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
     let address: SocketAddr = address
         .parse()
         .with_context(|| format!("'{address}' is no address; expected one like 127.0.0.1:8765"))?;
-    let keys = app.settings().server.clone();
-    let access = AccessPolicy::new(address.ip(), keys.tokens, keys.hosts.clone(), keys.origins.clone())?;
-    let access = Arc::new(access);
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
     let stop = CancellationToken::new();
-    let bundles = app.bundles();
-    let rest = api::router(ApiState {
-        store: bundles.store,
-        source: bundles.source,
-        engine: bundles.engine,
-        tools: Arc::new(app.runner.toolbox().clone()),
-        access: access.clone(),
-        settings: keys.api.clone(),
+    let site = Arc::new(Site::new(app.clone(), address.ip(), &stop)?);
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+    let router = Router::new().fallback(move |request: Request| {
+        let router = site.router();
+        async move { router.oneshot(request).await }
     });
-    let router = rest.merge(api::protect(mcp(&app, keys.api.max_body_bytes, &stop), access, Scope::Invoke));
     let warming = app.clone();
     tokio::spawn(async move { warming.runner.sandbox().warm_up().await });
     // Where we listen is data: with port 0 only we know.
@@ -56,6 +60,52 @@ pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// All that is served, made from the settings in force: a reload brings new bundles, tokens and limits. MCP sessions
+/// stay.
+struct Site {
+    app: Arc<App>,
+    address: IpAddr,
+    mcp: Router,
+    current: Mutex<(Arc<Resolved>, Router)>,
+}
+
+impl Site {
+    fn new(app: Arc<App>, address: IpAddr, stop: &CancellationToken) -> anyhow::Result<Self> {
+        let settings = app.settings();
+        let mcp = mcp(&app, settings.server.api.max_body_bytes, stop);
+        let router = build(&app, address, &settings, mcp.clone())?;
+        Ok(Self { app, address, mcp, current: Mutex::new((settings, router)) })
+    }
+
+    fn router(&self) -> Router {
+        let settings = self.app.settings();
+        let mut current = self.current.lock();
+        if !Arc::ptr_eq(&current.0, &settings) {
+            match build(&self.app, self.address, &settings, self.mcp.clone()) {
+                Ok(router) => current.1 = router,
+                Err(error) => tracing::error!(%error, "the server goes on with its former settings"),
+            }
+            current.0 = settings;
+        }
+        current.1.clone()
+    }
+}
+
+fn build(app: &Arc<App>, address: IpAddr, settings: &Resolved, mcp: Router) -> Result<Router, AccessError> {
+    let keys = settings.server.clone();
+    let access = Arc::new(AccessPolicy::new(address, keys.tokens, keys.hosts, keys.origins)?);
+    let bundles = app.bundles();
+    let rest = api::router(ApiState {
+        store: bundles.store,
+        source: bundles.source,
+        engine: bundles.engine,
+        tools: Arc::new(app.runner.toolbox().clone()),
+        access: access.clone(),
+        settings: keys.api,
+    });
+    Ok(rest.merge(api::protect(mcp, access, Scope::Invoke)))
+}
+
 /// The MCP endpoint. Host and Origin are checked by the guard around it, by the same rules as for the REST API.
 fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Router {
     let config = StreamableHttpServerConfig::default()
@@ -64,10 +114,17 @@ fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Route
         .with_max_request_body_bytes(max_body_bytes)
         .with_cancellation_token(stop.child_token());
     let app = app.clone();
-    let service = StreamableHttpService::new(
-        move || Ok(Handler::new(app.clone())),
-        Arc::new(LocalSessionManager::default()),
-        config,
-    );
-    Router::new().route_service("/mcp", service)
+    let sessions = Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(Handler::new(app.clone())), sessions.clone(), config);
+    let limit = middleware::from_fn(move |request: Request, next: Next| {
+        let sessions = sessions.clone();
+        async move {
+            let may_open = request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
+            if may_open && sessions.sessions.read().await.len() >= MAX_SESSIONS {
+                return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later")).into_response();
+            }
+            next.run(request).await
+        }
+    });
+    Router::new().route_service("/mcp", service).layer(limit)
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RunningService, ServiceExt as _};
-use rmcp::transport::TokioChildProcess;
+use reqwest::{Method, RequestBuilder};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::RoleClient;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
@@ -181,4 +184,105 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
         assert!(tokio::time::Instant::now() < until, "never: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// `onetool serve --http` on a free port, and a way to talk to it.
+pub struct HttpServer {
+    pub base: String,
+    pub token: Option<&'static str>,
+    child: tokio::process::Child,
+    http: reqwest::Client,
+}
+
+impl Project {
+    pub async fn serve_http(&self) -> HttpServer {
+        self.serve_http_at("127.0.0.1:0").await
+    }
+
+    pub async fn serve_http_at(&self, address: &str) -> HttpServer {
+        let mut child = self.command(&["serve", "--http", address]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let base = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let line = lines.next_line().await.unwrap().expect("the server ended before it listened");
+                if let Some(base) = line.strip_prefix("listening at ") {
+                    break base.replace("0.0.0.0", "127.0.0.1");
+                }
+            }
+        })
+        .await
+        .expect("the server never listened");
+        // Whatever else it says must not block it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        HttpServer { base, token: None, child, http: reqwest::Client::new() }
+    }
+}
+
+impl HttpServer {
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base)).timeout(PATIENCE);
+        match self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    pub async fn send(&self, method: Method, path: &str, body: Json) -> (u16, Json) {
+        let request = self.request(method, path);
+        let request = if body.is_null() { request } else { request.json(&body) };
+        reply(request).await
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Json) {
+        self.send(Method::GET, path, Json::Null).await
+    }
+
+    pub async fn put(&self, path: &str, body: Json) -> (u16, Json) {
+        self.send(Method::PUT, path, body).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Json) -> (u16, Json) {
+        self.send(Method::PATCH, path, body).await
+    }
+
+    pub async fn post(&self, path: &str, body: Json) -> (u16, Json) {
+        self.send(Method::POST, path, body).await
+    }
+
+    pub async fn delete(&self, path: &str) -> (u16, Json) {
+        self.send(Method::DELETE, path, Json::Null).await
+    }
+
+    /// An MCP client of this server.
+    pub async fn mcp(&self) -> Client {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", self.base));
+        if let Some(token) = self.token {
+            config = config.auth_header(token);
+        }
+        let service = ().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap();
+        Client { service, pid: self.child.id().unwrap() }
+    }
+
+    /// Tells the server to end, and waits until it has.
+    pub async fn stop(mut self) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the server does not end").unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl HttpServer {
+    /// Kills the server without a word.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+}
+
+/// Status and JSON body; a body that is no JSON is a text.
+pub async fn reply(request: RequestBuilder) -> (u16, Json) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Json::String(text)))
 }

@@ -9,5 +9,6 @@ mod command_line;
 mod commands;
 mod logging;
 mod reload;
+mod rest;
 mod server;
 mod telemetry;

@@ -90,18 +90,20 @@ async fn a_new_tool_file_and_a_changed_secret_are_noticed() {
 from onetool import get_secret
 def tell() -> str:
     \"\"\"Tell.\"\"\"
-    return str(get_secret('WORD'))
+    return 'word: ' + str(get_secret('WORD'))[::-1]
 ";
     let project = Project::empty();
     project.write(".onetool/secrets.yaml", "WORD: first-word\n");
     let client = project.serve().await;
     client.ok("1").await;
     project.write(".onetool/tools/teller/teller_tools.py", TOOL);
-    until(&client, "teller.tell()", |answer| answer == "first-word").await;
+    until(&client, "teller.tell()", |answer| answer == "word: drow-tsrif").await;
     project.write(".onetool/secrets.yaml", "WORD: second-word\n");
-    until(&client, "teller.tell()", |answer| answer == "second-word").await;
+    until(&client, "teller.tell()", |answer| answer == "word: drow-dnoces").await;
     project.write(".onetool/secrets.yaml", "WORD: [third-word\n");
     let health = until(&client, "ot.health()", |answer| answer.contains("stays in force")).await;
     assert!(!health.contains("third-word"), "{health}");
-    assert_eq!(client.ok("teller.tell()").await, "second-word");
+    assert_eq!(client.ok("teller.tell()").await, "word: drow-dnoces");
+    // The secret itself never comes back.
+    assert_eq!(client.ok("teller.tell()[6:][::-1]").await, "[REDACTED]");
 }

@@ -1,0 +1,150 @@
+//! What the commands read and print: JSON bodies in; tables, sentences and JSON out.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use onetool_store::bundles::Enabled;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::Outcome;
+use crate::api::{BundlePage, ToolPage};
+use crate::cli::table::{OutputArgs, Page, Tone, print_json};
+
+/// The largest body, in bytes; the store allows less.
+const MAX_INPUT: u64 = 16 << 20;
+
+/// What a command shows, in both forms.
+pub(super) struct Answer {
+    json: Json,
+    shown: Shown,
+}
+
+enum Shown {
+    Table { heading: &'static [&'static str], rows: Vec<Row>, note: Option<String> },
+    Sentence(String),
+    Json(Json),
+}
+
+type Row = Vec<(Tone, String)>;
+
+/// A table for a person, beside the JSON it is made from.
+pub(super) struct Table {
+    heading: &'static [&'static str],
+    rows: Vec<Row>,
+    next: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn table(json: &impl Serialize, table: Table) -> Self {
+        let note = table.next.map(|token| format!("there is more: --page-token {token}"));
+        Self { json: to_json(json), shown: Shown::Table { heading: table.heading, rows: table.rows, note } }
+    }
+
+    pub(super) fn sentence(json: &impl Serialize, sentence: String) -> Self {
+        Self { json: to_json(json), shown: Shown::Sentence(sentence) }
+    }
+
+    /// Something that is JSON for everyone.
+    pub(super) fn document(json: &impl Serialize) -> Self {
+        let json = to_json(json);
+        Self { shown: Shown::Json(json.clone()), json }
+    }
+
+    /// A whole for programs, and the part of it that a person wants.
+    pub(super) fn value(json: &impl Serialize, value: Json) -> Self {
+        Self { json: to_json(json), shown: Shown::Json(value) }
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Json {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Prints what a command came to. A refusal goes to stderr, and as JSON to stdout where JSON was asked for.
+pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    let answer = match outcome {
+        Ok(answer) => answer,
+        Err(error) => {
+            let reply = error.reply();
+            if output.is_json() {
+                print_json(&to_json(&reply))?;
+            }
+            eprintln!("error: {}", reply.error.message);
+            if let Some(hint) = &reply.error.hint {
+                eprintln!("hint: {hint}");
+            }
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if output.is_json() {
+        print_json(&answer.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match answer.shown {
+        Shown::Json(json) => print_json(&json)?,
+        Shown::Sentence(sentence) => Page::new().put(Tone::Plain, &sentence).end_line().print()?,
+        Shown::Table { heading, rows, note } => {
+            Page::new().table(heading, &rows).print()?;
+            if let Some(note) = note {
+                eprintln!("{note}");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state(enabled: Enabled) -> (Tone, String) {
+    let word = if bool::from(enabled) { "enabled" } else { "disabled" };
+    (Tone::of_state(word), word.to_owned())
+}
+
+pub(super) fn bundles_table(page: &BundlePage) -> Table {
+    let row = |bundle: &crate::api::BundleReply| {
+        let text = if bundle.description.is_empty() { &bundle.display_name } else { &bundle.description };
+        vec![
+            (Tone::Strong, bundle.slug.clone()),
+            state(bundle.is_enabled.into()),
+            (Tone::Plain, bundle.tool_count.to_string()),
+            (Tone::Faint, bundle.bundle_id.clone()),
+            (Tone::Plain, text.clone()),
+        ]
+    };
+    Table {
+        heading: &["BUNDLE", "STATE", "TOOLS", "ID", "DESCRIPTION"],
+        rows: page.bundles.iter().map(row).collect(),
+        next: page.next_page_token.clone(),
+    }
+}
+
+pub(super) fn tools_table(page: &ToolPage, slug_of: impl Fn(&str) -> String) -> Table {
+    let row = |tool: &crate::api::ToolReply| {
+        let text = tool.disabled_reason.as_ref().unwrap_or(&tool.description);
+        vec![
+            (Tone::Plain, slug_of(&tool.bundle_id)),
+            (Tone::Strong, tool.slug.clone()),
+            (Tone::Plain, tool.version.clone()),
+            state((tool.is_enabled && tool.disabled_reason.is_none()).into()),
+            (Tone::Plain, text.clone()),
+        ]
+    };
+    Table {
+        heading: &["BUNDLE", "TOOL", "VERSION", "STATE", "DESCRIPTION"],
+        rows: page.tools.iter().map(row).collect(),
+        next: page.next_page_token.clone(),
+    }
+}
+
+/// JSON from a file, or from standard input for `-`.
+pub(super) fn read_json(file: &Path) -> anyhow::Result<Json> {
+    let mut text = String::new();
+    if file.as_os_str() == "-" {
+        std::io::stdin().take(MAX_INPUT).read_to_string(&mut text).context("standard input")?;
+    } else {
+        let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
+        opened.take(MAX_INPUT).read_to_string(&mut text).with_context(|| file.display().to_string())?;
+    }
+    serde_json::from_str(&text).with_context(|| format!("{}: no valid JSON", file.display()))
+}

@@ -1,0 +1,197 @@
+//! `onetool bundles`: the same operations as the REST API's, on the same store, without a server.
+//!
+//! A server that runs meanwhile sees every change. Bundles are named by id or by slug. Rules live in the store and in
+//! `api`; here names are looked up and answers are shown.
+
+mod answer;
+mod names;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use onetool_store::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondition, Written};
+
+use self::answer::{Answer, bundles_table, read_json};
+use super::table::OutputArgs;
+use crate::api::{ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
+use crate::assemble::App;
+
+#[derive(Args)]
+pub struct BundlesArgs {
+    #[command(subcommand)]
+    command: BundlesCommand,
+}
+
+#[derive(Subcommand)]
+enum BundlesCommand {
+    /// List bundles, the newest first
+    List(ListArgs),
+    /// Show a bundle as JSON
+    Show(BundleArgs),
+    /// Create or replace a bundle from JSON; a deleted one comes back
+    Put(PutArgs),
+    /// Switch a bundle on
+    Enable(BundleArgs),
+    /// Switch a bundle off, with all its tools
+    Disable(BundleArgs),
+    /// Delete an empty bundle; it goes for good after two days
+    Delete(BundleArgs),
+    /// List, change and call tools of bundles
+    #[command(subcommand)]
+    Tools(tools::ToolsCommand),
+}
+
+#[derive(Args)]
+struct ListArgs {
+    /// Only these bundles
+    #[arg(value_name = "BUNDLE")]
+    only: Vec<String>,
+
+    #[command(flatten)]
+    paging: PagingArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args)]
+struct BundleArgs {
+    /// The bundle's id or slug
+    bundle: String,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args)]
+struct PutArgs {
+    /// The bundle's id, or its slug: a slug that no bundle has makes a new one
+    bundle: String,
+
+    /// A JSON file with slug, displayName, description, isEnabled and secrets; `-` reads standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which part of a list is shown.
+#[derive(Args)]
+struct PagingArgs {
+    /// What is disabled too
+    #[arg(long)]
+    all: bool,
+
+    /// Rows at the most
+    #[arg(long, default_value_t = DEFAULT_PAGE, value_parser = page_size)]
+    page_size: usize,
+
+    /// Go on where another page ended
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+}
+
+fn page_size(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok().filter(|size| (1..=LARGEST_PAGE).contains(size));
+    size.ok_or_else(|| format!("expected a number from 1 to {LARGEST_PAGE}"))
+}
+
+impl PagingArgs {
+    fn disabled(&self) -> Disabled {
+        if self.all { Disabled::Shown } else { Disabled::Hidden }
+    }
+}
+
+/// What a command came to: something to show, or the API's refusal.
+type Outcome = Result<Answer, ApiError>;
+
+pub async fn main(args: BundlesArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    // A body is read first: a mistake in it needs no app.
+    let (command, output) = prepare(args.command)?;
+    let app = App::start(config)?;
+    let outcome = match command {
+        Prepared::Bundles(command) => bundles(&app.bundles().store, command),
+        Prepared::Tools(command) => tools::run(&app, command).await,
+    };
+    app.shutdown().await;
+    answer::show(outcome, &output)
+}
+
+/// A command with its body read.
+enum Prepared {
+    Bundles(Operation),
+    Tools(tools::Operation),
+}
+
+enum Operation {
+    List { only: Vec<String>, paging: PagingArgs },
+    Show(String),
+    Put { bundle: String, body: serde_json::Value },
+    Switch { bundle: String, enabled: Enabled },
+    Delete(String),
+}
+
+fn prepare(command: BundlesCommand) -> anyhow::Result<(Prepared, OutputArgs)> {
+    let (operation, output) = match command {
+        BundlesCommand::List(args) => (Operation::List { only: args.only, paging: args.paging }, args.output),
+        BundlesCommand::Show(args) => (Operation::Show(args.bundle), args.output),
+        BundlesCommand::Put(args) => (Operation::Put { bundle: args.bundle, body: read_json(&args.file)? }, args.output),
+        BundlesCommand::Enable(args) => (Operation::Switch { bundle: args.bundle, enabled: true.into() }, args.output),
+        BundlesCommand::Disable(args) => (Operation::Switch { bundle: args.bundle, enabled: false.into() }, args.output),
+        BundlesCommand::Delete(args) => (Operation::Delete(args.bundle), args.output),
+        BundlesCommand::Tools(command) => {
+            let (operation, output) = tools::prepare(command)?;
+            return Ok((Prepared::Tools(operation), output));
+        }
+    };
+    Ok((Prepared::Bundles(operation), output))
+}
+
+fn bundles(store: &BundleStore, operation: Operation) -> Outcome {
+    match operation {
+        Operation::List { only, paging } => {
+            let only = only.iter().map(|name| names::bundle(store, name)).collect::<Result<Vec<_>, _>>()?;
+            let disabled = paging.disabled();
+            let token = paging.page_token.as_deref();
+            let page: BundlePage = store.bundles(&only, disabled, paging.page_size, token)?.into();
+            Ok(Answer::table(&page, bundles_table(&page)))
+        }
+        Operation::Show(bundle) => {
+            let view = store.bundle(names::bundle(store, &bundle)?)?;
+            Ok(Answer::document(&BundleReply::from(&view)))
+        }
+        Operation::Put { bundle, body } => put(store, &bundle, body),
+        Operation::Switch { bundle, enabled } => {
+            let view = store.set_bundle_enabled(names::bundle(store, &bundle)?, enabled, &Precondition::None)?;
+            let state = if view.bundle.is_enabled { "enabled" } else { "disabled" };
+            Ok(Answer::sentence(&BundleReply::from(&view), format!("{} is {state}", view.bundle.slug)))
+        }
+        Operation::Delete(bundle) => {
+            let id = names::bundle(store, &bundle)?;
+            store.delete_bundle(id, &Precondition::None)?;
+            Ok(Answer::sentence(&serde_json::json!({"ok": true}), format!("{bundle} is deleted")))
+        }
+    }
+}
+
+fn put(store: &BundleStore, name: &str, mut body: serde_json::Value) -> Outcome {
+    let id = match names::find_bundle(store, name)? {
+        Some(id) => id,
+        None => {
+            if let Some(body) = body.as_object_mut() {
+                body.entry("slug").or_insert_with(|| name.into());
+            }
+            BundleId::generate()
+        }
+    };
+    let body: BundleBody = serde_json::from_value(body).map_err(ApiError::body)?;
+    let (view, written) = store.put_bundle(id, body.draft()?, &Precondition::None)?;
+    let verb = match written {
+        Written::Created => "created",
+        Written::Replaced => "replaced",
+    };
+    Ok(Answer::sentence(&BundleReply::from(&view), format!("{} is {verb}, with id {id}", view.bundle.slug)))
+}

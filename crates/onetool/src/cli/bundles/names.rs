@@ -1,0 +1,62 @@
+//! Finding what a person names: a bundle by id or slug, a tool by bundle, slug and, where there are several, version.
+
+use onetool_store::bundles::{BundleId, BundleStore, Disabled, Slug, Version};
+
+use crate::api::{ApiError, ToolPath};
+
+/// More bundles than any store holds.
+const ALL_BUNDLES: usize = 100_000;
+
+/// The bundle of this id or slug, which must exist.
+pub(super) fn bundle(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
+    find_bundle(store, name)?.ok_or_else(|| {
+        ApiError::not_found(format!("there is no bundle '{name}'")).with_hint("`onetool bundles list --all` lists them")
+    })
+}
+
+/// The bundle of this id or slug; an id need not exist yet.
+pub(super) fn find_bundle(store: &BundleStore, name: &str) -> Result<Option<BundleId>, ApiError> {
+    if let Ok(id) = name.parse::<BundleId>() {
+        return Ok(Some(id));
+    }
+    let slug: Slug = name.parse()?;
+    let all = store.bundles(&[], Disabled::Shown, ALL_BUNDLES, None)?;
+    let same: Vec<BundleId> =
+        all.items.iter().filter(|view| view.bundle.slug == slug).map(|view| view.bundle.id).collect();
+    match same.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        many => {
+            let ids: Vec<String> = many.iter().map(ToString::to_string).collect();
+            Err(ApiError::conflict(format!("{} bundles have the slug '{name}'", many.len()))
+                .with_hint(format!("name one by its id: {}", ids.join(", "))))
+        }
+    }
+}
+
+/// The tool that is named. Without a version it must have only one.
+pub(super) fn tool(
+    store: &BundleStore,
+    bundle: &str,
+    slug: &str,
+    version: Option<&str>,
+) -> Result<ToolPath, ApiError> {
+    let id = self::bundle(store, bundle)?;
+    let slug: Slug = slug.parse()?;
+    if let Some(version) = version {
+        return Ok(ToolPath { bundle: id, slug, version: version.parse()? });
+    }
+    let tools = store.tools_of(id)?;
+    let versions: Vec<&Version> =
+        tools.iter().filter(|view| view.tool.slug == slug).map(|view| &view.tool.version).collect();
+    match versions.as_slice() {
+        [] => Err(ApiError::not_found(format!("bundle {bundle} has no tool '{slug}'"))
+            .with_hint(format!("`onetool bundles tools list --all --bundle {bundle}` lists them"))),
+        [one] => Ok(ToolPath { bundle: id, slug, version: (*one).clone() }),
+        many => {
+            let labels: Vec<&str> = many.iter().map(|version| version.as_str()).collect();
+            Err(ApiError::invalid(format!("{slug} has several versions: {}", labels.join(", ")))
+                .with_hint("name one of them after the slug"))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Who may come in, by REST and by MCP.
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{Fixture, Upstream, new_id, project};
+use crate::client::{PATIENCE, Project, reply};
+
+/// Sends bytes and reads the status of the answer; `None` where the server hung up without one.
+async fn raw(base: &str, request: &str) -> Option<u16> {
+    let mut stream = tokio::net::TcpStream::connect(base.strip_prefix("http://").unwrap()).await.unwrap();
+    // The server may hang up before it has read all.
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut text = String::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await.expect("an end");
+    text.split(' ').nth(1).map(|status| status.parse().unwrap())
+}
+
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_get_nothing() {
+    let f = Fixture::start().await;
+    let own = f.server.base.clone();
+    let rest = || f.server.request(Method::GET, "/tools/bundles");
+    let mcp = || {
+        f.server
+            .request(Method::POST, "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(HELLO)
+    };
+    let foreign = [
+        ("origin", "http://evil.example.com"), ("origin", "null"), ("origin", "https://localhost.evil.example.com"),
+        ("origin", "http://127.0.0.1:1"), ("host", "evil.example.com"), ("host", "localhost.evil.example.com"),
+        ("host", "127.0.0.1.evil.example.com"),
+    ];
+    for (name, value) in foreign {
+        for request in [rest(), mcp(), f.server.request(Method::GET, "/docs"), f.server.request(Method::GET, "/nowhere")] {
+            assert_eq!(reply(request.header(name, value)).await.0, 403, "{name}: {value}");
+        }
+    }
+    assert_eq!(reply(rest().header("origin", &own)).await.0, 200);
+    assert_eq!(mcp().header("origin", &own).send().await.unwrap().status(), 200);
+    let end = "Connection: close\r\n\r\n";
+    assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\n{end}")).await, Some(200));
+    assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n{end}")).await, Some(400));
+    assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\n{end}")).await, Some(400));
+    assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: user@localhost\r\n{end}")).await, Some(400));
+}
+
+#[tokio::test]
+async fn another_address_needs_tokens() {
+    let project = Project::empty();
+    let output = project.command(&["serve", "--http", "0.0.0.0:0"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("no token is configured") && text.contains("server.tokens"), "{text}");
+    let short = Project::with("server:\n  tokens: [{token: short, scopes: [admin]}]\n");
+    let output = short.command(&["serve", "--http", "0.0.0.0:0"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+const TOKENS: &str = "\
+server:
+  tokens:
+    - {token: reader-reader-reader, scopes: [read]}
+    - {token: caller-caller-caller, scopes: [invoke]}
+    - {token: admin-admin-admin-admin, scopes: [admin]}
+";
+
+#[tokio::test]
+async fn a_token_opens_what_its_scopes_say() {
+    let upstream = Upstream::start().await;
+    let project = project(&upstream, TOKENS);
+    let mut server = project.serve_http_at("0.0.0.0:0").await;
+    let bundle = format!("/tools/bundles/{}", new_id());
+    let invoke = format!("{bundle}/tools/a/version/v1/invoke");
+    // What each may do: read, write, call (nothing is there to call), MCP.
+    for (token, read, write, call, mcp) in [
+        (None, 401, 401, 401, 401),
+        (Some("nobody-nobody-nobody"), 401, 401, 401, 401),
+        (Some("reader-reader-reader"), 200, 403, 403, 403),
+        (Some("caller-caller-caller"), 403, 403, 404, 200),
+        (Some("admin-admin-admin-admin"), 200, 201, 404, 200),
+    ] {
+        server.token = token;
+        assert_eq!(server.get("/tools/bundles").await.0, read, "{token:?} reads");
+        assert_eq!(server.put(&bundle, json!({"slug": "x"})).await.0, write, "{token:?} writes");
+        assert_eq!(server.post(&invoke, json!({"args": {}})).await.0, call, "{token:?} calls");
+        let hello = server
+            .request(Method::POST, "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(HELLO);
+        assert_eq!(hello.send().await.unwrap().status(), mcp, "{token:?} speaks MCP");
+    }
+    server.token = Some("caller-caller-caller");
+    assert_eq!(server.mcp().await.ok("1 + 1").await, "2");
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_read_opens_to_nobody() {
+    let project = Project::with("server:\n  tokens: [{token: '${NO_SUCH_VARIABLE_HERE}', scopes: [admin]}]\n");
+    let mut server = project.serve_http().await;
+    for token in [None, Some("${NO_SUCH_VARIABLE_HERE}")] {
+        server.token = token;
+        assert_eq!(server.get("/tools/bundles").await.0, 401);
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_limited_and_one_that_ends_makes_room() {
+    let f = Fixture::start().await;
+    let open = || {
+        let hello = f.server.request(Method::POST, "/mcp").body(HELLO);
+        hello.header("content-type", "application/json").header("accept", "application/json, text/event-stream").send()
+    };
+    let first = open().await.unwrap();
+    let session = first.headers()["mcp-session-id"].clone();
+    let mut status = first.status().as_u16();
+    let mut count = 0;
+    while status == 200 {
+        count += 1;
+        assert!(count <= 1000, "sessions without end");
+        status = open().await.unwrap().status().as_u16();
+    }
+    assert_eq!((status, count), (503, 256));
+    let end = f.server.request(Method::DELETE, "/mcp").header("mcp-session-id", session).send().await.unwrap();
+    assert!(end.status().is_success(), "{}", end.status());
+    assert_eq!(open().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn too_much_is_refused() {
+    let upstream = Upstream::start().await;
+    let project = project(&upstream, "server: {max_body_bytes: 10000}\n");
+    let server = project.serve_http().await;
+    let large = json!({"slug": "x", "description": "x".repeat(20_000)});
+    let (status, body) = server.put(&format!("/tools/bundles/{}", new_id()), large).await;
+    assert_eq!((status, &body["error"]["code"]), (413, &json!("too_large")));
+    let header = "x".repeat(1_000_000);
+    let status = raw(&server.base, &format!("GET /docs HTTP/1.1\r\nHost: localhost\r\nX-A: {header}\r\n\r\n")).await;
+    assert!(matches!(status, Some(431) | None), "{status:?}");
+    assert_eq!(server.get("/tools/bundles").await.0, 200);
+}
