@@ -80,7 +80,8 @@ fn headline(account: &Account<'_>) -> String {
     let limits = account.limits;
     match account.failure {
         Failure::Raised { exception, message, frames } => {
-            let (message, hint) = message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
+            let (message, hint) =
+                message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
             let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             format!("{head}{}{hint}", places(account.code, frames))

@@ -80,7 +80,8 @@ fn strip_block(text: &str, mark: char, width: usize) -> &str {
         return if is_language { inner.trim_start().strip_prefix(word).unwrap_or(inner).trim() } else { inner.trim() };
     };
     // What follows the opening fence is the language, never code: unless it can't be a language.
-    let code = if info.trim().contains(|c: char| !(c.is_alphanumeric() || "_-+.{}= ".contains(c))) { body } else { code };
+    let code =
+        if info.trim().contains(|c: char| !(c.is_alphanumeric() || "_-+.{}= ".contains(c))) { body } else { code };
     let code = code.trim_end();
     match code.strip_suffix(fence.as_str()) {
         Some(inner) => trim_line_end(inner.trim_end_matches(mark).trim_end_matches([' ', '\t'])),

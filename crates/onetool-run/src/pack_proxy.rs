@@ -27,7 +27,9 @@ pub struct CallRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallState {
     UnderWay,
-    Completed { milliseconds: u64 },
+    Completed {
+        milliseconds: u64,
+    },
     Failed(String),
     /// It never reached its tool.
     Refused,

@@ -13,7 +13,8 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         ToolError::arguments(format!("{qualified_name}() {problem}"))
             .with_hint(format!("expected {}", signature.render(qualified_name)))
     };
-    let mut named: IndexMap<String, Value> = IndexMap::with_capacity(arguments.named.len() + arguments.positional.len());
+    let mut named: IndexMap<String, Value> =
+        IndexMap::with_capacity(arguments.named.len() + arguments.positional.len());
     let mut rest = Vec::new();
     let takes_rest = signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarPositional);
     let mut places = signature.parameters.iter().filter(|parameter| {
@@ -61,9 +62,8 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         && !unknown.starts_with('_')
     {
         let names = signature.parameters.iter().map(|parameter| parameter.name.as_str());
-        let meant = crate::nearest::nearest(unknown, names)
-            .map(|name| format!("; did you mean '{name}'?"))
-            .unwrap_or_default();
+        let meant =
+            crate::nearest::nearest(unknown, names).map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
         return Err(mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")));
     }
     let missing: Vec<String> = signature
@@ -104,7 +104,11 @@ fn match_prefix<'a>(signature: &'a Signature, prefix: &str, taken: &IndexMap<Str
         .filter(|parameter| is_nameable(parameter.kind) && parameter.name.starts_with(prefix))
         .map(|parameter| parameter.name.as_str());
     let first = matches.next()?;
-    if taken.contains_key(first) { matches.find(|name| !taken.contains_key(*name)).or(Some(first)) } else { Some(first) }
+    if taken.contains_key(first) {
+        matches.find(|name| !taken.contains_key(*name)).or(Some(first))
+    } else {
+        Some(first)
+    }
 }
 
 /// The full name that `name` stands for in a call of this tool, where it stands for one.
@@ -156,10 +160,7 @@ mod tests {
     #[test]
     fn mistakes_show_the_signature() {
         let error = bound(&["query"], &[("xyz", "1")]).unwrap_err();
-        assert_eq!(
-            error,
-            "p.f() got an unexpected keyword argument 'xyz'\nhint: expected p.f(query: str = '...')"
-        );
+        assert_eq!(error, "p.f() got an unexpected keyword argument 'xyz'\nhint: expected p.f(query: str = '...')");
         let error = bind("p.f", &tool(&["a", "b"], 2), Arguments::default()).unwrap_err();
         assert_eq!(error.message, "p.f() missing 2 required arguments: 'a', 'b'");
         let many = Arguments { positional: vec![Value::None; 3], ..Default::default() };
@@ -169,8 +170,10 @@ mod tests {
 
     #[test]
     fn positions_come_first() {
-        let arguments =
-            Arguments { positional: vec!["x".into()], named: [("b".to_owned(), Value::from("y"))].into_iter().collect() };
+        let arguments = Arguments {
+            positional: vec!["x".into()],
+            named: [("b".to_owned(), Value::from("y"))].into_iter().collect(),
+        };
         let bound = bind("p.f", &tool(&["alpha", "beta"], 1), arguments).unwrap();
         assert_eq!(bound.named.keys().collect::<Vec<_>>(), ["alpha", "beta"]);
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use onetool_sandbox::{Execution, Program, Sandbox};
-use onetool_store::results::ResultStore;
 use onetool_sdk::{CallContext, Part, Value};
+use onetool_store::results::ResultStore;
 
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode};
@@ -115,7 +115,8 @@ impl Runner {
             script_name: "run".to_owned(),
             read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
         };
-        let execution = self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
+        let execution =
+            self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
         drop(guard);
         self.reply(execution, &prepared, settings, shared, &proxy).await
     }
@@ -143,21 +144,23 @@ impl Runner {
                 return finish_error(account::text(&account), wishes.sanitise, settings);
             }
         };
-        let has_value = prepared.facts.ends_with_expression
-            || (prepared.facts.returns_at_top && value.as_str() != Some(NO_VALUE));
+        let has_value =
+            prepared.facts.ends_with_expression || (prepared.facts.returns_at_top && value.as_str() != Some(NO_VALUE));
         let (rest, parts) = present::split_parts(value);
         let mut text = execution.printed;
         if execution.printed_truncated {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
-        let format = wishes.format.unwrap_or({
-            if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json }
-        });
+        let format =
+            wishes.format.unwrap_or({ if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json } });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
             && !wishes.sanitise
             && text.is_empty()
-            && matches!(rest, Some(Value::Dict(_) | Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Record { .. }));
+            && matches!(
+                rest,
+                Some(Value::Dict(_) | Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Record { .. })
+            );
         let shown = match rest {
             None => String::new(),
             Some(_) if !has_value && text.is_empty() => NOTHING.to_owned(),
@@ -168,7 +171,13 @@ impl Runner {
         if !text.is_empty() && !shown.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        let text = if text.is_empty() { shown } else if shown.is_empty() { trim_newline(text) } else { text + &shown };
+        let text = if text.is_empty() {
+            shown
+        } else if shown.is_empty() {
+            trim_newline(text)
+        } else {
+            text + &shown
+        };
         let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
         let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
         let layout = if is_json { Layout::Json } else { Layout::Text };
@@ -239,14 +248,16 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     })?;
     let expanded;
     let source = if snippets::is_snippet(stripped) {
-        expanded = snippets::expand(stripped, &shared.state.snippets)
-            .map_err(|error| format!("ValueError: {error}"))?;
-        fence_processor::strip(&expanded).map_err(|error| format!("ValueError: the snippet expands to nothing: {error}"))?
+        expanded =
+            snippets::expand(stripped, &shared.state.snippets).map_err(|error| format!("ValueError: {error}"))?;
+        fence_processor::strip(&expanded)
+            .map_err(|error| format!("ValueError: the snippet expands to nothing: {error}"))?
     } else {
         stripped
     };
     let is_pack = |name: &str| shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name);
-    let surroundings = code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
+    let surroundings =
+        code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
     let prepared = code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))?;
     for (name, line) in &prepared.called {
         match settings.gate.verdict(name) {
@@ -263,7 +274,8 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
 }
 
 fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {
-    let read_back = |name: &str| execution.read_back.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let read_back =
+        |name: &str| execution.read_back.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let magic = |name: &str| match prepared.facts.magic(name)? {
         MagicValue::Text(text) => Some(Value::Str(text.clone())),
         MagicValue::Truth(truth) => Some(Value::Bool(*truth)),

@@ -111,7 +111,15 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { secrets: Vec::new(), gate: Gate::default(), engine: Engine::Auto, limits: Limits::default(), type_check: true, sanitise: false, max_error_bytes: 16 << 10 }
+        Self {
+            secrets: Vec::new(),
+            gate: Gate::default(),
+            engine: Engine::Auto,
+            limits: Limits::default(),
+            type_check: true,
+            sanitise: false,
+            max_error_bytes: 16 << 10,
+        }
     }
 }
 

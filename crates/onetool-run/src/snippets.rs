@@ -67,7 +67,8 @@ fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<Strin
         nearest: crate::nearest::nearest(name, snippets.keys().map(String::as_str)).map(str::to_owned),
     })?;
     let rest = &text.trim_start()[1 + name.len()..];
-    let usage = |problem: String| SnippetError::Usage { name: name.to_owned(), problem, usage: usage_of(name, snippet) };
+    let usage =
+        |problem: String| SnippetError::Usage { name: name.to_owned(), problem, usage: usage_of(name, snippet) };
     let (positional, given) = parse_arguments(rest, snippet);
     let mut values: IndexMap<String, serde_json::Value> = IndexMap::new();
     if !positional.is_empty() {
@@ -114,7 +115,8 @@ fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<St
     environment.set_fuel(Some(TEMPLATE_FUEL));
     for filter in ["literal", "repr"] {
         environment.add_filter(filter, |value: minijinja::Value| {
-            serde_json::to_value(&value).map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
+            serde_json::to_value(&value)
+                .map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
         });
     }
     let text = environment.render_str(body, minijinja::value::Serde(values))?;
@@ -177,7 +179,9 @@ fn parse_lines(body: &str) -> IndexMap<String, String> {
 }
 
 fn is_key(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_') && !text.starts_with(|c: char| c.is_ascii_digit())
+    !text.is_empty()
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// `a=1 b="x y" c=the rest`: a value runs to the next ` word=`; matching outer quotes go; `\=` is a literal `=`.
@@ -211,7 +215,8 @@ fn pair_starts(body: &str) -> Vec<(usize, usize)> {
             if c == open {
                 quote = None;
             }
-        } else if (c == '"' || c == '\'') && (previous == '=' || previous.is_whitespace()) && body[at + 1..].contains(c) {
+        } else if (c == '"' || c == '\'') && (previous == '=' || previous.is_whitespace()) && body[at + 1..].contains(c)
+        {
             quote = Some(c);
             word = None;
         } else if c == '=' {
@@ -251,8 +256,7 @@ mod tests {
 
     fn snippets() -> IndexMap<String, Snippet> {
         let required = SnippetParameter { required: true, ..Default::default() };
-        let with_default =
-            |value: serde_json::Value| SnippetParameter { default: Some(value), ..Default::default() };
+        let with_default = |value: serde_json::Value| SnippetParameter { default: Some(value), ..Default::default() };
         let mut all = IndexMap::new();
         let mut add = |name: &str, body: &str, parameters: Vec<(&str, SnippetParameter)>| {
             let parameters = parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();

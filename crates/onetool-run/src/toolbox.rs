@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec, Value,
+    Arguments, CallContext, ErrorKind, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec,
+    Value,
 };
 use parking_lot::RwLock;
 
@@ -250,7 +251,8 @@ impl Shared {
         let names: Vec<&str> = self.state.catalog.packs().map(|pack| pack.name.as_str()).collect();
         let meant =
             nearest(pack, names.iter().copied()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        ToolError::not_found(format!("no pack '{pack}'{meant}")).with_hint(format!("available packs: {}", listed(names)))
+        ToolError::not_found(format!("no pack '{pack}'{meant}"))
+            .with_hint(format!("available packs: {}", listed(names)))
     }
 
     pub(crate) fn unknown_function(&self, entry: &CatalogPack, function: &str) -> ToolError {
@@ -259,9 +261,8 @@ impl Shared {
             .map(|near| format!("; did you mean '{near}'?"))
             .unwrap_or_default();
         let note = entry.pack.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
-        ToolError::not_found(format!("pack '{}' has no function '{function}'{meant}", entry.pack.name)).with_hint(
-            format!("available functions in {}: {}{note}", entry.pack.name, listed(names)),
-        )
+        ToolError::not_found(format!("pack '{}' has no function '{function}'{meant}", entry.pack.name))
+            .with_hint(format!("available functions in {}: {}{note}", entry.pack.name, listed(names)))
     }
 
     pub(crate) fn record_run(&self, command: &str, reply: &RunReply, duration: Duration, ctx: &CallContext) {

@@ -62,7 +62,11 @@ pub struct Frame {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It raised; the innermost frame is the last.
-    Raised { exception: String, message: String, frames: Vec<Frame> },
+    Raised {
+        exception: String,
+        message: String,
+        frames: Vec<Frame>,
+    },
     Timeout(Duration),
     Memory,
     /// More calls than this.

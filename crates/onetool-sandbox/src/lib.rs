@@ -15,6 +15,6 @@ pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
-pub use sandbox::Sandbox;
-pub use monty::Finding;
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
+pub use monty::Finding;
+pub use sandbox::Sandbox;

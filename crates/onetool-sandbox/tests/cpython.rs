@@ -176,7 +176,10 @@ async fn what_the_host_refuses_is_raised() {
     assert_eq!(frames, [frame(2, None)]);
     let (exception, message, _) = raised("pack.fail('UpstreamBroke', 'it did')").await;
     assert_eq!((exception.as_str(), message.as_str()), ("UpstreamBroke", "it did"));
-    assert_eq!(value("try:\n    pack.fail('ValueError', 'v')\nexcept ValueError as e:\n    r = str(e)\nr").await.str(), "v");
+    assert_eq!(
+        value("try:\n    pack.fail('ValueError', 'v')\nexcept ValueError as e:\n    r = str(e)\nr").await.str(),
+        "v"
+    );
     let (exception, message, _) = raised("pack.nothing").await;
     assert_eq!(exception, "AttributeError");
     assert!(message.contains("nothing"), "{message}");
@@ -212,8 +215,12 @@ async fn awaiting_works_without_an_event_loop_and_on_plain_values() {
     assert_eq!(value("await pack.echo(3)").await, Value::Int(3));
     assert_eq!(value("x = pack.echo(4)\nawait x").await, Value::Int(4));
     assert_eq!(value("async def f():\n    return await pack.echo(5)\nawait f()").await, Value::Int(5));
-    assert_eq!(value("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 6\nawait f()").await, Value::Int(6));
-    let (exception, _, frames) = raised("import asyncio\nasync def f():\n    await pack.fail('OSError', 'o')\nawait f()").await;
+    assert_eq!(
+        value("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 6\nawait f()").await,
+        Value::Int(6)
+    );
+    let (exception, _, frames) =
+        raised("import asyncio\nasync def f():\n    await pack.fail('OSError', 'o')\nawait f()").await;
     assert_eq!(exception, "OSError");
     assert_eq!(frames, [frame(4, None), frame(3, Some("f"))]);
 }
@@ -240,7 +247,9 @@ async fn errors_name_lines_of_the_users_text() {
 
 #[tokio::test]
 async fn printed_text_is_captured_and_capped() {
-    let execution = run("import sys, os\nprint('a', 'b')\nsys.stderr.write('c\\n')\nos.write(1, b'd')\n__format__ = 'yml'\n1").await;
+    let execution =
+        run("import sys, os\nprint('a', 'b')\nsys.stderr.write('c\\n')\nos.write(1, b'd')\n__format__ = 'yml'\n1")
+            .await;
     assert_eq!(execution.printed, "a b\nc\nd");
     assert_eq!(execution.read_back, [("__format__".to_owned(), Value::Str("yml".into()))]);
     assert!(!execution.printed_truncated);
@@ -310,7 +319,12 @@ async fn no_state_leaks_from_one_run_to_the_next() {
     let engine = engine();
     let limits = Limits::default();
     run_in(&engine, "import builtins, json\nbuiltins.leak = 1\njson.dumps = None\nleft = 1", &limits).await;
-    let execution = run_in(&engine, "import builtins, json\n[hasattr(builtins, 'leak'), 'left' in globals(), json.dumps(1)]", &limits).await;
+    let execution = run_in(
+        &engine,
+        "import builtins, json\n[hasattr(builtins, 'leak'), 'left' in globals(), json.dumps(1)]",
+        &limits,
+    )
+    .await;
     assert_eq!(execution.result.unwrap().repr(), "[False, False, '1']");
 }
 

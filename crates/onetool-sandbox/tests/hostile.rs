@@ -139,7 +139,13 @@ async fn talking_to_the_host_directly_gains_nothing() {
 #[tokio::test]
 async fn nesting_that_breaks_parsers_breaks_only_the_run() {
     let engine = engine();
-    for code in ["(".repeat(50_000), "1+".repeat(50_000) + "1", "a".to_owned() + &".b".repeat(50_000), "-".repeat(100_000) + "1", "[".repeat(5_000) + &"]".repeat(5_000)] {
+    for code in [
+        "(".repeat(50_000),
+        "1+".repeat(50_000) + "1",
+        "a".to_owned() + &".b".repeat(50_000),
+        "-".repeat(100_000) + "1",
+        "[".repeat(5_000) + &"]".repeat(5_000),
+    ] {
         let result = run_in(&engine, &code).await.result;
         assert!(result.is_err() || result == Ok(Value::Int(50_001)) || result == Ok(Value::Int(1)), "{result:?}");
     }

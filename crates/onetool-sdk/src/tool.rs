@@ -16,7 +16,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
-use crate::{ErrorKind, SchemaError, Parameter, ParameterKind, Signature, ToolContext, ToolError, ToolMessage, ToolResult, ToolSpec, Validator};
+use crate::{
+    ErrorKind, Parameter, ParameterKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult,
+    ToolSpec, Validator,
+};
 
 /// How long a model's raw arguments may be, in bytes.
 pub const MAX_RAW_ARGUMENTS: usize = 8 << 20;

@@ -12,10 +12,36 @@ use process_wrap::tokio::{CommandWrap, KillOnDrop};
 
 /// Variables that children inherit.
 const INHERITED: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "SYSTEMROOT",
-    "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "SYSTEMROOT",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
 ];
 
 /// What a child is started with.
@@ -100,7 +126,9 @@ impl Group {
     /// Kills every process in the group.
     pub fn kill(&self) {
         #[cfg(unix)]
-        if let Some(leader) = i32::try_from(self.leader.load(Ordering::Acquire)).ok().and_then(rustix::process::Pid::from_raw) {
+        if let Some(leader) =
+            i32::try_from(self.leader.load(Ordering::Acquire)).ok().and_then(rustix::process::Pid::from_raw)
+        {
             // Fails only where nothing is left to kill.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }

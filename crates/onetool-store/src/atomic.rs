@@ -55,10 +55,8 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
 fn fill_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".tmp-")
-        .tempfile_in(folder)
-        .map_err(|error| StoreError::io(folder, error))?;
+    let mut temporary =
+        tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(|error| StoreError::io(folder, error))?;
     temporary
         .write_all(content)
         .and_then(|()| temporary.as_file().sync_all())

@@ -142,7 +142,9 @@ mod tests {
         let text = fs::read_to_string(&file).unwrap();
         let documents: Vec<&str> = text.split("---\n").skip(1).collect();
         assert_eq!(documents.len(), 200);
-        assert!(documents.iter().all(|document| document.ends_with("\ntopic: notes\n") && document.lines().count() == 2));
+        assert!(
+            documents.iter().all(|document| document.ends_with("\ntopic: notes\n") && document.lines().count() == 2)
+        );
     }
 
     #[test]

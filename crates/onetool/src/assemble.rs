@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use onetool_run::{OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_run::{
+    OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack,
+};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};

@@ -43,7 +43,12 @@ struct Calls {
 
 #[async_trait]
 impl ToolCaller for Calls {
-    async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+    async fn call_tool(
+        &self,
+        name: &QualifiedName,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
         let catalog = Catalog::new(&self.sources);
         let pack = catalog.pack(&name.pack).ok_or_else(|| ToolError::not_found(format!("no pack {}", name.pack)))?;
         let tool = catalog.tool(name).ok_or_else(|| ToolError::not_found(format!("no tool {name}")))?;
@@ -59,7 +64,11 @@ struct Greeting {
 
 fn native_packs() -> Vec<NativePack> {
     let greet = define_tool("say_hello", "Greets.", |input: Greeting, _: ToolContext| async move {
-        if input.name == "nobody" { Err(ToolError::value_error("nobody is there")) } else { Ok(format!("hello {}", input.name)) }
+        if input.name == "nobody" {
+            Err(ToolError::value_error("nobody is there"))
+        } else {
+            Ok(format!("hello {}", input.name))
+        }
     });
     vec![NativePack { name: "demo", description: "Greetings", tools: vec![greet] }]
 }
@@ -167,7 +176,8 @@ impl Server {
 
     async fn bundle(&self) -> String {
         let path = format!("/tools/bundles/{}", BundleId::generate());
-        let (status, body) = self.send(Method::PUT, &path, json!({"slug": "weather-now", "displayName": "Weather"})).await;
+        let (status, body) =
+            self.send(Method::PUT, &path, json!({"slug": "weather-now", "displayName": "Weather"})).await;
         assert_eq!(status, StatusCode::CREATED, "{body}");
         path
     }
@@ -199,7 +209,10 @@ async fn a_tool_is_stored_once_read_switched_called_and_deleted() {
     let etag = response.headers()["etag"].to_str().unwrap().to_owned();
     assert_eq!(response.headers()["location"], path.as_str());
     let stored: Json = response.json().await.unwrap();
-    assert_eq!((&stored["slug"], &stored["version"], &stored["callCount"]), (&json!("current"), &json!("v1.0"), &json!(0)));
+    assert_eq!(
+        (&stored["slug"], &stored["version"], &stored["callCount"]),
+        (&json!("current"), &json!("v1.0"), &json!(0))
+    );
 
     let (status, body) = server.send(Method::PUT, &path, server.tool("/other")).await;
     assert_eq!((status, &body["error"]["code"]), (StatusCode::CONFLICT, &json!("conflict")), "{body}");
@@ -210,13 +223,17 @@ async fn a_tool_is_stored_once_read_switched_called_and_deleted() {
     let invoke = format!("{path}/invoke");
     let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "oslo"}})).await;
     assert_eq!(status, StatusCode::OK, "{body}");
-    assert_eq!((&body["ok"], &body["value"]["what"], &body["meta"]["status"]), (&json!(true), &json!("oslo"), &json!(200)));
+    assert_eq!(
+        (&body["ok"], &body["value"]["what"], &body["meta"]["status"]),
+        (&json!(true), &json!("oslo"), &json!(200))
+    );
     assert_eq!(body["value"]["query"], "k=REDACTED");
     let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"town": "oslo"}})).await;
     assert_eq!((status, &body["ok"]), (StatusCode::BAD_REQUEST, &json!(false)), "{body}");
     let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "503"}})).await;
     assert_eq!((status, &body["meta"]["status"]), (StatusCode::BAD_GATEWAY, &json!(503)), "{body}");
-    let (status, body) = server.send(Method::POST, &format!("{invoke}?dryRun=true"), json!({"args": {"city": "x y"}})).await;
+    let (status, body) =
+        server.send(Method::POST, &format!("{invoke}?dryRun=true"), json!({"args": {"city": "x y"}})).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(body["request"]["url"], format!("{}/x%20y?k=REDACTED", server.upstream));
 
@@ -281,7 +298,10 @@ async fn built_ins_are_listed_called_and_switched_only() {
     assert_eq!(server.send(Method::PUT, &bundle, json!({"slug": "x"})).await.0, StatusCode::FORBIDDEN);
     assert_eq!(server.send(Method::DELETE, &bundle, Json::Null).await.0, StatusCode::FORBIDDEN);
     assert_eq!(server.send(Method::DELETE, &path, Json::Null).await.0, StatusCode::FORBIDDEN);
-    assert_eq!(server.send(Method::PUT, &format!("{bundle}/tools/x/version/v1"), server.tool("/a")).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(
+        server.send(Method::PUT, &format!("{bundle}/tools/x/version/v1"), server.tool("/a")).await.0,
+        StatusCode::FORBIDDEN
+    );
     assert_eq!(server.send(Method::PATCH, &path, json!({"isEnabled": false})).await.0, StatusCode::OK);
     assert_eq!(server.send(Method::POST, &invoke, json!({"args": {"name": "you"}})).await.0, StatusCode::CONFLICT);
     let (_, body) = server.get("/tools/tools?includeDisabled=true&recommendedPageSize=256").await;
@@ -302,8 +322,7 @@ async fn lists_and_searches_are_paged_and_tokens_are_bound() {
     let mut seen = Vec::new();
     let mut token = String::new();
     loop {
-        let (status, page) =
-            server.get(&format!("/tools?bundleIDs={id}&recommendedPageSize=2{token}")).await;
+        let (status, page) = server.get(&format!("/tools?bundleIDs={id}&recommendedPageSize=2{token}")).await;
         assert_eq!(status, StatusCode::OK, "{page}");
         seen.extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["slug"].as_str().unwrap().to_owned()));
         let Some(next) = page["nextPageToken"].as_str() else { break };
@@ -317,8 +336,14 @@ async fn lists_and_searches_are_paged_and_tokens_are_bound() {
     let (_, same) = server.get("/tools/search?q=curren&pageSize=3").await;
     assert_eq!(found, same);
     for bad in [
-        "/tools/search?q=-", "/tools/search", "/tools?recommendedPageSize=0", "/tools?nope=1", "/tools?pageToken=x",
-        "/tools?bundleIDs=1", "/tools/bundles?includeDisabled=maybe", "/tools/bundles?pageSize=1&pageSize=2",
+        "/tools/search?q=-",
+        "/tools/search",
+        "/tools?recommendedPageSize=0",
+        "/tools?nope=1",
+        "/tools?pageToken=x",
+        "/tools?bundleIDs=1",
+        "/tools/bundles?includeDisabled=maybe",
+        "/tools/bundles?pageSize=1&pageSize=2",
         "/tools/bundles/not-an-id",
     ] {
         assert_eq!(server.get(bad).await.0, StatusCode::BAD_REQUEST, "{bad}");
@@ -348,7 +373,8 @@ async fn bad_bodies_are_refused() {
     assert_eq!(large.0, StatusCode::PAYLOAD_TOO_LARGE);
     let plain = server.request(Method::PUT, &path).body("{}").send().await.unwrap();
     assert_eq!(plain.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    let broken = server.request(Method::PUT, &path).header("content-type", "application/json").body("{").send().await.unwrap();
+    let broken =
+        server.request(Method::PUT, &path).header("content-type", "application/json").body("{").send().await.unwrap();
     assert_eq!(broken.status(), StatusCode::BAD_REQUEST);
     let mut seed = server.tool("/${city}");
     seed["slug"] = json!("current");
@@ -361,7 +387,11 @@ async fn bad_bodies_are_refused() {
     go["type"] = json!("go");
     go["impl"] = json!({"goFunc": "github.com/acme/agent/tools.Weather"});
     let (status, body) = server.send(Method::PUT, &format!("{bundle}/tools/old/version/v1"), go).await;
-    assert_eq!((status, &body["type"], &body["isEnabled"]), (StatusCode::CREATED, &json!("native"), &json!(false)), "{body}");
+    assert_eq!(
+        (status, &body["type"], &body["isEnabled"]),
+        (StatusCode::CREATED, &json!("native"), &json!(false)),
+        "{body}"
+    );
 }
 
 #[tokio::test]

@@ -14,14 +14,10 @@ use ruff_text_size::{Ranged as _, TextRange};
 use super::{Edit, Facts};
 
 /// Functions whose arguments are awaited.
-const GATHERING: &[&str] = &["gather", "wait", "wait_for", "create_task", "ensure_future", "shield", "as_completed", "run"];
+const GATHERING: &[&str] =
+    &["gather", "wait", "wait_for", "create_task", "ensure_future", "shield", "as_completed", "run"];
 
-pub(super) fn edits(
-    module: &ModModule,
-    facts: &Facts,
-    is_pack: &(dyn Fn(&str) -> bool + Sync),
-    edits: &mut Vec<Edit>,
-) {
+pub(super) fn edits(module: &ModModule, facts: &Facts, is_pack: &(dyn Fn(&str) -> bool + Sync), edits: &mut Vec<Edit>) {
     let mut gathered = Gathered { names: HashSet::new() };
     gathered.visit_body(&module.body);
     let mut marker = Marker { facts, is_pack, gathered: gathered.names, edits };

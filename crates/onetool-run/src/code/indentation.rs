@@ -77,10 +77,9 @@ fn string_lines(code: &str) -> std::collections::HashSet<usize> {
     let wrapped = format!("{HEAD}{code}");
     let parsed: Parsed<Mod> = ruff_python_parser::parse_unchecked(&wrapped, ParseOptions::from(PySourceType::Python));
     match parsed.try_into_module() {
-        Some(module) => lines_inside_strings(&wrapped, &module)
-            .into_iter()
-            .filter_map(|at| at.checked_sub(HEAD.len()))
-            .collect(),
+        Some(module) => {
+            lines_inside_strings(&wrapped, &module).into_iter().filter_map(|at| at.checked_sub(HEAD.len())).collect()
+        }
         None => std::collections::HashSet::new(),
     }
 }

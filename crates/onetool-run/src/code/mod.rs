@@ -202,10 +202,12 @@ fn is_string_part(kind: ruff_python_ast::token::TokenKind) -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING: Surroundings<'static> = Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false };
+    const NOTHING: Surroundings<'static> =
+        Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false };
 
     fn prepared(code: &str) -> PreparedCode {
-        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false }).unwrap()
+        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false })
+            .unwrap()
     }
 
     #[test]
@@ -250,7 +252,9 @@ mod tests {
 
     #[test]
     fn hostile_shapes_do_not_overflow() {
-        for code in ["1+".repeat(100_000) + "1", "a".to_owned() + &".b".repeat(100_000), "f".to_owned() + &"()".repeat(100_000)] {
+        for code in
+            ["1+".repeat(100_000) + "1", "a".to_owned() + &".b".repeat(100_000), "f".to_owned() + &"()".repeat(100_000)]
+        {
             let _ = prepare(&code, NOTHING);
         }
         assert!(prepare(&"(".repeat(100_000), NOTHING).is_err());

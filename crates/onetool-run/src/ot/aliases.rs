@@ -26,15 +26,14 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         observed(info_span!("ot.aliases", pattern = input.pattern), async move {
             let state = toolbox.state()?;
             let filter = Filter::new(input.pattern.as_deref());
-            let listed = state
-                .aliases
-                .iter()
-                .filter(|(name, target)| filter.accepts(name) || filter.accepts(target))
-                .map(|(name, target)| match input.info {
-                    Info::List => Value::from(name.as_str()),
-                    Info::Min => Value::Str(format!("{name} -> {target}")),
-                    Info::Full => dict([("name", Value::from(name.as_str())), ("target", target.as_str().into())]),
-                });
+            let listed =
+                state.aliases.iter().filter(|(name, target)| filter.accepts(name) || filter.accepts(target)).map(
+                    |(name, target)| match input.info {
+                        Info::List => Value::from(name.as_str()),
+                        Info::Min => Value::Str(format!("{name} -> {target}")),
+                        Info::Full => dict([("name", Value::from(name.as_str())), ("target", target.as_str().into())]),
+                    },
+                );
             Ok(Value::List(listed.collect()))
         })
     })

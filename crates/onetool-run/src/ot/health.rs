@@ -61,11 +61,7 @@ fn proxy(state: &ToolboxState) -> Value {
         "ok"
     };
     let servers = state.servers.iter().map(|server| (server.name.as_str(), Value::from(server.state.as_str())));
-    dict([
-        ("status", Value::from(status)),
-        ("server_count", count(state.servers.len())),
-        ("servers", dict(servers)),
-    ])
+    dict([("status", Value::from(status)), ("server_count", count(state.servers.len())), ("servers", dict(servers))])
 }
 
 fn problems(state: &ToolboxState) -> Vec<String> {

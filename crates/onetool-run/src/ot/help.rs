@@ -252,7 +252,10 @@ fn line(state: &ToolboxState, hit: &Hit) -> String {
         Kind::Pack => {
             let pack = state.catalog.pack(name).map(|entry| &entry.pack);
             let tools = pack.map_or(0, |pack| pack.tools.len());
-            (format!("{name} ({tools} {})", if tools == 1 { "tool" } else { "tools" }), pack.map_or("", |pack| first_line(&pack.description)))
+            (
+                format!("{name} ({tools} {})", if tools == 1 { "tool" } else { "tools" }),
+                pack.map_or("", |pack| first_line(&pack.description)),
+            )
         }
         Kind::Snippet => {
             (format!("${name}"), state.snippets.get(name).map_or("", |snippet| first_line(&snippet.description)))

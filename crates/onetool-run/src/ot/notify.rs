@@ -35,11 +35,8 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
 }
 
 fn publish(state: &ToolboxState, input: &Input) -> Result<String, ToolError> {
-    let routes: Vec<Route> = state
-        .topics
-        .iter()
-        .map(|topic| Route { pattern: topic.pattern.clone(), file: topic.file.clone() })
-        .collect();
+    let routes: Vec<Route> =
+        state.topics.iter().map(|topic| Route { pattern: topic.pattern.clone(), file: topic.file.clone() }).collect();
     let Some(file) = notifications::route(&routes, &input.topic) else {
         return Ok("SKIP: no matching topic".to_owned());
     };

@@ -35,9 +35,9 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 Info::List => texts(packs.iter().map(|pack| pack.name.as_str())),
                 Info::Min => Value::List(packs.iter().map(|pack| brief(pack)).collect()),
                 Info::Full if packs.is_empty() => Value::Str(no_match("pack", "ot.packs()", input.pattern.as_deref())),
-                Info::Full => Value::Str(
-                    packs.iter().map(|pack| described(&state, pack)).collect::<Vec<_>>().join("\n\n"),
-                ),
+                Info::Full => {
+                    Value::Str(packs.iter().map(|pack| described(&state, pack)).collect::<Vec<_>>().join("\n\n"))
+                }
             })
         })
     })

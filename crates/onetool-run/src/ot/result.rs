@@ -58,8 +58,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             let cancel = ctx.call.cancel.clone();
             let deadline = ctx.call.deadline;
             blocking(move || {
-                let keep_going =
-                    || !cancel.is_cancelled() && deadline.is_none_or(|at| std::time::Instant::now() < at);
+                let keep_going = || !cancel.is_cancelled() && deadline.is_none_or(|at| std::time::Instant::now() < at);
                 answer(&state.output, &input, &keep_going)
             })
             .await
@@ -97,6 +96,8 @@ fn failure(error: ResultError) -> ToolError {
         }
         ResultError::Cancelled => ToolError::new(ErrorKind::Cancelled, error.to_string()),
         ResultError::Store(_) => ToolError::raised("OSError", error.to_string()),
-        ResultError::NotFound { .. } | ResultError::Expired { .. } => ToolError::raised("LookupError", error.to_string()),
+        ResultError::NotFound { .. } | ResultError::Expired { .. } => {
+            ToolError::raised("LookupError", error.to_string())
+        }
     }
 }

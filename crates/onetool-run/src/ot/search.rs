@@ -20,8 +20,8 @@ const INDEXED_CHARS: usize = 2_000;
 const QUERY_WORDS: usize = 12;
 /// Words that carry no meaning in a query.
 const FILLERS: &[&str] = &[
-    "a", "an", "and", "do", "for", "from", "how", "i", "in", "is", "it", "of", "on", "or", "the", "to", "tool", "tools",
-    "use", "what", "which", "with",
+    "a", "an", "and", "do", "for", "from", "how", "i", "in", "is", "it", "of", "on", "or", "the", "to", "tool",
+    "tools", "use", "what", "which", "with",
 ];
 /// A hit must be at least so good, and so good compared with the best one of its kind.
 const SCORE_FLOOR: f32 = 0.12;

@@ -34,8 +34,10 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         observed(info_span!("ot.snippets", pattern = input.pattern), async move {
             let state = toolbox.state()?;
             let filter = Filter::new(input.pattern.as_deref());
-            let chosen =
-                state.snippets.iter().filter(|(name, snippet)| filter.accepts(name) || filter.accepts(&snippet.description));
+            let chosen = state
+                .snippets
+                .iter()
+                .filter(|(name, snippet)| filter.accepts(name) || filter.accepts(&snippet.description));
             Ok(match input.info {
                 Info::List => texts(chosen.map(|(name, _)| name.as_str())),
                 Info::Min => texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description))),

@@ -21,7 +21,8 @@ struct Input {
 pub(super) fn tool() -> Tool {
     define_tool("timed", "Call a tool and tell how long it took.", |input: Input, ctx| async move {
         let name = tool_name(&input.function)?;
-        let tools = ctx.call.tools.clone().ok_or_else(|| ToolError::unavailable("there is no way to other tools here"))?;
+        let tools =
+            ctx.call.tools.clone().ok_or_else(|| ToolError::unavailable("there is no way to other tools here"))?;
         let started = Instant::now();
         let result = tools.call_tool(&name, Arguments::from_json(input.arguments), &ctx.call.nested()).await?;
         let ms = (started.elapsed().as_secs_f64() * 1e6).round() / 1e3;

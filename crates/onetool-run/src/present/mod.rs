@@ -44,7 +44,9 @@ impl Format {
 /// Writes a value. Text is never changed; numbers, booleans and `None` at the top are as Python prints them.
 pub fn format(value: &Value, format: Format) -> String {
     match value {
-        Value::Str(text) | Value::Part(Part::Text(text)) | Value::Path(text) | Value::Opaque(text) => return text.clone(),
+        Value::Str(text) | Value::Part(Part::Text(text)) | Value::Path(text) | Value::Opaque(text) => {
+            return text.clone();
+        }
         Value::None | Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) => return value.str(),
         _ => {}
     }

@@ -12,8 +12,7 @@ static TRIGGER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i)(^|[^A-Za-z0-9_])({})($|[^A-Za-z0-9_])", words.join("|"))).ok()
 });
 
-static TAG: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)<\s*/?\s*external-content[^>]*>?").ok());
+static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)<\s*/?\s*external-content[^>]*>?").ok());
 
 /// Wraps `text` in a tag of its own and neutralises triggers and tags inside.
 pub fn sanitise(text: &str) -> String {

@@ -21,7 +21,8 @@ pub fn is_nested_deeply(code: &str) -> bool {
                 let end = end_of_string(bytes, at - 1);
                 if is_interpolated(bytes, at - 1) {
                     // What stands in its braces is code again: as if it were all one chain.
-                    let inside = bytes[at..end].iter().filter(|byte| is_operator(**byte) || matches!(byte, b'(' | b'[')).count();
+                    let inside =
+                        bytes[at..end].iter().filter(|byte| is_operator(**byte) || matches!(byte, b'(' | b'[')).count();
                     bump(&mut levels, &mut total, inside);
                 }
                 at = end;

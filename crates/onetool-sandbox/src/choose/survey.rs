@@ -239,7 +239,9 @@ impl<'a> Survey<'a> {
         match name {
             "next" => self.advances(first),
             "sub" => self.replaces(arguments),
-            "strptime" if !arguments.args.get(1).is_some_and(is_whole_date) => self.lacks("strptime() of partial dates"),
+            "strptime" if !arguments.args.get(1).is_some_and(is_whole_date) => {
+                self.lacks("strptime() of partial dates")
+            }
             "encode" | "decode" if first.is_some_and(is_rare_encoding) => self.lacks("encodings other than UTF-8"),
             "bytes" if matches!(first, Some(Expr::List(_) | Expr::ListComp(_))) => self.lacks("bytes() of a list"),
             "SystemExit" => self.lacks("SystemExit"),
@@ -254,8 +256,12 @@ impl<'a> Survey<'a> {
             Some(Expr::Lambda(lambda)) => {
                 let mut roots = Roots::default();
                 roots.visit_expr(&lambda.body);
-                let own: HashSet<&str> =
-                    lambda.parameters.iter().flat_map(|parameters| parameters.iter()).map(|one| one.name().as_str()).collect();
+                let own: HashSet<&str> = lambda
+                    .parameters
+                    .iter()
+                    .flat_map(|parameters| parameters.iter())
+                    .map(|one| one.name().as_str())
+                    .collect();
                 self.called_back.extend(roots.0.into_iter().filter(|root| !own.contains(root)));
             }
             Some(expression @ (Expr::Name(_) | Expr::Attribute(_))) => self.called_back.extend(root_of(expression)),
@@ -373,7 +379,9 @@ impl<'a> Visitor<'a> for Survey<'a> {
         match expression {
             Expr::Yield(_) | Expr::YieldFrom(_) => self.lacks("'yield'"),
             Expr::TString(_) => self.lacks("template strings"),
-            Expr::NumberLiteral(number) if matches!(number.value, Number::Complex { .. }) => self.lacks("complex numbers"),
+            Expr::NumberLiteral(number) if matches!(number.value, Number::Complex { .. }) => {
+                self.lacks("complex numbers")
+            }
             Expr::Name(name) => {
                 let name = name.id.as_str();
                 if expression_is_bound(expression) {
@@ -386,9 +394,7 @@ impl<'a> Visitor<'a> for Survey<'a> {
             Expr::BinOp(binary) => self.binary(&binary.left, binary.op, &binary.right),
             Expr::Attribute(attribute) => self.attribute(expression, &attribute.value, attribute.attr.as_str()),
             Expr::Generator(generator) => {
-                let endless = |one: &Comprehension| {
-                    matches!(&one.iter, Expr::Call(call) if matches!(last_name(&call.func), Some("count" | "cycle" | "repeat")))
-                };
+                let endless = |one: &Comprehension| matches!(&one.iter, Expr::Call(call) if matches!(last_name(&call.func), Some("count" | "cycle" | "repeat")));
                 if generator.generators.iter().any(endless) {
                     self.lacks("a generator over an endless iterator");
                 }

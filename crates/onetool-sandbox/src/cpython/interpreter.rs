@@ -79,7 +79,9 @@ pub(super) async fn find(named: Option<&Path>) -> Result<Interpreter, String> {
     }
     let tried = if refused.is_empty() { "no python3 on the path".to_owned() } else { refused.join("; ") };
     let (major, minor) = OLDEST;
-    Err(format!("no usable Python interpreter ({tried})\nhint: install Python {major}.{minor} or newer, or name one in the configuration"))
+    Err(format!(
+        "no usable Python interpreter ({tried})\nhint: install Python {major}.{minor} or newer, or name one in the configuration"
+    ))
 }
 
 fn on_path() -> Vec<PathBuf> {
@@ -106,7 +108,8 @@ async fn probe(candidate: &Path) -> Result<Interpreter, String> {
     if !output.status.success() {
         return Err(format!("ended with {}", output.status));
     }
-    let probe: Probe = serde_json::from_slice(&output.stdout).map_err(|_| "gave no description of itself".to_owned())?;
+    let probe: Probe =
+        serde_json::from_slice(&output.stdout).map_err(|_| "gave no description of itself".to_owned())?;
     if probe.implementation != "cpython" {
         return Err(format!("is {}, not CPython", probe.implementation));
     }

@@ -20,7 +20,8 @@ pub const LAUNCH_ARGUMENT: &str = "sandbox-launch";
 /// How the launcher says that it could not confine: its standard error holds the reason.
 pub(super) const CANNOT_CONFINE: i32 = 78;
 
-const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("rewrite.py"), "\n", include_str!("engine_host.py"));
+const HOST: &str =
+    concat!(include_str!("wire.py"), "\n", include_str!("rewrite.py"), "\n", include_str!("engine_host.py"));
 
 /// Ceilings; the run's own limits are lower and are set by the host script.
 const MAX_ADDRESS_SPACE: u64 = 16 << 30;

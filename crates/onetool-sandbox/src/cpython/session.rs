@@ -112,7 +112,8 @@ impl Session<'_> {
         loop {
             let now = Instant::now();
             if !state.ready || !calls.is_empty() {
-                compute_left = compute_left.saturating_sub(computing_since.take().map_or(Duration::ZERO, |since| now - since));
+                compute_left =
+                    compute_left.saturating_sub(computing_since.take().map_or(Duration::ZERO, |since| now - since));
             } else if computing_since.is_none() {
                 computing_since = Some(now);
             }

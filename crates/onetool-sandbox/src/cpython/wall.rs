@@ -127,7 +127,10 @@ fn permitted() -> Result<Rules, WallError> {
         (libc::SYS_prlimit64, one_of(0, &[0])?),
         (libc::SYS_kill, one_of(0, &[own_id])?),
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
-        (libc::SYS_prctl, one_of(0, &[libc::PR_SET_SECCOMP as u64, libc::PR_SET_NO_NEW_PRIVS as u64, libc::PR_SET_NAME as u64])?),
+        (
+            libc::SYS_prctl,
+            one_of(0, &[libc::PR_SET_SECCOMP as u64, libc::PR_SET_NO_NEW_PRIVS as u64, libc::PR_SET_NAME as u64])?,
+        ),
     ]);
     Ok(rules)
 }

@@ -1,9 +1,7 @@
 //! Values between the host and the interpreter, in both directions and without panics.
 
 use chrono::{Datelike as _, FixedOffset, NaiveDate, NaiveTime, TimeDelta, Timelike as _};
-use monty_types::{
-    ExcType, MontyDate, MontyDateTime, MontyException, MontyObject, MontyTime, MontyTimeDelta,
-};
+use monty_types::{ExcType, MontyDate, MontyDateTime, MontyException, MontyObject, MontyTime, MontyTimeDelta};
 use onetool_sdk::{Arguments, DateTimeValue, ToolError, Value};
 
 use super::objects::{HostObject, Objects};
@@ -30,11 +28,9 @@ pub(crate) fn to_monty(value: Value, objects: &mut Objects) -> MontyObject {
                 .collect::<Vec<_>>()
                 .into(),
         ),
-        Value::Date(date) => MontyObject::Date(MontyDate {
-            year: date.year(),
-            month: date.month() as u8,
-            day: date.day() as u8,
-        }),
+        Value::Date(date) => {
+            MontyObject::Date(MontyDate { year: date.year(), month: date.month() as u8, day: date.day() as u8 })
+        }
         Value::DateTime(at) => MontyObject::DateTime(datetime_to_monty(&at)),
         Value::Time(time) => MontyObject::Time(MontyTime {
             hour: time.hour() as u8,
@@ -58,10 +54,9 @@ pub(crate) fn to_monty(value: Value, objects: &mut Objects) -> MontyObject {
             let (field_names, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
             MontyObject::NamedTuple { type_name, field_names, values: many(values) }
         }
-        Value::Exception { type_name, message } => MontyObject::Exception {
-            exc_type: type_name.parse().unwrap_or(ExcType::Exception),
-            arg: Some(message),
-        },
+        Value::Exception { type_name, message } => {
+            MontyObject::Exception { exc_type: type_name.parse().unwrap_or(ExcType::Exception), arg: Some(message) }
+        }
         Value::Part(part) => objects.part(part),
     }
 }
@@ -105,17 +100,12 @@ pub(crate) fn from_monty(object: MontyObject, objects: &Objects) -> Value {
         }
         MontyObject::Date(date) => NaiveDate::from_ymd_opt(date.year, date.month.into(), date.day.into())
             .map_or_else(|| Value::Opaque(format!("{}-{}-{}", date.year, date.month, date.day)), Value::Date),
-        MontyObject::DateTime(at) => datetime_from_monty(&at).map_or_else(
-            || Value::Opaque(MontyObject::DateTime(at.clone()).py_repr()),
-            Value::DateTime,
-        ),
-        MontyObject::Time(time) => NaiveTime::from_hms_micro_opt(
-            time.hour.into(),
-            time.minute.into(),
-            time.second.into(),
-            time.microsecond,
-        )
-        .map_or(Value::None, Value::Time),
+        MontyObject::DateTime(at) => datetime_from_monty(&at)
+            .map_or_else(|| Value::Opaque(MontyObject::DateTime(at.clone()).py_repr()), Value::DateTime),
+        MontyObject::Time(time) => {
+            NaiveTime::from_hms_micro_opt(time.hour.into(), time.minute.into(), time.second.into(), time.microsecond)
+                .map_or(Value::None, Value::Time)
+        }
         MontyObject::TimeDelta(delta) => Value::TimeDelta(
             TimeDelta::days(delta.days.into())
                 + TimeDelta::seconds(delta.seconds.into())

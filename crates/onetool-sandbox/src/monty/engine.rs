@@ -333,9 +333,7 @@ impl Run<'_> {
             Some(HostObject::Pack(pack)) => CallTarget::Method { pack: pack.clone(), function },
             Some(HostObject::Part(_)) => return ResumeValue::NotFound,
             None => match function.split_once('.') {
-                Some((pack, function)) => {
-                    CallTarget::Method { pack: pack.to_owned(), function: function.to_owned() }
-                }
+                Some((pack, function)) => CallTarget::Method { pack: pack.to_owned(), function: function.to_owned() },
                 None => CallTarget::Function(function),
             },
         };

@@ -27,11 +27,9 @@ impl Objects {
     pub(crate) fn part(&mut self, part: Part) -> MontyObject {
         let attributes = match &part {
             Part::Text(text) => vec![("type", "text".to_owned()), ("text", text.clone())],
-            Part::Image { media_type, data } => vec![
-                ("type", "image".to_owned()),
-                ("mime_type", media_type.clone()),
-                ("size", data.len().to_string()),
-            ],
+            Part::Image { media_type, data } => {
+                vec![("type", "image".to_owned()), ("mime_type", media_type.clone()), ("size", data.len().to_string())]
+            }
             Part::Other(json) => {
                 let kind = json.get("type").and_then(serde_json::Value::as_str).unwrap_or("content");
                 vec![("type", kind.to_owned())]

@@ -23,10 +23,38 @@ const BRAVE: &str = "https://api.search.brave.com/res/v1";
 
 fn brave() -> BuiltInBundle {
     let tools = vec![
-        brave_tool("web_search", "Searches the web.", "web/search", "$.web.results", 20, &["country", "search_lang", "freshness", "safesearch", "offset"]),
-        brave_tool("news_search", "Searches news.", "news/search", "$.results", 50, &["country", "search_lang", "freshness", "offset"]),
-        brave_tool("image_search", "Searches images.", "images/search", "$.results", 100, &["country", "search_lang", "safesearch"]),
-        brave_tool("video_search", "Searches videos.", "videos/search", "$.results", 50, &["country", "search_lang", "freshness", "offset"]),
+        brave_tool(
+            "web_search",
+            "Searches the web.",
+            "web/search",
+            "$.web.results",
+            20,
+            &["country", "search_lang", "freshness", "safesearch", "offset"],
+        ),
+        brave_tool(
+            "news_search",
+            "Searches news.",
+            "news/search",
+            "$.results",
+            50,
+            &["country", "search_lang", "freshness", "offset"],
+        ),
+        brave_tool(
+            "image_search",
+            "Searches images.",
+            "images/search",
+            "$.results",
+            100,
+            &["country", "search_lang", "safesearch"],
+        ),
+        brave_tool(
+            "video_search",
+            "Searches videos.",
+            "videos/search",
+            "$.results",
+            50,
+            &["country", "search_lang", "freshness", "offset"],
+        ),
     ];
     BuiltInBundle {
         pack: "brave".to_owned(),
@@ -52,8 +80,12 @@ fn brave_tool(
     let mut url = format!("{BRAVE}/{path}?q=${{query}}&count=${{count}}");
     for &option in options {
         properties[option] = match option {
-            "country" => json!({"type": "string", "pattern": "^([A-Z]{2}|ALL)$", "description": "two letters, e.g. US"}),
-            "search_lang" => json!({"type": "string", "maxLength": 10, "description": "language of the results, e.g. en"}),
+            "country" => {
+                json!({"type": "string", "pattern": "^([A-Z]{2}|ALL)$", "description": "two letters, e.g. US"})
+            }
+            "search_lang" => {
+                json!({"type": "string", "maxLength": 10, "description": "language of the results, e.g. en"})
+            }
             "freshness" => json!({"type": "string", "maxLength": 30,
                 "description": "pd, pw, pm, py (past day, week, month, year) or YYYY-MM-DDtoYYYY-MM-DD"}),
             "safesearch" => json!({"enum": ["off", "moderate", "strict"]}),
@@ -94,13 +126,31 @@ fn package_versions(urls: &PackageUrls) -> BuiltInBundle {
         secrets: Vec::new(),
         tools: vec![
             one("npm", urls.npm.as_ref(), "/${name}/latest", "$.version", "The latest version of an npm package."),
-            one("pypi", urls.pypi.as_ref(), "/pypi/${name}/json", "$.info.version", "The latest version of a Python package."),
-            one("crates", urls.crates.as_ref(), "/api/v1/crates/${name}", "$.crate.max_stable_version", "The latest stable version of a Rust crate."),
+            one(
+                "pypi",
+                urls.pypi.as_ref(),
+                "/pypi/${name}/json",
+                "$.info.version",
+                "The latest version of a Python package.",
+            ),
+            one(
+                "crates",
+                urls.crates.as_ref(),
+                "/api/v1/crates/${name}",
+                "$.crate.max_stable_version",
+                "The latest stable version of a Rust crate.",
+            ),
         ],
     }
 }
 
-fn tool(function: &str, description: &str, http: HttpImplementation, properties: Json, required: &[&str]) -> BuiltInTool {
+fn tool(
+    function: &str,
+    description: &str,
+    http: HttpImplementation,
+    properties: Json,
+    required: &[&str],
+) -> BuiltInTool {
     BuiltInTool {
         function: function.to_owned(),
         description: description.to_owned(),

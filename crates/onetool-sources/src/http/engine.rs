@@ -18,8 +18,8 @@ use serde_json::Value as Json;
 use super::extract::Extract;
 use super::hosts::{AllowedHosts, CheckedResolver, ForbiddenAddress};
 use super::limits::{
-    CONNECT_TIMEOUT, ERROR_EXCERPT_CHARS, FIRST_BACKOFF, HttpSettings, IDLE_CONNECTION, IDLE_CONNECTIONS, LONGEST_BACKOFF,
-    MAX_REDIRECTS,
+    CONNECT_TIMEOUT, ERROR_EXCERPT_CHARS, FIRST_BACKOFF, HttpSettings, IDLE_CONNECTION, IDLE_CONNECTIONS,
+    LONGEST_BACKOFF, MAX_REDIRECTS,
 };
 use super::rate::Limiters;
 use super::request::{DryRun, HttpTool, Rendered};
@@ -98,7 +98,9 @@ impl HttpEngine {
         let output = tool
             .output_schema
             .as_ref()
-            .map(|schema| jsonschema::validator_for(schema).map_err(|error| format!("outputSchema is not valid: {error}")))
+            .map(|schema| {
+                jsonschema::validator_for(schema).map_err(|error| format!("outputSchema is not valid: {error}"))
+            })
             .transpose()?;
         let http = match &tool.implementation {
             Implementation::Http(http) => Some(HttpTool::compile(bundle, tool, http, self.secrets.as_ref())?),
@@ -219,11 +221,9 @@ impl HttpEngine {
             let reply = self.send(&request).await?;
             let redirect = reply.status.is_redirection() && !is_success(tool, reply.status);
             let Some(target) = redirect.then(|| reply.headers.get(LOCATION)).flatten() else { return Ok(reply) };
-            let target = target
-                .to_str()
-                .ok()
-                .and_then(|target| request.url.join(target).ok())
-                .ok_or_else(|| Failure::last(upstream(Some(reply.status), "it redirects to something that is no address")))?;
+            let target = target.to_str().ok().and_then(|target| request.url.join(target).ok()).ok_or_else(|| {
+                Failure::last(upstream(Some(reply.status), "it redirects to something that is no address"))
+            })?;
             request = follow(request, target, reply.status)?;
         }
         Err(Failure::last(upstream(None, &format!("it redirects more than {MAX_REDIRECTS} times"))))
@@ -247,9 +247,8 @@ impl HttpEngine {
         let failed = |error: reqwest::Error| failure(error, &request.method, &request.url);
         let mut response = builder.send().await.map_err(failed)?;
         let limit = self.settings.max_response_bytes;
-        let too_large = || {
-            Failure::last(ToolError::new(ErrorKind::TooLarge, format!("the reply has more than {limit} bytes")))
-        };
+        let too_large =
+            || Failure::last(ToolError::new(ErrorKind::TooLarge, format!("the reply has more than {limit} bytes")));
         if response.content_length().is_some_and(|length| length > limit as u64) {
             return Err(too_large());
         }

@@ -29,7 +29,11 @@ impl Extract {
     /// What a path finds: one value for a path that can name but one, else a list.
     pub(crate) fn from_json(path: &JsonPath, definite: bool, json: &Json) -> Json {
         let nodes = path.query(json);
-        if definite { nodes.first().cloned().unwrap_or(Json::Null) } else { Json::Array(nodes.iter().map(|node| (*node).clone()).collect()) }
+        if definite {
+            nodes.first().cloned().unwrap_or(Json::Null)
+        } else {
+            Json::Array(nodes.iter().map(|node| (*node).clone()).collect())
+        }
     }
 
     /// What a pattern finds: its first group, else all that matched.

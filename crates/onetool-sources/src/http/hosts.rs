@@ -36,7 +36,10 @@ enum HostRule {
     Exact(String),
     /// With its leading dot.
     Below(String),
-    Network { address: IpAddr, bits: u8 },
+    Network {
+        address: IpAddr,
+        bits: u8,
+    },
 }
 
 impl AllowedHosts {
@@ -83,7 +86,9 @@ impl HostRule {
             Self::Below(suffix) => {
                 literal.is_none() && host.len() > suffix.len() && host.to_ascii_lowercase().ends_with(suffix.as_str())
             }
-            Self::Network { address, bits } => literal.is_some_and(|literal| in_network(unwrap_mapped(literal), *address, *bits)),
+            Self::Network { address, bits } => {
+                literal.is_some_and(|literal| in_network(unwrap_mapped(literal), *address, *bits))
+            }
         }
     }
 }
@@ -118,7 +123,9 @@ fn parse_rule(rule: &str) -> Result<Rule, HostRuleError> {
     }
     let host = host.to_ascii_lowercase();
     let is_name = |name: &str| {
-        !name.is_empty() && !name.starts_with('.') && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | '_'))
+        !name.is_empty()
+            && !name.starts_with('.')
+            && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | '_'))
     };
     let host = match host.strip_prefix("*.") {
         _ if host == "*" => HostRule::Any,
@@ -261,9 +268,20 @@ mod tests {
     fn names_do_not_lead_inside() {
         let hosts = AllowedHosts::parse(["*", "rebind.example.com", "localhost", "10.0.0.0/8"]).unwrap();
         let address = |text: &str| text.parse().unwrap();
-        for bad in ["127.0.0.1", "192.168.1.1", "169.254.169.254", "::1", "fd00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1",
-            "2002:7f00:1::", "0.0.0.0", "100.64.0.1", "fe80::1", "2001:db8::1"]
-        {
+        for bad in [
+            "127.0.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "::1",
+            "fd00::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "0.0.0.0",
+            "100.64.0.1",
+            "fe80::1",
+            "2001:db8::1",
+        ] {
             assert!(!hosts.permits_address("rebind.example.com", address(bad)), "{bad}");
         }
         assert!(hosts.permits_address("rebind.example.com", address("93.184.216.34")));

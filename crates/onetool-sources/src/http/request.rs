@@ -23,8 +23,18 @@ use super::url::{Pair, UrlTemplate};
 
 /// Headers that belong to the connection, not to a tool.
 const RESERVED_HEADERS: &[&str] = &[
-    "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive", "expect",
-    "accept-encoding", "proxy-authorization", "proxy-connection",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "keep-alive",
+    "expect",
+    "accept-encoding",
+    "proxy-authorization",
+    "proxy-connection",
 ];
 
 /// A tool whose templates have been parsed.
@@ -113,7 +123,9 @@ impl HttpTool {
             "PATCH" => Method::PATCH,
             "DELETE" => Method::DELETE,
             "OPTIONS" => Method::OPTIONS,
-            other => return Err(format!("'{other}' is not a method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")),
+            other => {
+                return Err(format!("'{other}' is not a method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+            }
         };
         if http.timeout_ms == 0 {
             return Err("timeoutMs must be at least 1".to_owned());
@@ -216,8 +228,9 @@ impl HttpTool {
         let mut private_headers = vec![AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
         for (name, template) in &self.headers {
             let Some(text) = bindings.fill(template, str::to_owned)? else { continue };
-            let mut value = HeaderValue::from_bytes(text.as_bytes())
-                .map_err(|_| ToolError::arguments(format!("the value of the header {name} holds a control character")))?;
+            let mut value = HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+                ToolError::arguments(format!("the value of the header {name} holds a control character"))
+            })?;
             if holds_secret(template) {
                 value.set_sensitive(true);
                 private_headers.push(name.clone());

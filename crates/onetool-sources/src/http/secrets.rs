@@ -61,9 +61,9 @@ impl Redactor {
                 changed => Json::String(changed.into_owned()),
             },
             Json::Array(items) => Json::Array(items.into_iter().map(|item| self.json(item)).collect()),
-            Json::Object(members) => {
-                Json::Object(members.into_iter().map(|(key, item)| (self.text(&key).into_owned(), self.json(item))).collect())
-            }
+            Json::Object(members) => Json::Object(
+                members.into_iter().map(|(key, item)| (self.text(&key).into_owned(), self.json(item))).collect(),
+            ),
             // A secret of digits may come back as a number.
             Json::Number(number) if self.forms.iter().any(|form| *form == number.to_string()) => Json::from(MASK),
             other => other,

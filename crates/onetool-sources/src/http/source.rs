@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, QualifiedName, Severity, Signature, ToolCall, ToolError,
-    ToolSource, ToolSpec, Value, is_python_identifier,
+    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, QualifiedName, Severity, Signature, ToolCall,
+    ToolError, ToolSource, ToolSpec, Value, is_python_identifier,
 };
 use onetool_store::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
@@ -141,7 +141,8 @@ impl BundleSource {
         let bundles = self.inner.enabled_bundles();
         let changed: usize = {
             let built = self.inner.built.lock();
-            let is_new = |view: &&BundleView| built.bundles.get(&view.bundle.id).is_none_or(|(at, _)| *at != view.generation);
+            let is_new =
+                |view: &&BundleView| built.bundles.get(&view.bundle.id).is_none_or(|(at, _)| *at != view.generation);
             bundles.iter().filter(is_new).map(|view| view.tool_count).sum()
         };
         if changed <= FEW_TOOLS {

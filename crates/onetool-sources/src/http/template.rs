@@ -174,12 +174,9 @@ pub(crate) fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
         Value::Float(value) if value.is_finite() => Some(value.to_string()),
-        Value::Int(_)
-        | Value::BigInt(_)
-        | Value::Str(_)
-        | Value::Date(_)
-        | Value::Time(_)
-        | Value::Path(_) => Some(value.str()),
+        Value::Int(_) | Value::BigInt(_) | Value::Str(_) | Value::Date(_) | Value::Time(_) | Value::Path(_) => {
+            Some(value.str())
+        }
         Value::DateTime(at) => Some(at.iso()),
         _ => None,
     }

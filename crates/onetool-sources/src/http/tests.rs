@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, ToolCall, ToolError, ToolSource, Value};
 use onetool_store::bundles::{
-    Auth, BundleDraft, BundleId, BundleStore, ErrorMode, HttpImplementation, Implementation, Limits, Options, Precondition,
-    ResponseEncoding, ToolDraft,
+    Auth, BundleDraft, BundleId, BundleStore, ErrorMode, HttpImplementation, Implementation, Limits, Options,
+    Precondition, ResponseEncoding, ToolDraft,
 };
 use serde_json::{Value as Json, json};
 
@@ -191,20 +191,20 @@ fn text_schema(names: &[&str], required: &[&str]) -> Json {
 async fn every_place_is_escaped_in_its_own_way() {
     let upstream = Upstream::start(|_, _| reply("200 OK", "", "{\"a\": {\"b\": 7}}"));
     let bench = Bench::for_upstream(&upstream);
-    let mut http = HttpImplementation::get(upstream.url("/v1/${city}/x?q=${q}&n=${n}&tag=${tag}&none=${none}&d=${d:-a b}&lit=$${x}"));
+    let mut http = HttpImplementation::get(
+        upstream.url("/v1/${city}/x?q=${q}&n=${n}&tag=${tag}&none=${none}&d=${d:-a b}&lit=$${x}"),
+    );
     http.method = "POST".to_owned();
     http.headers.insert("X-Who".to_owned(), "me/${version} ${q}".to_owned());
     http.headers.insert("X-None".to_owned(), "${none}".to_owned());
     http.body_template = r#"{"q": "${q}", "n": ${n}, "none": ${none}}"#.to_owned();
     http.extract_expr = "$.a.b".to_owned();
     bench.put("v1", http, text_schema(&["city", "q", "n", "tag", "none", "d"], &["city", "n"])).unwrap();
-    let value = bench.call(json!({"city": "a/b?c", "q": "x&y=\"1\"", "n": 1_234_567, "tag": ["p", "q r"]})).await.unwrap();
+    let value =
+        bench.call(json!({"city": "a/b?c", "q": "x&y=\"1\"", "n": 1_234_567, "tag": ["p", "q r"]})).await.unwrap();
     assert_eq!(value, json!(7));
     let seen = upstream.next();
-    assert_eq!(
-        seen.line,
-        "POST /v1/a%2Fb%3Fc/x?q=x%26y%3D%221%22&n=1234567&tag=p&tag=q%20r&d=a%20b&lit=${x} HTTP/1.1"
-    );
+    assert_eq!(seen.line, "POST /v1/a%2Fb%3Fc/x?q=x%26y%3D%221%22&n=1234567&tag=p&tag=q%20r&d=a%20b&lit=${x} HTTP/1.1");
     assert_eq!(seen.body, r#"{"q":"x&y=\"1\"","n":1234567}"#);
     assert!(seen.headers.contains(&"x-who: me/v1 x&y=\"1\"".to_owned()), "{:?}", seen.headers);
     assert!(!seen.headers.iter().any(|header| header.starts_with("x-none")));
@@ -281,7 +281,8 @@ async fn redirects_are_checked_and_credentials_stay_home() {
     let bench = Bench::new(&["127.0.0.1".to_owned()]);
     bench.put("v1", http(), text_schema(&[], &[])).unwrap();
     assert_eq!(bench.call(json!({})).await.unwrap(), json!("there"));
-    let names: Vec<String> = inner.next().headers.iter().filter_map(|line| line.split(':').next().map(str::to_owned)).collect();
+    let names: Vec<String> =
+        inner.next().headers.iter().filter_map(|line| line.split(':').next().map(str::to_owned)).collect();
     assert!(names.contains(&"x-plain".to_owned()), "{names:?}");
     assert!(!names.contains(&"x-key".to_owned()) && !names.contains(&"authorization".to_owned()), "{names:?}");
 }
@@ -378,7 +379,12 @@ async fn built_in_bundles_are_packs_and_unconfigured_tools_are_not() {
     let packs = bench.source.packs();
     let brave = packs.iter().find(|pack| pack.name == "brave").unwrap();
     assert_eq!(brave.tools.keys().collect::<Vec<_>>(), ["image_search", "news_search", "video_search", "web_search"]);
-    assert!(brave.tools["web_search"].signature.render("brave.web_search").starts_with("brave.web_search(query: str, count: int = 10"));
+    assert!(
+        brave.tools["web_search"]
+            .signature
+            .render("brave.web_search")
+            .starts_with("brave.web_search(query: str, count: int = 10")
+    );
     assert!(!packs.iter().any(|pack| pack.name == "package"));
     assert!(!packs.iter().any(|pack| pack.name == "my_demo"), "an empty bundle is no pack");
     let tools = bench.store.tools(

@@ -77,7 +77,8 @@ impl UrlTemplate {
             text.push('?');
             text.push_str(&query);
         }
-        let url = Url::parse(&text).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;
+        let url =
+            Url::parse(&text).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;
         if url.origin() != self.origin.origin() {
             return Err(ToolError::denied("the address would leave its host"));
         }

@@ -11,8 +11,7 @@ use rmcp::model::{
     ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, PeerRequestOptions, RequestHandle, RunningService, ServiceError,
-    serve_client_with_lifecycle,
+    ClientInitializeError, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::transport::{DynamicTransportError, Transport, TransportAdapterIdentity};
@@ -119,7 +118,8 @@ impl Opening<'_> {
                     inherit_prefixes: &[],
                 });
                 let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
-                    let where_from = cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
+                    let where_from =
+                        cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
                     let reason = format!("'{program}' can't be started{where_from}: {error}");
                     OpenError::Failed(self.redactor.show(&reason, limits::REASON_CHARS))
                 })?;
@@ -378,7 +378,9 @@ impl ListKind {
         let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() }),
-            Self::Resources => ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..Default::default() }),
+            Self::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..Default::default() })
+            }
             Self::ResourceTemplates => ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
                 params,
                 ..Default::default()

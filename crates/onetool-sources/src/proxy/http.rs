@@ -72,8 +72,7 @@ fn build() -> reqwest::Result<reqwest::Client> {
 
 /// Only to the same origin, and only where the request is repeated as it was: headers may hold secrets.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let keeps_method =
-        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let keeps_method = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let same_origin = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
     if keeps_method && same_origin && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }

@@ -39,7 +39,8 @@ impl RemoteTool {
             name: name.to_owned(),
             title: text("title").or_else(|| entry.pointer("/annotations/title")?.as_str().map(str::to_owned)),
             description: text("description").unwrap_or_default(),
-            input_schema: schema("inputSchema").unwrap_or_else(|| json!({"type": "object", "additionalProperties": true})),
+            input_schema: schema("inputSchema")
+                .unwrap_or_else(|| json!({"type": "object", "additionalProperties": true})),
             output_schema: schema("outputSchema"),
         })
     }
@@ -59,7 +60,8 @@ impl RemoteTool {
         // The reference SDK does the same without saying so: one property, named and titled by rule.
         let properties = schema.get("properties").and_then(Json::as_object);
         properties.is_some_and(|properties| {
-            properties.len() == 1 && properties.get("result").and_then(|result| result.get("title")) == Some(&"Result".into())
+            properties.len() == 1
+                && properties.get("result").and_then(|result| result.get("title")) == Some(&"Result".into())
         }) && schema.get("title").and_then(Json::as_str).is_some_and(|title| title.ends_with("Output"))
     }
 }

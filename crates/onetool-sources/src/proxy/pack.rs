@@ -345,9 +345,7 @@ fn keywords(name: &str, description: Option<&str>) -> Parameter {
 
 /// Functions for what a server offers beside tools.
 fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
-    let text = |name: &str, description: &str| {
-        json!({"type": "object", "properties": {name: {"type": "string", "description": description}}, "required": [name]})
-    };
+    let text = |name: &str, description: &str| json!({"type": "object", "properties": {name: {"type": "string", "description": description}}, "required": [name]});
     let nothing = || json!({"type": "object", "properties": {}});
     let extra = |name: &str, description: &str, input_schema: Json, returns: &str| ToolSpec {
         name: name.to_owned(),
@@ -376,10 +374,7 @@ fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
         ));
     }
     if listing.has_prompts {
-        extras.push((
-            extra("prompts", "List the prompts of this server.", nothing(), "list[dict]"),
-            Route::Prompts,
-        ));
+        extras.push((extra("prompts", "List the prompts of this server.", nothing(), "list[dict]"), Route::Prompts));
         let mut prompt = extra(
             "prompt",
             "Get a prompt of this server, as a list of messages with role and content.",

@@ -38,7 +38,8 @@ impl Request<'_> {
             match self.send(&connection, request, &link).await? {
                 ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
                 ServerResult::InputRequiredResult(wanted) => {
-                    params.input_responses = Some(self.answers(wanted.input_requests.unwrap_or_default(), &link).await?);
+                    params.input_responses =
+                        Some(self.answers(wanted.input_requests.unwrap_or_default(), &link).await?);
                     params.request_state = wanted.request_state;
                 }
                 ServerResult::CustomResult(result) => return loose_tool_value(&result.0, route.wraps_result),
@@ -122,7 +123,10 @@ impl Request<'_> {
                 }
             };
             let client = self.ctx.client.clone().ok_or_else(|| {
-                ToolError::unavailable(format!("{} needs an answer from the user, and there is no client to ask", self.function))
+                ToolError::unavailable(format!(
+                    "{} needs an answer from the user, and there is no client to ask",
+                    self.function
+                ))
             })?;
             let params = serde_json::to_value(&request)
                 .ok()
@@ -144,8 +148,11 @@ impl Request<'_> {
             Failure::Cancelled => ToolError::new(ErrorKind::Cancelled, format!("{function} was cancelled")),
             Failure::Timeout(after) => {
                 self.server.suspect();
-                ToolError::new(ErrorKind::Timeout, format!("{function} did not answer within {:.1} s", after.as_secs_f64()))
-                    .with_hint(format!("the timeout of the server is servers.{server}.timeout"))
+                ToolError::new(
+                    ErrorKind::Timeout,
+                    format!("{function} did not answer within {:.1} s", after.as_secs_f64()),
+                )
+                .with_hint(format!("the timeout of the server is servers.{server}.timeout"))
             }
             Failure::Closed(reason) => {
                 ToolError::unavailable(format!("the server '{server}' was lost during {function}: {reason}"))

@@ -49,11 +49,7 @@ fn answer(
     let is_new = |block: &Value| matches!(block, Value::Part(_)) && !holds(&structured, &block.to_json());
     let parts: Vec<Value> = blocks.into_iter().filter(is_new).collect();
     let value = with_images(structured);
-    Ok(if parts.is_empty() {
-        value
-    } else {
-        Value::List(std::iter::once(value).chain(parts).collect())
-    })
+    Ok(if parts.is_empty() { value } else { Value::List(std::iter::once(value).chain(parts).collect()) })
 }
 
 /// Whether `part` stands somewhere in `json`.

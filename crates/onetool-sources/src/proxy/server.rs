@@ -34,10 +34,21 @@ pub(super) struct Shared {
 #[derive(Clone)]
 pub(super) enum Phase {
     /// With the reason why the attempt before it failed, or the connection before it ended.
-    Connecting { attempt: u64, after: Option<String> },
-    Connected { attempt: u64, connection: Arc<Connection> },
-    Disconnected { attempt: u64, reason: String },
-    Disabled { reason: String },
+    Connecting {
+        attempt: u64,
+        after: Option<String>,
+    },
+    Connected {
+        attempt: u64,
+        connection: Arc<Connection>,
+    },
+    Disconnected {
+        attempt: u64,
+        reason: String,
+    },
+    Disabled {
+        reason: String,
+    },
     /// Shut down for good.
     Ended,
 }
@@ -307,9 +318,7 @@ impl Server {
             }
             work.await
         };
-        tokio::time::timeout(timeout, Box::pin(work))
-            .await
-            .unwrap_or_else(|_| Err(opening.given_up(timeout)))
+        tokio::time::timeout(timeout, Box::pin(work)).await.unwrap_or_else(|_| Err(opening.given_up(timeout)))
     }
 
     /// Looks after a connection until it ends; answers why it did.

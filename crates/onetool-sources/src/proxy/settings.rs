@@ -105,11 +105,9 @@ impl std::fmt::Debug for ServerKind {
     /// Environment, headers and the URL's query may hold secrets: only their names are shown.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Stdio { command, env, .. } => f
-                .debug_struct("Stdio")
-                .field("command", command)
-                .field("env", &env.keys())
-                .finish_non_exhaustive(),
+            Self::Stdio { command, env, .. } => {
+                f.debug_struct("Stdio").field("command", command).field("env", &env.keys()).finish_non_exhaustive()
+            }
             Self::Http { url, headers } => f
                 .debug_struct("Http")
                 .field("url", &url.split(['?', '#']).next())
@@ -124,7 +122,9 @@ impl std::fmt::Debug for ServerKind {
 pub enum Enabled {
     Yes,
     /// Not used, and why: switched off, or a variable that is missing.
-    No { reason: String },
+    No {
+        reason: String,
+    },
 }
 
 /// What happens when a tool's description or schema changes after it was first seen.
@@ -163,10 +163,7 @@ impl ServerSettings {
         args: impl IntoIterator<Item = A>,
     ) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self::new(
-            name.into(),
-            ServerKind::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None },
-        )
+        Self::new(name.into(), ServerKind::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None })
     }
 
     /// An HTTP endpoint with the defaults of everything else.

@@ -155,7 +155,9 @@ fn status(server: &Server) -> ServerStatus {
     let (state, reason) = match server.phase() {
         Phase::Connected { .. } => (ServerState::Connected, None),
         // Attempt 0 is before the first.
-        Phase::Connecting { after: None, .. } | Phase::Disconnected { attempt: 0, .. } => (ServerState::Connecting, None),
+        Phase::Connecting { after: None, .. } | Phase::Disconnected { attempt: 0, .. } => {
+            (ServerState::Connecting, None)
+        }
         // A server that is tried again and again is not there until it is.
         Phase::Connecting { after: Some(reason), .. } | Phase::Disconnected { reason, .. } => {
             (ServerState::Disconnected, Some(reason))

@@ -59,7 +59,8 @@ impl SseTransport {
         let (address, events) = tokio::time::timeout(STREAM_BEGINS, opening)
             .await
             .map_err(|_| "the event stream did not begin in time".to_owned())??;
-        let endpoint = url.join(address.trim()).map_err(|error| format!("the server named a malformed address: {error}"))?;
+        let endpoint =
+            url.join(address.trim()).map_err(|error| format!("the server named a malformed address: {error}"))?;
         if endpoint.origin() != url.origin() {
             return Err("the server named an address of another origin".to_owned());
         }

@@ -84,11 +84,7 @@ fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<
         .build()
         .map_err(|error| FileProblem::new(format!("is not a valid pattern: {error}")))?
         .compile_matcher();
-    let depth = if pattern.contains("**") {
-        usize::MAX
-    } else {
-        full.components().count() - root.components().count()
-    };
+    let depth = if pattern.contains("**") { usize::MAX } else { full.components().count() - root.components().count() };
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut folders = vec![(root, 1_usize)];
     let mut looked_at = 0;
@@ -97,7 +93,9 @@ fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<
         for entry in entries.filter_map(Result::ok) {
             looked_at += 1;
             if looked_at > MAX_ENTRIES {
-                return Err(FileProblem::new(format!("matches more than {MAX_ENTRIES} entries; use a narrower pattern")));
+                return Err(FileProblem::new(format!(
+                    "matches more than {MAX_ENTRIES} entries; use a narrower pattern"
+                )));
             }
             let path = entry.path();
             // Links to folders are not followed: they may lead back.
@@ -145,7 +143,15 @@ mod tests {
     fn places_are_searched_in_order_of_precedence() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        for name in ["p/a/a_tools.py", "p/b/other.py", "p/c.py", "p/_d.py", "p/deep/er/e.py", "g/a/a_tools.py", "g/z/z_tools.py"] {
+        for name in [
+            "p/a/a_tools.py",
+            "p/b/other.py",
+            "p/c.py",
+            "p/_d.py",
+            "p/deep/er/e.py",
+            "g/a/a_tools.py",
+            "g/z/z_tools.py",
+        ] {
             put(root, name);
         }
         let settings = WorkerSettings {
@@ -160,8 +166,13 @@ mod tests {
             .iter()
             .map(|c| (c.path.strip_prefix(root).unwrap().to_string_lossy().into_owned(), c.default_pack.as_str()))
             .collect();
-        let expected =
-            [("p/a/a_tools.py", "a"), ("p/c.py", "c"), ("p/b/other.py", "other"), ("g/a/a_tools.py", "a"), ("g/z/z_tools.py", "z")];
+        let expected = [
+            ("p/a/a_tools.py", "a"),
+            ("p/c.py", "c"),
+            ("p/b/other.py", "other"),
+            ("g/a/a_tools.py", "a"),
+            ("g/z/z_tools.py", "z"),
+        ];
         assert_eq!(found, expected.map(|(path, pack)| (path.to_owned(), pack)));
         assert_eq!(problems.iter().map(|(pattern, _)| pattern.as_str()).collect::<Vec<_>>(), ["p/["]);
     }

@@ -90,17 +90,16 @@ fn heading(line: &str, next: Option<&str>) -> Option<(Section, Style)> {
         next.len() >= 3 && next.chars().all(|c| c == '-')
     });
     let name = if underlined { trimmed } else { trimmed.strip_suffix(':')? };
-    let section = match name.to_ascii_lowercase().as_str() {
-        "args" | "arguments" | "parameters" | "params" | "keyword args" | "keyword arguments" | "other parameters" => {
-            Section::Parameters
-        }
-        "returns" | "return" | "yields" | "yield" => Section::Returns,
-        "example" | "examples" => Section::Example,
-        "raises" | "note" | "notes" | "warning" | "warnings" | "see also" | "references" | "attributes" | "todo" => {
-            Section::Other
-        }
-        _ => return None,
-    };
+    let section =
+        match name.to_ascii_lowercase().as_str() {
+            "args" | "arguments" | "parameters" | "params" | "keyword args" | "keyword arguments"
+            | "other parameters" => Section::Parameters,
+            "returns" | "return" | "yields" | "yield" => Section::Returns,
+            "example" | "examples" => Section::Example,
+            "raises" | "note" | "notes" | "warning" | "warnings" | "see also" | "references" | "attributes"
+            | "todo" => Section::Other,
+            _ => return None,
+        };
     Some((section, if underlined { Style::Numpy } else { Style::Google }))
 }
 
@@ -232,11 +231,10 @@ mod tests {
         let parsed = parse(
             "Search the web.\n\n    More about it:\n    two lines.\n\n    Args:\n        query (str): What to look for,\n            on two lines.\n        *rest: Others\n        count: How many (default: 10)\n\n    Returns:\n        list: The hits.\n\n    Raises:\n        ValueError: if empty\n\n    Example:\n        >>> brave.search(query=\"x\")\n",
         );
-        assert_eq!(parameters_of(&parsed), [
-            "count=How many (default: 10)",
-            "query=What to look for, on two lines.",
-            "rest=Others"
-        ]);
+        assert_eq!(
+            parameters_of(&parsed),
+            ["count=How many (default: 10)", "query=What to look for, on two lines.", "rest=Others"]
+        );
         assert_eq!(parsed.returns.as_deref(), Some("list: The hits."));
         assert_eq!(parsed.example.as_deref(), Some("brave.search(query=\"x\")"));
         assert_eq!(

@@ -50,12 +50,7 @@ pub(super) type Report<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 impl Environments {
     pub(super) fn new(settings: Arc<WorkerSettings>) -> Self {
-        Self {
-            settings,
-            at_once: Semaphore::new(MAX_AT_ONCE),
-            scripts: Mutex::default(),
-            plain: Mutex::default(),
-        }
+        Self { settings, at_once: Semaphore::new(MAX_AT_ONCE), scripts: Mutex::default(), plain: Mutex::default() }
     }
 
     /// Whether `uv` is where it should be.
@@ -65,7 +60,8 @@ impl Environments {
             return uv.is_file();
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(uv).with_extension(std::env::consts::EXE_EXTENSION).is_file())
+        std::env::split_paths(&path)
+            .any(|folder| folder.join(uv).with_extension(std::env::consts::EXE_EXTENSION).is_file())
     }
 
     /// The interpreter for a file, after its packages are installed.
@@ -106,7 +102,8 @@ impl Environments {
 
     async fn for_script(&self, path: &Path, report: Report<'_>) -> Result<PathBuf, UvFailure> {
         self.uv(&["sync".as_ref(), "--script".as_ref(), path.as_os_str()], report).await?;
-        let found = self.uv(&["python".as_ref(), "find".as_ref(), "--script".as_ref(), path.as_os_str()], report).await?;
+        let found =
+            self.uv(&["python".as_ref(), "find".as_ref(), "--script".as_ref(), path.as_os_str()], report).await?;
         interpreter_in(&found)
     }
 
@@ -119,7 +116,9 @@ impl Environments {
         }
         let find: [&OsStr; 4] = ["python", "find", "--no-project", "--system"].map(OsStr::new);
         let mut found = self.uv(&find, report).await;
-        if matches!(found, Err(UvFailure::Failed(_))) && self.uv(&["python".as_ref(), "install".as_ref()], report).await.is_ok() {
+        if matches!(found, Err(UvFailure::Failed(_)))
+            && self.uv(&["python".as_ref(), "install".as_ref()], report).await.is_ok()
+        {
             found = self.uv(&["python", "find", "--no-project"].map(OsStr::new), report).await;
         }
         match found.and_then(|output| interpreter_in(&output)) {

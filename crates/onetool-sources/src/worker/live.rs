@@ -219,11 +219,7 @@ impl Worker {
     pub(super) async fn request(&self, request: Request<'_>, ctx: &CallContext) -> Result<Value, RequestFailure> {
         let failed = |error| Err(RequestFailure::Failed(error));
         let (reply, mut answer) = oneshot::channel();
-        let own = CallContext {
-            cancel: ctx.cancel.child_token(),
-            deadline: Some(request.deadline),
-            ..ctx.clone()
-        };
+        let own = CallContext { cancel: ctx.cancel.child_token(), deadline: Some(request.deadline), ..ctx.clone() };
         let cancel = own.cancel.clone();
         let id = {
             let mut state = self.state.lock();
@@ -240,7 +236,8 @@ impl Worker {
         let mut in_flight = InFlight { worker: self, id, cancel: &cancel, done: false };
         let line = protocol::request(id, request.method, &request.params);
         if line.len() > self.settings.max_message_bytes {
-            let text = format!("the arguments of {} are larger than a worker may get ({} bytes)", request.label, line.len());
+            let text =
+                format!("the arguments of {} are larger than a worker may get ({} bytes)", request.label, line.len());
             in_flight.forget();
             return failed(ToolError::new(ErrorKind::TooLarge, text));
         }

@@ -30,9 +30,14 @@ pub(super) enum Header {
     None,
     Script(Metadata),
     /// A block that is not valid TOML, or holds wrong types: as if it were not there, but a user must know.
-    Malformed { line: usize, reason: String },
+    Malformed {
+        line: usize,
+        reason: String,
+    },
     /// More than one block: which one counts can't be known.
-    Twice { line: usize },
+    Twice {
+        line: usize,
+    },
 }
 
 #[derive(Deserialize)]
@@ -129,7 +134,10 @@ mod tests {
 
     #[test]
     fn malformed_toml_is_told_with_its_line() {
-        assert!(matches!(read("# /// script\n# a = 1\n# dependencies = [\n# ///\n"), Header::Malformed { line: 3 | 4, .. }));
+        assert!(matches!(
+            read("# /// script\n# a = 1\n# dependencies = [\n# ///\n"),
+            Header::Malformed { line: 3 | 4, .. }
+        ));
         assert!(matches!(read("# /// script\n# dependencies = 5\n# ///\n"), Header::Malformed { line: 2, .. }));
     }
 

@@ -215,14 +215,21 @@ impl Pool {
     }
 
     /// The worker for a file, as it is now: the one that is there, or a new one.
-    async fn worker(self: &Arc<Self>, slot: &Arc<Slot>, file: &Arc<ToolFile>, ctx: &CallContext) -> Result<Arc<Worker>, ToolError> {
+    async fn worker(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        file: &Arc<ToolFile>,
+        ctx: &CallContext,
+    ) -> Result<Arc<Worker>, ToolError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ToolError::unavailable("workers are shut down"));
         }
         let mut stages = {
             let mut state = slot.state.lock();
             match &*state {
-                SlotState::Ready(worker) if worker.is_open() && worker.file.hash == file.hash => return Ok(worker.clone()),
+                SlotState::Ready(worker) if worker.is_open() && worker.file.hash == file.hash => {
+                    return Ok(worker.clone());
+                }
                 SlotState::Starting(start) if start.hash == file.hash => start.stages.clone(),
                 other => {
                     if let SlotState::Ready(stale) = other {
@@ -269,8 +276,10 @@ impl Pool {
         let task = tokio::spawn(async move {
             let limit = pool.settings.startup_timeout;
             let outcome = tokio::time::timeout(limit, pool.launch(id, &file, &stage)).await.unwrap_or_else(|_| {
-                let text = format!("the worker of pack '{}' was not ready within {} s", file.pack.name, limit.as_secs());
-                Err(ToolError::new(ErrorKind::Timeout, text).with_hint("workers.startup_timeout sets how long it may take"))
+                let text =
+                    format!("the worker of pack '{}' was not ready within {} s", file.pack.name, limit.as_secs());
+                Err(ToolError::new(ErrorKind::Timeout, text)
+                    .with_hint("workers.startup_timeout sets how long it may take"))
             });
             // The place first: whoever is told that the start has failed may try again at once.
             {
@@ -290,7 +299,12 @@ impl Pool {
         Starting { id, hash, stages, task: task.abort_handle() }
     }
 
-    async fn launch(&self, id: u64, file: &Arc<ToolFile>, stage: &watch::Sender<Stage>) -> Result<Arc<Worker>, ToolError> {
+    async fn launch(
+        &self,
+        id: u64,
+        file: &Arc<ToolFile>,
+        stage: &watch::Sender<Stage>,
+    ) -> Result<Arc<Worker>, ToolError> {
         let permit = self.place().await?;
         let report = |text: String| {
             stage.send_replace(Stage::Working(Some(text)));

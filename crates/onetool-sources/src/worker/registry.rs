@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use onetool_sdk::{HealthNote, Pack, Severity};
@@ -79,12 +79,8 @@ impl Stamp {
 impl Registry {
     /// Finds and reads all files, on a thread of its own: the program starts meanwhile, and waits where it needs them.
     pub(super) fn new(settings: Arc<WorkerSettings>) -> Arc<Self> {
-        let files = Files {
-            known: HashMap::new(),
-            order: Vec::new(),
-            problems: Vec::new(),
-            next_check: Instant::now(),
-        };
+        let files =
+            Files { known: HashMap::new(), order: Vec::new(), problems: Vec::new(), next_check: Instant::now() };
         let registry = Arc::new(Self {
             settings,
             generation: AtomicU64::new(0),
@@ -145,9 +141,10 @@ impl Registry {
             .iter()
             .map(|candidate| (candidate, Stamp::of(&candidate.path)))
             .filter(|(candidate, stamp)| {
-                files.known.get(&candidate.path).is_none_or(|known| {
-                    known.stamp != *stamp || known.default_pack != candidate.default_pack
-                })
+                files
+                    .known
+                    .get(&candidate.path)
+                    .is_none_or(|known| known.stamp != *stamp || known.default_pack != candidate.default_pack)
             })
             .collect();
         let mut changed = order != files.order || problems != files.problems;
@@ -253,7 +250,10 @@ fn read_all(stale: &[(&Candidate, Stamp)], known: &HashMap<PathBuf, Known>) -> V
                         .map(|(candidate, stamp)| (candidate.path.clone(), read_one(candidate, *stamp, known)))
                         .collect::<Vec<_>>()
                 };
-                std::thread::Builder::new().name("tool-files".to_owned()).stack_size(READER_STACK).spawn_scoped(scope, read)
+                std::thread::Builder::new()
+                    .name("tool-files".to_owned())
+                    .stack_size(READER_STACK)
+                    .spawn_scoped(scope, read)
             })
             .collect();
         let mut all = Vec::with_capacity(stale.len());

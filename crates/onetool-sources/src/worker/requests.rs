@@ -38,7 +38,8 @@ fn text<'a>(params: &'a Json, name: &str) -> &'a str {
 }
 
 fn secret(worker: &Worker, name: &str) -> Result<Json, ToolError> {
-    let listed = worker.file.metadata.as_ref().is_some_and(|metadata| metadata.secrets.iter().any(|known| known == name));
+    let listed =
+        worker.file.metadata.as_ref().is_some_and(|metadata| metadata.secrets.iter().any(|known| known == name));
     if !listed {
         let file = worker.file.path.display();
         return Err(ToolError::denied(format!("{file} does not name the secret '{name}'"))
@@ -53,9 +54,8 @@ fn secret(worker: &Worker, name: &str) -> Result<Json, ToolError> {
 
 async fn call_tool(worker: &Worker, mut params: Json) -> Result<Json, ToolError> {
     let id = params.get("call").and_then(Json::as_u64).unwrap_or_default();
-    let ctx = worker
-        .context_of(id)
-        .ok_or_else(|| ToolError::unavailable("call_tool works only while a call is served"))?;
+    let ctx =
+        worker.context_of(id).ok_or_else(|| ToolError::unavailable("call_tool works only while a call is served"))?;
     let tools = ctx.tools.clone().ok_or_else(|| ToolError::unavailable("no other tools can be called from here"))?;
     let name: QualifiedName = text(&params, "name").parse()?;
     let named = match params.get_mut("named").map(Json::take) {

@@ -64,8 +64,11 @@ impl ToolSource for WorkerSource {
         };
         if !file.pack.tools.contains_key(&name.function) {
             let known: Vec<&str> = file.pack.tools.keys().map(String::as_str).collect();
-            return Err(ToolError::not_found(format!("pack '{}' has no function '{}' any more", name.pack, name.function))
-                .with_hint(format!("it has {}", known.join(", "))));
+            return Err(ToolError::not_found(format!(
+                "pack '{}' has no function '{}' any more",
+                name.pack, name.function
+            ))
+            .with_hint(format!("it has {}", known.join(", "))));
         }
         let call = PoolCall { file, function: &name.function, arguments: &call.arguments };
         self.pool.call(call, ctx).await

@@ -246,7 +246,8 @@ impl Supervisor {
             pending.ctx.cancel.cancel();
             let said = if last.is_empty() { String::new() } else { format!("; it said last:\n{last}") };
             let message = format!("the worker of pack '{}' {how}{said}", worker.pack());
-            let _ = pending.reply.send(Err(ToolError::unavailable(message).with_hint("the next call starts a new worker")));
+            let _ =
+                pending.reply.send(Err(ToolError::unavailable(message).with_hint("the next call starts a new worker")));
         }
         worker.idle.notify_waiters();
     }

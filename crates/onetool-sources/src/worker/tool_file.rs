@@ -77,7 +77,11 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
     let name = module.pack.as_ref().map_or(default_pack, |(name, _)| name);
     if !is_python_identifier(name) {
         let offset = module.pack.as_ref().map_or(0, |(_, offset)| *offset);
-        return Err(FileProblem::at(source, offset, format!("'{name}' can't be a pack's name: it is not a Python name")));
+        return Err(FileProblem::at(
+            source,
+            offset,
+            format!("'{name}' can't be a pack's name: it is not a Python name"),
+        ));
     }
     let exported = module.exported(source, &mut warnings);
     if exported.is_empty() {
@@ -112,7 +116,8 @@ struct Module<'a> {
 
 impl<'a> Module<'a> {
     fn read(body: &'a [Stmt], source: &str) -> Self {
-        let mut module = Self { description: docstring_of(body).map(|text| docstring::parse(&text).description), ..Self::default() };
+        let mut module =
+            Self { description: docstring_of(body).map(|text| docstring::parse(&text).description), ..Self::default() };
         module.read_block(body, source, 0);
         module
     }
@@ -314,9 +319,8 @@ impl<'a> SignatureReader<'a> {
             name,
             kind,
             annotation: reading.map(|reading| reading.python),
-            default: default.map(|default| {
-                value.map_or_else(|| annotation::text_of(default, self.source), |value| value.repr())
-            }),
+            default: default
+                .map(|default| value.map_or_else(|| annotation::text_of(default, self.source), |value| value.repr())),
             required: default.is_none() && !variadic,
             description,
         });
@@ -367,7 +371,9 @@ mod tests {
         assert_eq!(names("__all__ = ['b']\n__all__ += ['_c']\ndef a(): ...\ndef b(): ...\ndef _c(): ..."), ["b", "_c"]);
         assert_eq!(names("import os\ndef a(): ...\nclass B:\n    def m(self): ...\ndef _c(): ..."), ["a"]);
         assert_eq!(
-            names("try:\n    import x\nexcept ImportError:\n    x = None\nif x:\n    def a(): ...\nelse:\n    def b(): ...\nif __name__ == '__main__':\n    def c(): ..."),
+            names(
+                "try:\n    import x\nexcept ImportError:\n    x = None\nif x:\n    def a(): ...\nelse:\n    def b(): ...\nif __name__ == '__main__':\n    def c(): ..."
+            ),
             ["a", "b"]
         );
     }

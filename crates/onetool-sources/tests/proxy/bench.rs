@@ -29,8 +29,8 @@ async fn a_proxied_call_costs_little_more_than_a_direct_one() {
         let started = Instant::now();
         assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
         proxied_times.push(started.elapsed());
-        let params = CallToolRequestParams::new("echo")
-            .with_arguments(json!({"text": "x"}).as_object().unwrap().clone());
+        let params =
+            CallToolRequestParams::new("echo").with_arguments(json!({"text": "x"}).as_object().unwrap().clone());
         let started = Instant::now();
         direct.call_tool(params).await.unwrap();
         direct_times.push(started.elapsed());

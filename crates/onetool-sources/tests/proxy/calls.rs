@@ -114,8 +114,7 @@ async fn cancelling_returns_at_once_and_tells_the_server() {
     assert!(dropped.is_err());
     let started = Instant::now();
     loop {
-        let cancelled: Vec<Json> =
-            serde_json::from_str(&text(&source, "fixture.cancelled", json!({})).await).unwrap();
+        let cancelled: Vec<Json> = serde_json::from_str(&text(&source, "fixture.cancelled", json!({})).await).unwrap();
         if cancelled.len() == 2 {
             break;
         }

@@ -78,7 +78,8 @@ pub(crate) async fn call_in(
 ) -> Result<Value, ToolError> {
     let (pack_name, function) = name.split_once('.').unwrap();
     let pack = pack(source, pack_name);
-    let tool = pack.tools.get(function).unwrap_or_else(|| panic!("{name} is not listed: {:?}", pack.tools.keys())).clone();
+    let tool =
+        pack.tools.get(function).unwrap_or_else(|| panic!("{name} is not listed: {:?}", pack.tools.keys())).clone();
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     let call = ToolCall { pack, tool, arguments: Arguments::from_json(arguments) };
     source.call(call, ctx).await

@@ -78,7 +78,10 @@ async fn a_corrupt_pin_file_trusts_nobody() {
         let outcome = call(&source, "fixture.echo", json!({"text": "x"})).await;
         assert_eq!(outcome.is_err(), pin == PinMode::Strict);
         let health = source.health();
-        assert!(health.iter().any(|note| note.severity == Severity::Error && note.message.contains("pin file")), "{health:?}");
+        assert!(
+            health.iter().any(|note| note.severity == Severity::Error && note.message.contains("pin file")),
+            "{health:?}"
+        );
         assert!(matches!(source.accept("fixture").await, Err(AcceptError::Pins(PinError::Corrupt { .. }))));
         source.shutdown().await;
     }

@@ -144,7 +144,8 @@ async fn a_dead_worker_is_reported_and_replaced() {
 async fn a_worker_that_is_killed_while_idle_is_replaced_silently() {
     let tools = rude();
     let pid = tools.int("rude.pid").await;
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
     let mut answer = tools.call("rude.ok", &[]).await;
     if answer.is_err() {
         // The call may have been on its way when the worker died.

@@ -58,21 +58,27 @@ async fn every_value_crosses() {
         type_name: type_name.into(),
         fields: fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
     };
-    assert_eq!(values[..6], [
-        Value::None,
-        Value::Bool(true),
-        Value::Int(-5),
-        Value::BigInt("1180591620717411303424".parse().unwrap()),
-        Value::Float(1.5),
-        Value::Float(f64::INFINITY)
-    ]);
+    assert_eq!(
+        values[..6],
+        [
+            Value::None,
+            Value::Bool(true),
+            Value::Int(-5),
+            Value::BigInt("1180591620717411303424".parse().unwrap()),
+            Value::Float(1.5),
+            Value::Float(f64::INFINITY)
+        ]
+    );
     assert_eq!(values[6], Value::from("ü\n?"), "a lone surrogate has no UTF-8");
-    assert_eq!(values[7..11], [
-        Value::Bytes(vec![0, 255]),
-        Value::Tuple(vec![Value::Int(1), Value::Int(2)]),
-        Value::Set(vec![Value::Int(3)]),
-        Value::FrozenSet(vec![Value::Int(4)])
-    ]);
+    assert_eq!(
+        values[7..11],
+        [
+            Value::Bytes(vec![0, 255]),
+            Value::Tuple(vec![Value::Int(1), Value::Int(2)]),
+            Value::Set(vec![Value::Int(3)]),
+            Value::FrozenSet(vec![Value::Int(4)])
+        ]
+    );
     assert_eq!(values[12], Value::Dict(vec![(Value::Int(1), Value::from("x"))]));
     assert_eq!(values[13], dict(&[("$ot", Value::Int(1))]));
     assert!(matches!(values[14], Value::Date(_)) && matches!(values[15], Value::DateTime(_)), "{shown:?}");
@@ -213,6 +219,8 @@ async fn too_many_waiting_calls_are_refused() {
     let source = "import time\ndef slow():\n    time.sleep(0.3)\n";
     let tools = Toolbox::with(&[("q", source)], settings, std::sync::Arc::new(onetool_sources::worker::NoServices));
     let results = futures_util::future::join_all((0..6).map(|_| tools.call("q.slow", &[]))).await;
-    let refused = results.iter().filter(|result| matches!(result, Err(error) if matches!(error.kind, ErrorKind::RateLimited { .. })));
+    let refused = results
+        .iter()
+        .filter(|result| matches!(result, Err(error) if matches!(error.kind, ErrorKind::RateLimited { .. })));
     assert_eq!(refused.count(), 3, "{results:?}");
 }

@@ -40,7 +40,10 @@ async fn tables_without_dependencies() {
     let described = call(&source, "tables", "describe", &[("source", table.clone())]).await;
     assert_eq!(described.repr(), "{'columns': {'city': 'text', 'area': 'number', 'people': 'number'}, 'rows': 3}");
     let arguments = [("source", table.clone()), ("where", dict(&[("city", Value::from("Genf"))]))];
-    assert_eq!(call(&source, "tables", "rows", &arguments).await.repr(), "[{'city': 'Genf', 'area': 15.9, 'people': 203000}]");
+    assert_eq!(
+        call(&source, "tables", "rows", &arguments).await.repr(),
+        "[{'city': 'Genf', 'area': 15.9, 'people': 203000}]"
+    );
     let arguments = [("source", table), ("by", Value::from("city")), ("column", Value::from("people"))];
     assert_eq!(call(&source, "tables", "summarise", &arguments).await.repr(), "{'Bern': 135000, 'Genf': 203000}");
 }
@@ -65,7 +68,9 @@ async fn ports_side_by_side() {
         unused.local_addr().unwrap().to_string()
     };
     let targets = Value::List(vec![Value::from(open), Value::from(closed)]);
-    let Value::List(answers) = call(&source, "ports", "check", &[("targets", targets)]).await else { panic!("no list") };
+    let Value::List(answers) = call(&source, "ports", "check", &[("targets", targets)]).await else {
+        panic!("no list")
+    };
     let open: Vec<_> = answers.iter().map(|answer| answer.get("open").cloned()).collect();
     assert_eq!(open, [Some(Value::Bool(true)), Some(Value::Bool(false))]);
 }

@@ -176,7 +176,8 @@ async fn a_changed_file_is_read_again_and_gets_a_new_worker() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_takes_too_long_is_given_up() {
     let settings = WorkerSettings { startup_timeout: Duration::from_millis(1500), ..WorkerSettings::default() };
-    let tools = Toolbox::with(&[("a", "import time\ntime.sleep(3600)\ndef f(): ...\n")], settings, Arc::new(NoServices));
+    let tools =
+        Toolbox::with(&[("a", "import time\ntime.sleep(3600)\ndef f(): ...\n")], settings, Arc::new(NoServices));
     assert_eq!(tools.call("a.f", &[]).await.unwrap_err().kind, ErrorKind::Timeout);
     eventually("the end of the start", || tools.source.live_workers() == 0).await;
 }
@@ -224,7 +225,8 @@ async fn uv_that_is_killed_is_an_error_and_the_next_call_tries_again() {
     let (killed, ()) = tokio::join!(tools.call("s.pid", &[]), async {
         eventually("the start of uv", || pid.exists()).await;
         let pid = pid_in(&pid) as i32;
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL)
+            .unwrap();
     });
     assert_eq!(killed.unwrap_err().kind, ErrorKind::Unavailable);
     tools.int("s.pid").await;
@@ -249,7 +251,8 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     eventually("the report of the server", || report.exists()).await;
-    let pids: Vec<i64> = std::fs::read_to_string(&report).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    let pids: Vec<i64> =
+        std::fs::read_to_string(&report).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
     assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
     server.kill().await.unwrap();
     eventually("the end of all its processes", || !pids.iter().any(|pid| is_alive(*pid))).await;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use onetool_sdk::{
-    Arguments, CallContext, Caller, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value,
-};
+use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value};
 use onetool_sources::worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
 
 /// The longest that a condition is awaited.
@@ -48,7 +46,12 @@ impl Toolbox {
         self.call_in(name, arguments, &self.context()).await
     }
 
-    pub(crate) async fn call_in(&self, name: &str, arguments: &[(&str, Value)], ctx: &CallContext) -> Result<Value, ToolError> {
+    pub(crate) async fn call_in(
+        &self,
+        name: &str,
+        arguments: &[(&str, Value)],
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
         let arguments = Arguments::named(arguments.iter().map(|(name, value)| (*name, value.clone())));
         call(&self.source, &name.parse()?, arguments, ctx).await
     }
@@ -69,7 +72,12 @@ impl Toolbox {
     }
 }
 
-async fn call(source: &WorkerSource, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+async fn call(
+    source: &WorkerSource,
+    name: &QualifiedName,
+    arguments: Arguments,
+    ctx: &CallContext,
+) -> Result<Value, ToolError> {
     let _ = source.generation();
     let pack = source
         .packs()
@@ -85,7 +93,12 @@ struct Loop(Arc<WorkerSource>);
 
 #[async_trait]
 impl ToolCaller for Loop {
-    async fn call_tool(&self, name: &QualifiedName, arguments: Arguments, ctx: &CallContext) -> Result<Value, ToolError> {
+    async fn call_tool(
+        &self,
+        name: &QualifiedName,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
         call(&self.0, name, arguments, ctx).await
     }
 }

@@ -229,7 +229,11 @@ fn require_enabled(bundle: &Bundle) -> Result<(), BundleError> {
 
 impl Shared {
     /// Runs a change with the lock held and memory as the disk is, before and after.
-    pub(super) fn change<T>(&self, bundle: BundleId, work: impl FnOnce() -> Result<T, BundleError>) -> Result<T, BundleError> {
+    pub(super) fn change<T>(
+        &self,
+        bundle: BundleId,
+        work: impl FnOnce() -> Result<T, BundleError>,
+    ) -> Result<T, BundleError> {
         self.wait_loaded(LOAD_WAIT);
         let _turn = self.writer.lock();
         let _held = Lock::take(&self.layout.lock(), LOCK_WAIT)?;

@@ -37,7 +37,11 @@ impl Drop for Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(shared: &Arc<Shared>, built_in: Vec<BuiltInBundle>, natives: Vec<String>) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        shared: &Arc<Shared>,
+        built_in: Vec<BuiltInBundle>,
+        natives: Vec<String>,
+    ) -> Result<Self, StoreError> {
         let worker = shared.clone();
         let thread = std::thread::Builder::new()
             .name("bundles".to_owned())

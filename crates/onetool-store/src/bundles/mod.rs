@@ -41,7 +41,8 @@ pub use draft::{BundleDraft, Precondition, ToolDraft, Written};
 pub use error::BundleError;
 pub use limits::Limits;
 pub use model::{
-    ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding, Tool,
+    ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding,
+    Tool,
 };
 pub use names::{BundleId, NameError, Slug, ToolId, Version};
 pub use page::{Page, PageToken};

@@ -40,10 +40,7 @@ fn check(what: &str, text: &str, also: Option<char>) -> Result<(), NameError> {
         None => Ok(()),
         Some(c) => {
             let dot = if also.is_some() { ", dots" } else { "" };
-            Err(NameError(format!(
-                "a {what} holds letters, digits{dot} and dashes only, not {:?}",
-                c.to_string()
-            )))
+            Err(NameError(format!("a {what} holds letters, digits{dot} and dashes only, not {:?}", c.to_string())))
         }
     }
 }

@@ -27,12 +27,18 @@ pub(crate) enum Depth {
 /// One difference between disk and memory.
 #[derive(Debug)]
 pub(crate) enum Change {
-    Bundle { bundle: Box<Bundle>, text: String },
+    Bundle {
+        bundle: Box<Bundle>,
+        text: String,
+    },
     BundleGone(BundleId),
     Tool(Arc<ToolEntry>),
     ToolGone(ToolId),
     Switches(Switches),
-    Problem { path: PathBuf, message: String },
+    Problem {
+        path: PathBuf,
+        message: String,
+    },
     /// A problem of this file is over.
     Fine(PathBuf),
 }

@@ -244,7 +244,12 @@ impl State {
             .ok_or_else(|| BundleError::NotFound(format!("there is no bundle {id}")))
     }
 
-    pub(crate) fn find(&self, bundle: BundleId, slug: &Slug, version: &Version) -> Result<&Arc<ToolEntry>, BundleError> {
+    pub(crate) fn find(
+        &self,
+        bundle: BundleId,
+        slug: &Slug,
+        version: &Version,
+    ) -> Result<&Arc<ToolEntry>, BundleError> {
         self.live(bundle)?
             .names
             .get(&(slug.clone(), version.clone()))
@@ -253,7 +258,11 @@ impl State {
     }
 
     pub(crate) fn is_bundle_enabled(&self, bundle: &Bundle) -> bool {
-        if bundle.is_built_in { self.switches.bundles.get(&bundle.id).copied().unwrap_or(true) } else { bundle.is_enabled }
+        if bundle.is_built_in {
+            self.switches.bundles.get(&bundle.id).copied().unwrap_or(true)
+        } else {
+            bundle.is_enabled
+        }
     }
 
     fn is_tool_enabled(&self, entry: &ToolEntry) -> bool {
@@ -305,7 +314,8 @@ impl State {
         if bundle.is_enabled != enabled {
             Arc::make_mut(&mut bundle).is_enabled = enabled;
         }
-        let etag = if entry.bundle.is_built_in { format!("{}-{}", entry.etag, u8::from(enabled)) } else { entry.etag.clone() };
+        let etag =
+            if entry.bundle.is_built_in { format!("{}-{}", entry.etag, u8::from(enabled)) } else { entry.etag.clone() };
         BundleView { bundle, etag, tool_count: entry.tools.len(), generation: entry.generation }
     }
 

@@ -199,7 +199,12 @@ impl BundleStore {
     }
 
     /// A page of tools, the newest first.
-    pub fn tools(&self, filter: &ToolFilter, page_size: usize, token: Option<&str>) -> Result<Page<ToolView>, BundleError> {
+    pub fn tools(
+        &self,
+        filter: &ToolFilter,
+        page_size: usize,
+        token: Option<&str>,
+    ) -> Result<Page<ToolView>, BundleError> {
         let key = filter.key();
         let after = token.map(|token| PageToken::open::<16>(token, &key)).transpose()?.map(ToolId::from_bytes);
         self.shared.refresh();

@@ -10,9 +10,8 @@ use serde_json::json;
 use super::*;
 
 fn open_with(folder: &Path, limits: Limits, built_in: Vec<BuiltInBundle>) -> BundleStore {
-    let check: ToolCheck = Arc::new(|_, tool| {
-        if tool.description == "refuse me" { Err("refused".to_owned()) } else { Ok(()) }
-    });
+    let check: ToolCheck =
+        Arc::new(|_, tool| if tool.description == "refuse me" { Err("refused".to_owned()) } else { Ok(()) });
     BundleStore::open(Options {
         folder: folder.to_owned(),
         limits,

@@ -134,7 +134,9 @@ mod tests {
         let gone = ["stormy".to_owned(), "river".to_owned()];
         sqlite.remove(3, &gone);
         map.remove(3, &gone);
-        for (prefixes, near) in [(vec!["storm"], "weather"), (vec!["c", "x"], ""), (vec!["grö"], ""), (vec!["天"], ""), (vec!["none"], "")] {
+        for (prefixes, near) in
+            [(vec!["storm"], "weather"), (vec!["c", "x"], ""), (vec!["grö"], ""), (vec!["天"], ""), (vec!["none"], "")]
+        {
             let expand = |prefix: &&str| Expansion {
                 prefix: (*prefix).to_owned(),
                 near: if near.is_empty() { Vec::new() } else { vec![near.to_owned()] },

@@ -213,7 +213,8 @@ impl Scan<'_> {
 
     /// Two passes: the first remembers where the best lines are, the second fetches those that are wanted.
     fn by_likeness(&self, file: File, words: &str) -> Result<Page, ResultError> {
-        let wanted = usize::try_from(self.query.offset - 1 + self.query.limit).unwrap_or(RANKED_LINES).min(RANKED_LINES);
+        let wanted =
+            usize::try_from(self.query.offset - 1 + self.query.limit).unwrap_or(RANKED_LINES).min(RANKED_LINES);
         let mut ranking: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(wanted + 1);
         let reader = BufReader::with_capacity(BUFFER_BYTES, file);
         let mut lines = Lines::new(reader, COMPARED_BYTES, 0);

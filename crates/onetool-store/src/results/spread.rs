@@ -31,7 +31,8 @@ pub(super) fn spread(json: &str, out: &mut impl Write) -> io::Result<()> {
                 continue;
             }
             bracket @ (b'{' | b'[') => {
-                let inner = if layout == Layout::Whole || fits_line(&bytes[at..]) { Layout::Whole } else { Layout::Spread };
+                let inner =
+                    if layout == Layout::Whole || fits_line(&bytes[at..]) { Layout::Whole } else { Layout::Spread };
                 open.push(inner);
                 out.write_all(&[bracket])?;
                 if inner == Layout::Spread {
@@ -137,11 +138,13 @@ mod tests {
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)];
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)];
         leaf.prop_recursive(5, 200, 12, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..12).prop_map(Value::from),
-                prop::collection::btree_map(any::<String>(), inner, 0..8).prop_map(|map| Value::Object(map.into_iter().collect())),
+                prop::collection::btree_map(any::<String>(), inner, 0..8)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         })
     }

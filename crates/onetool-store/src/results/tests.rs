@@ -32,7 +32,8 @@ fn a_result_is_two_private_files_and_a_summary() {
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let meta: serde_json::Value =
-        serde_json::from_slice(&fs::read(folder.path().join(format!("tmp/result-{handle}.meta.json"))).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(folder.path().join(format!("tmp/result-{handle}.meta.json"))).unwrap())
+            .unwrap();
     let keys: Vec<&String> = meta.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["handle", "total_lines", "size_bytes", "created_at", "tool"]);
     assert!(meta["created_at"].as_str().unwrap().ends_with('Z'));

@@ -143,4 +143,3 @@ fn newest(text: &[u8], bytes: usize) -> &[u8] {
     let start = tail.iter().position(|&byte| byte == b'\n').map_or(tail.len(), |at| at + 1);
     &tail[start..]
 }
-

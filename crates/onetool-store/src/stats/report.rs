@@ -285,15 +285,17 @@ fn timeline(period: Period, hours: &BTreeMap<i64, (u64, u64)>, now: DateTime<Utc
         Period::All => {
             let days = (current - first_hour) / 24 + 1;
             let days_a_bar = (days + TIMELINE_BARS - 1) / TIMELINE_BARS;
-            if days <= 2 { (HOUR, (current - first_hour + 1).max(FEWEST_BARS)) } else { (days_a_bar * DAY, days / days_a_bar + 1) }
+            if days <= 2 {
+                (HOUR, (current - first_hour + 1).max(FEWEST_BARS))
+            } else {
+                (days_a_bar * DAY, days / days_a_bar + 1)
+            }
         }
     };
     let last = now.timestamp().div_euclid(bar);
     let start = last - bars + 1;
     let mut timeline: Vec<Bar> = (start..=last)
-        .filter_map(|index| {
-            DateTime::from_timestamp(index * bar, 0).map(|start| Bar { start, calls: 0, errors: 0 })
-        })
+        .filter_map(|index| DateTime::from_timestamp(index * bar, 0).map(|start| Bar { start, calls: 0, errors: 0 }))
         .collect();
     for (hour, (calls, errors)) in hours {
         // What began before the first whole bar is counted there rather than lost.

@@ -33,7 +33,9 @@ pub struct AccessToken {
 /// Why a server may not start so.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    #[error("{address} can be reached from other machines, and no token is configured; set server.tokens or bind to 127.0.0.1")]
+    #[error(
+        "{address} can be reached from other machines, and no token is configured; set server.tokens or bind to 127.0.0.1"
+    )]
     NoTokens { address: IpAddr },
     #[error("a token of server.tokens is shorter than {MIN_TOKEN_CHARS} characters")]
     ShortToken,

@@ -16,7 +16,10 @@ use super::model::{BundleBody, BundleListQuery, BundlePage, BundleReply, Enabled
     (status = 200, body = BundlePage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<BundlePage>, ApiError> {
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<BundlePage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let only: Vec<BundleId> = parameters.list("bundleIDs")?;
     let disabled = parameters.disabled()?;
@@ -93,8 +96,7 @@ pub(super) async fn patch(
     let id: BundleId = id.parse()?;
     let precondition = input::precondition(request.headers())?;
     let body: EnabledBody = input::json(request, state.settings.max_body_bytes).await?;
-    let view =
-        blocking(move || Ok(state.store.set_bundle_enabled(id, body.is_enabled.into(), &precondition)?)).await?;
+    let view = blocking(move || Ok(state.store.set_bundle_enabled(id, body.is_enabled.into(), &precondition)?)).await?;
     Ok(reply(StatusCode::OK, &view))
 }
 

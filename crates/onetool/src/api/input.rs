@@ -102,8 +102,7 @@ impl Parameters {
 }
 
 fn serde_urlencoded_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
-    let uri: axum::http::Uri =
-        format!("/?{query}").parse().map_err(|_| ApiError::invalid("the query is not valid"))?;
+    let uri: axum::http::Uri = format!("/?{query}").parse().map_err(|_| ApiError::invalid("the query is not valid"))?;
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri)
         .map(|query| query.0)
         .map_err(|error| ApiError::invalid(format!("the query is not valid: {error}")))
@@ -197,4 +196,3 @@ pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: 
 pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {
     optional_json(request, limit).await?.ok_or_else(|| ApiError::invalid("a JSON body is needed"))
 }
-

@@ -98,7 +98,9 @@ pub fn router(state: ApiState) -> Router {
         .fallback(|uri: Uri| async move { no_route(&uri) })
         .method_not_allowed_fallback(|uri: Uri| async move { no_method(&uri) })
         .with_state(state)
-        .layer(CatchPanicLayer::custom(|_| ApiError::internal("a request failed inside; the server goes on").into_response()));
+        .layer(CatchPanicLayer::custom(|_| {
+            ApiError::internal("a request failed inside; the server goes on").into_response()
+        }));
     access::same_site(all, access)
 }
 

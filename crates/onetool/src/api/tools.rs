@@ -40,10 +40,9 @@ pub(super) async fn put(
     let precondition = input::precondition(request.headers())?;
     let body: ToolBody = input::json(request, state.settings.max_body_bytes).await?;
     let draft = body.draft(&path)?;
-    let view = blocking(move || {
-        Ok(state.store.put_tool(path.bundle, (&path.slug, &path.version), draft, &precondition)?)
-    })
-    .await?;
+    let view =
+        blocking(move || Ok(state.store.put_tool(path.bundle, (&path.slug, &path.version), draft, &precondition)?))
+            .await?;
     let mut response = reply(StatusCode::CREATED, view);
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
@@ -154,7 +153,10 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-pub(super) async fn search(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+pub(super) async fn search(
+    State(state): State<ApiState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let text = parameters.text("q")?.ok_or_else(|| ApiError::invalid("the parameter q is missing"))?;
     let disabled = parameters.disabled()?;

@@ -100,7 +100,9 @@ fn named(tool: Option<&ToolSpec>, pairs: &[String]) -> anyhow::Result<Map<String
 fn value(tool: Option<&ToolSpec>, name: &str, text: &str) -> Json {
     let schema = tool.and_then(|tool| {
         let properties = tool.input_schema.get("properties")?.as_object()?;
-        properties.get(name).or_else(|| properties.iter().find(|(key, _)| key.starts_with(name)).map(|(_, value)| value))
+        properties
+            .get(name)
+            .or_else(|| properties.iter().find(|(key, _)| key.starts_with(name)).map(|(_, value)| value))
     });
     if schema.is_some_and(wants_text) {
         return text.into();
@@ -114,11 +116,7 @@ fn wants_text(schema: &Json) -> bool {
     match schema.get("type") {
         Some(Json::Array(kinds)) => kinds.iter().any(is_text),
         Some(kind) => is_text(kind),
-        None => ["anyOf", "oneOf"]
-            .iter()
-            .filter_map(|key| schema.get(key)?.as_array())
-            .flatten()
-            .any(wants_text),
+        None => ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(key)?.as_array()).flatten().any(wants_text),
     }
 }
 

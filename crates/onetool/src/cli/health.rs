@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use super::ask;
+use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
 #[derive(Args)]

@@ -40,8 +40,7 @@ mod tests {
     fn the_template_is_valid_as_it_is_and_with_everything_switched_on() {
         assert_eq!(notes(TEMPLATE), Vec::<String>::new());
         let is_option = |line: &str| line.starts_with('#') && (!line.starts_with("# ") || line.starts_with("#  "));
-        let all: Vec<&str> =
-            TEMPLATE.lines().map(|line| if is_option(line) { &line[1..] } else { line }).collect();
+        let all: Vec<&str> = TEMPLATE.lines().map(|line| if is_option(line) { &line[1..] } else { line }).collect();
         assert!(all.iter().filter(|line| !line.starts_with('#')).count() > 20);
         assert_eq!(notes(&all.join("\n")), Vec::<String>::new());
     }

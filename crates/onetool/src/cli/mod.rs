@@ -1,13 +1,13 @@
 //! The command line: a file a subcommand.
 
 mod ask;
+mod bundles;
 mod call;
 mod completions;
 mod health;
 mod help;
 mod init;
 mod new_file;
-mod bundles;
 mod progress;
 mod run;
 mod scaffold;
@@ -81,7 +81,8 @@ const STACK_BYTES: usize = 16 << 20;
 /// Reads the arguments and does what they say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime does not start: {error}");
@@ -102,12 +103,16 @@ pub fn main() -> ExitCode {
             Command::Scaffold(args) => scaffold::main(args, cli.config),
             Command::Completions(args) => completions::main(args),
             Command::Bundles(args) => bundles::main(args, cli.config).await,
-            Command::Tools(args) => tools::main(args, cli.config),
         }
     });
     // A read of standard input cannot be interrupted; do not wait for it.
     runtime.shutdown_background();
     result.unwrap_or_else(|error| {
+        // Whoever read our output has seen enough.
+        let is_closed_pipe = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+        if error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed_pipe)) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })

@@ -65,7 +65,6 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
 fn read(source: impl std::io::Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     source.take(MAX_INPUT).read_to_end(&mut bytes)?;
-    String::from_utf8(bytes).map_err(|error| {
-        anyhow::anyhow!("the code is not valid UTF-8 (byte {})", error.utf8_error().valid_up_to())
-    })
+    String::from_utf8(bytes)
+        .map_err(|error| anyhow::anyhow!("the code is not valid UTF-8 (byte {})", error.utf8_error().valid_up_to()))
 }

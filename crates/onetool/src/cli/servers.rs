@@ -71,7 +71,8 @@ async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Res
     let meant: Vec<ServerStatus> = servers.status().into_iter().filter(is_meant).collect();
     if let (Some(name), true) = (name, meant.is_empty()) {
         let known: Vec<String> = servers.status().into_iter().map(|server| server.name).collect();
-        let known = if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {}", known.join(", ")) };
+        let known =
+            if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {}", known.join(", ")) };
         anyhow::bail!("no server is named '{name}'; {known}");
     }
     // Each server's own timeout bounds its connection.

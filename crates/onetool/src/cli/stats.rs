@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
 
-use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use super::ask;
+use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
 #[derive(Args)]
@@ -52,7 +52,11 @@ pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
     let output = match &args.html {
         Some(file) => {
             let path = std::path::absolute(file).with_context(|| file.display().to_string())?;
-            Some(path.into_os_string().into_string().map_err(|_| anyhow::anyhow!("the file's name is not valid UTF-8"))?)
+            Some(
+                path.into_os_string()
+                    .into_string()
+                    .map_err(|_| anyhow::anyhow!("the file's name is not valid UTF-8"))?,
+            )
         }
         None => None,
     };
@@ -103,12 +107,8 @@ fn page(report: &Json) -> Page {
 
 fn tool_row(tool: &Json) -> Vec<(Tone, String)> {
     let plain = |key: &str| (Tone::Plain, tool[key].to_string());
-    let errors: Vec<String> = tool["errors"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
+    let errors: Vec<String> =
+        tool["errors"].as_object().into_iter().flatten().map(|(name, count)| format!("{name} {count}")).collect();
     vec![
         (Tone::Strong, text_of(tool, "tool").to_owned()),
         plain("calls"),

@@ -67,7 +67,8 @@ pub struct Page {
 
 impl Page {
     pub fn new() -> Self {
-        let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let coloured =
+            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { text: String::new(), coloured }
     }
 

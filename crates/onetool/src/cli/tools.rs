@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use super::ask;
+use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
 #[derive(Args)]
@@ -46,7 +46,10 @@ pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
         let rows: Vec<_> = tools
             .iter()
             .map(|tool| {
-                vec![(Tone::Strong, text_of(tool, "name").to_owned()), (Tone::Plain, text_of(tool, "description").to_owned())]
+                vec![
+                    (Tone::Strong, text_of(tool, "name").to_owned()),
+                    (Tone::Plain, text_of(tool, "description").to_owned()),
+                ]
             })
             .collect();
         page.table(&[], &rows);

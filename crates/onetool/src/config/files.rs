@@ -26,9 +26,9 @@ impl ConfigPlaces {
         let explicit = explicit.or_else(|| std::env::var_os("ONETOOL_CONFIG").map(PathBuf::from));
         let explicit = explicit.map(|path| folder.join(path));
         // A configuration that lies in some project's `.onetool` speaks for that project.
-        let owner = explicit.as_deref().and_then(|path| {
-            path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".onetool"))
-        });
+        let owner = explicit
+            .as_deref()
+            .and_then(|path| path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".onetool")));
         let project = match (owner.and_then(Path::parent), &global) {
             (Some(project), global) if global.as_deref() != owner => project.to_owned(),
             _ => folder,
@@ -115,7 +115,14 @@ impl LoadedConfig {
 
     /// `prompts.yaml` and its like: the section alone, or a file with the section's name on top. Weaker than what is
     /// there already.
-    fn read_section(&mut self, folder: &Path, file: &str, key: &str, places: &ConfigPlaces, root: &mut Map<String, Json>) {
+    fn read_section(
+        &mut self,
+        folder: &Path,
+        file: &str,
+        key: &str,
+        places: &ConfigPlaces,
+        root: &mut Map<String, Json>,
+    ) {
         let Some(path) = [folder.join(file), folder.join("config").join(file)].into_iter().find(|path| path.is_file())
         else {
             return;
@@ -167,7 +174,10 @@ impl LoadedConfig {
                     merge(&mut merged, included);
                 }
                 None => {
-                    let line = locate::line(&self.files.last().map(|(_, text)| text.clone()).unwrap_or_default(), &["include"]);
+                    let line = locate::line(
+                        &self.files.last().map(|(_, text)| text.clone()).unwrap_or_default(),
+                        &["include"],
+                    );
                     self.note(
                         Severity::Error,
                         path,
@@ -240,7 +250,10 @@ mod tests {
     fn the_project_wins_over_includes_over_the_global_file() {
         let folder = tempfile::tempdir().unwrap();
         let places = places(folder.path());
-        write(places.global.clone().unwrap().join("onetool.yaml"), "alias: {a: g.a, b: g.b}\noutput: {preview_lines: 1}\n");
+        write(
+            places.global.clone().unwrap().join("onetool.yaml"),
+            "alias: {a: g.a, b: g.b}\noutput: {preview_lines: 1}\n",
+        );
         write(places.own().join("more.yaml"), "alias: {b: i.b, c: i.c}\n");
         write(places.own().join("onetool.yaml"), "include: [more.yaml]\nalias: {c: p.c}\n");
         let loaded = load(&places);

@@ -19,7 +19,8 @@ pub(super) fn line(text: &str, path: &[&str]) -> Option<usize> {
                 break;
             }
             let name = body.trim_start_matches("- ").trim_start_matches(['"', '\'']);
-            let is_key = name.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'));
+            let is_key =
+                name.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'));
             if is_key && (parent_indent.is_some() || indent == 0) {
                 here = Some((index, indent));
                 break;

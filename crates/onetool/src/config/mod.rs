@@ -11,4 +11,3 @@ mod secrets;
 
 pub use files::{ConfigPlaces, load};
 pub use resolve::{Resolved, resolve};
-

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use onetool_run::{
-    Gate, OutputSettings, Permission, Permissions, Project, RunSettings, Snippet, SnippetParameter, StatsSettings, Topic,
+    Gate, OutputSettings, Permission, Permissions, Project, RunSettings, Snippet, SnippetParameter, StatsSettings,
+    Topic,
 };
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::{HealthNote, Severity, is_python_identifier};
@@ -96,8 +97,24 @@ const MIN_SECRET: usize = 6;
 const PROTECTED: &[&str] = &["ot", "std", "file", "proj"];
 
 const SECTIONS: &[&str] = &[
-    "version", "tools_dir", "log_level", "log_dir", "security", "projects", "servers", "tools", "alias", "snippets",
-    "prompts", "stats", "output", "run", "workers", "http", "bundles", "server",
+    "version",
+    "tools_dir",
+    "log_level",
+    "log_dir",
+    "security",
+    "projects",
+    "servers",
+    "tools",
+    "alias",
+    "snippets",
+    "prompts",
+    "stats",
+    "output",
+    "run",
+    "workers",
+    "http",
+    "bundles",
+    "server",
     "telemetry",
 ];
 
@@ -409,11 +426,8 @@ impl Reader {
                 .map(|(key, parameter)| {
                     let _ = parameter.kind;
                     let required = parameter.required.unwrap_or(parameter.default.is_none());
-                    let parameter = SnippetParameter {
-                        required,
-                        default: parameter.default,
-                        description: parameter.description,
-                    };
+                    let parameter =
+                        SnippetParameter { required, default: parameter.default, description: parameter.description };
                     (key, parameter)
                 })
                 .collect();
@@ -527,8 +541,7 @@ impl Reader {
 
     fn file_roots(&mut self, tools: &Map<String, Json>, places: &ConfigPlaces) -> Vec<PathBuf> {
         let pack: raw::FilePack = self.typed(&["tools", "file"], tools.get("file").cloned());
-        let roots: Vec<PathBuf> =
-            pack.roots.iter().map(|root| places.project.join(expand_home(root))).collect();
+        let roots: Vec<PathBuf> = pack.roots.iter().map(|root| places.project.join(expand_home(root))).collect();
         if roots.is_empty() { vec![places.project.clone()] } else { roots }
     }
 
@@ -555,7 +568,10 @@ impl Reader {
             let token = match expand_with(&entry.token, get) {
                 Ok(token) => token,
                 Err(name) => {
-                    self.problem(&["server", "tokens"], &format!("no secret and no variable '{name}'; nobody has this token"));
+                    self.problem(
+                        &["server", "tokens"],
+                        &format!("no secret and no variable '{name}'; nobody has this token"),
+                    );
                     // Left out, the last one would open the server to all; so it stays, as one that nobody can know.
                     format!("{}{}", uuid::Uuid::new_v4(), uuid::Uuid::new_v4())
                 }
@@ -587,7 +603,11 @@ impl Reader {
                     raw.request_timeout,
                     defaults.request_timeout,
                 ),
-                invoke_timeout: self.seconds(&["server", "invoke_timeout"], raw.invoke_timeout, defaults.invoke_timeout),
+                invoke_timeout: self.seconds(
+                    &["server", "invoke_timeout"],
+                    raw.invoke_timeout,
+                    defaults.invoke_timeout,
+                ),
             },
         }
     }
@@ -616,14 +636,13 @@ impl Reader {
 
 fn server_kind(raw: &raw::Server, secrets: &Secrets, places: &ConfigPlaces) -> Result<ServerKind, String> {
     let get = |name: &str| {
-        secrets.get(name).map(str::to_owned).or_else(|| {
-            raw.env_allow.iter().any(|allowed| allowed == name).then(|| std::env::var(name).ok()).flatten()
-        })
+        secrets
+            .get(name)
+            .map(str::to_owned)
+            .or_else(|| raw.env_allow.iter().any(|allowed| allowed == name).then(|| std::env::var(name).ok()).flatten())
     };
     let expand = |text: &str| {
-        expand_with(text, get).map_err(|name| {
-            format!("'{name}' is neither a secret nor a variable named in env_allow")
-        })
+        expand_with(text, get).map_err(|name| format!("'{name}' is neither a secret nor a variable named in env_allow"))
     };
     let is_http = match raw.kind.as_deref() {
         Some("http" | "sse" | "streamable-http") => true,
@@ -643,21 +662,24 @@ fn server_kind(raw: &raw::Server, secrets: &Secrets, places: &ConfigPlaces) -> R
     Ok(ServerKind::Stdio {
         command: expand(raw.command.as_deref().ok_or("a stdio server needs a command")?)?,
         args: raw.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
-        env: raw
-            .env
-            .iter()
-            .map(|(name, value)| Ok((name.clone(), expand(value)?)))
-            .collect::<Result<_, String>>()?,
-        cwd: raw.cwd.as_deref().map(|folder| Ok::<_, String>(places.project.join(expand_home(&expand(folder)?)))).transpose()?,
+        env: raw.env.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect::<Result<_, String>>()?,
+        cwd: raw
+            .cwd
+            .as_deref()
+            .map(|folder| Ok::<_, String>(places.project.join(expand_home(&expand(folder)?))))
+            .transpose()?,
     })
 }
 
 /// How many of the keys of a path a file has.
 fn path_depth(text: &str, path: &[&str]) -> usize {
-    (1..=path.len()).rev().find(|&depth| {
-        let shorter = locate::line(text, &path[..depth]);
-        shorter.is_some() && (depth == 1 || shorter != locate::line(text, &path[..depth - 1]))
-    }).unwrap_or(0)
+    (1..=path.len())
+        .rev()
+        .find(|&depth| {
+            let shorter = locate::line(text, &path[..depth]);
+            shorter.is_some() && (depth == 1 || shorter != locate::line(text, &path[..depth - 1]))
+        })
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -682,7 +704,8 @@ mod tests {
 
     #[test]
     fn one_bad_key_costs_itself_alone() {
-        let settings = resolved("run:\n  timeout: 2\n  max_calls: many\n  zz: 1\noutput: {preview_lines: 3}\nbogus: 1\n");
+        let settings =
+            resolved("run:\n  timeout: 2\n  max_calls: many\n  zz: 1\noutput: {preview_lines: 3}\nbogus: 1\n");
         assert_eq!(settings.run.limits.max_compute, Duration::from_secs(2));
         assert_eq!(settings.output.preview_lines, 3);
         let notes: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();

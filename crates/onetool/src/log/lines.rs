@@ -21,7 +21,11 @@ pub(super) struct JsonLines {
 struct SpanFields(Map<String, Json>);
 
 /// Remembers what a new span says.
-pub(super) fn begin<S: Subscriber + for<'a> LookupSpan<'a>>(attributes: &Attributes<'_>, id: &Id, ctx: &Context<'_, S>) {
+pub(super) fn begin<S: Subscriber + for<'a> LookupSpan<'a>>(
+    attributes: &Attributes<'_>,
+    id: &Id,
+    ctx: &Context<'_, S>,
+) {
     if let Some(span) = ctx.span(id) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);

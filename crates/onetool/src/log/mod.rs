@@ -58,7 +58,8 @@ pub fn start(folder: &Path, level: &str) {
     }
     let started = tracing_subscriber::registry().with(layers).try_init().is_ok();
     if started {
-        let _ = FILTERS.set(Filters { file: file_handle, audience: audience_handle, asked: Mutex::new(LevelFilter::OFF) });
+        let _ =
+            FILTERS.set(Filters { file: file_handle, audience: audience_handle, asked: Mutex::new(LevelFilter::OFF) });
     }
 }
 

@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 use onetool_sdk::{ClientBridge, ToolError};
 #[expect(deprecated, reason = "clients still offer sampling")]
-use rmcp::model::{
-    ElicitRequestParams, CreateMessageRequestParams, ElicitationAction,
-};
+use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, ElicitationAction};
 use rmcp::{Peer, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +45,8 @@ impl ClientPeer {
 }
 
 fn from_json<T: DeserializeOwned>(json: Json) -> Result<T, ToolError> {
-    serde_json::from_value(json).map_err(|error| ToolError::arguments(format!("no valid request to the client: {error}")))
+    serde_json::from_value(json)
+        .map_err(|error| ToolError::arguments(format!("no valid request to the client: {error}")))
 }
 
 fn to_json(value: &impl Serialize) -> Result<Json, ToolError> {

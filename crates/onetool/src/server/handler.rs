@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use onetool_run::RunReply;
 use onetool_sdk::{CallContext, Caller, Part};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
-    ContentBlock, ErrorCode, Implementation, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
+    CompleteResult, ContentBlock, ErrorCode, Implementation, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
     ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
@@ -58,8 +58,7 @@ impl Handler {
         };
         let description = self.app.settings().run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
         let mut tool = Tool::new(TOOL, description, Arc::new(schema));
-        tool.annotations =
-            Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
+        tool.annotations = Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
         tool
     }
 
@@ -114,8 +113,7 @@ fn block(part: Part) -> ContentBlock {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_logging().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_logging().build();
         let instructions = self.app.settings().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("onetool", env!("CARGO_PKG_VERSION")))

@@ -32,9 +32,8 @@ const MAX_SESSIONS: usize = 256;
 const SESSION_HEADER: &str = "mcp-session-id";
 
 pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
-    let address: SocketAddr = address
-        .parse()
-        .with_context(|| format!("'{address}' is no address; expected one like 127.0.0.1:8765"))?;
+    let address: SocketAddr =
+        address.parse().with_context(|| format!("'{address}' is no address; expected one like 127.0.0.1:8765"))?;
     let stop = CancellationToken::new();
     let site = Arc::new(Site::new(app.clone(), address.ip(), &stop)?);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
@@ -121,7 +120,8 @@ fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Route
         async move {
             let may_open = request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
             if may_open && sessions.sessions.read().await.len() >= MAX_SESSIONS {
-                return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later")).into_response();
+                return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later"))
+                    .into_response();
             }
             next.run(request).await
         }

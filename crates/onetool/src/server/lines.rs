@@ -143,7 +143,12 @@ fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
     let head = serde_json::from_str::<Head>(&text).ok();
     let code = if head.is_some() { INVALID_REQUEST } else { PARSE_ERROR };
     let is_message = head.as_ref().is_some_and(|head| head.method.is_some());
-    Err(Refusal { id: head.and_then(|head| head.id), is_message, code, message: format!("not a valid message: {first}") })
+    Err(Refusal {
+        id: head.and_then(|head| head.id),
+        is_message,
+        code,
+        message: format!("not a valid message: {first}"),
+    })
 }
 
 /// The line as text that JSON accepts: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD.
@@ -162,7 +167,11 @@ fn mended(line: &[u8]) -> Cow<'_, str> {
             u32::from_str_radix(digits, 16).ok()
         };
         let length = match unit(rest) {
-            Some(0xD800..=0xDBFF) if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) => 12,
+            Some(0xD800..=0xDBFF)
+                if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) =>
+            {
+                12
+            }
             Some(0xD800..=0xDFFF) => {
                 out.push_str("\\ufffd");
                 rest = &rest[6..];
@@ -184,7 +193,10 @@ mod tests {
 
     #[test]
     fn half_pairs_are_mended_and_whole_ones_stay() {
-        assert_eq!(mended(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#), r#""\ufffd \ud83d\ude00 \\ud83d \u0041 \ufffd""#);
+        assert_eq!(
+            mended(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#),
+            r#""\ufffd \ud83d\ude00 \\ud83d \u0041 \ufffd""#
+        );
         assert_eq!(mended(b"\"\xff\""), "\"\u{fffd}\"");
         assert_eq!(mended(b"\\"), "\\");
         assert_eq!(mended(b"\\ud8"), "\\ud8");
@@ -192,7 +204,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_keeps_its_id() {
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        let deep =
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{}{}}}"#, "[".repeat(300), "]".repeat(300));
         let refusal = read(deep.as_bytes()).err().unwrap();
         assert_eq!((refusal.id, refusal.code), (Some(json!(7)), INVALID_REQUEST));
         assert_eq!(read(b"{nope").err().unwrap().code, PARSE_ERROR);

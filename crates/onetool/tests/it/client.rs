@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use reqwest::{Method, RequestBuilder};
+use rmcp::RoleClient;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RunningService, ServiceExt as _};
-use reqwest::{Method, RequestBuilder};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
-use rmcp::RoleClient;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -117,8 +117,7 @@ pub struct Answer {
 
 impl Answer {
     pub fn of(result: &CallToolResult) -> Self {
-        let content: Vec<Json> =
-            result.content.iter().map(|block| serde_json::to_value(block).unwrap()).collect();
+        let content: Vec<Json> = result.content.iter().map(|block| serde_json::to_value(block).unwrap()).collect();
         let text = content.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n");
         Self { text, is_error: result.is_error.unwrap_or(false), content }
     }

@@ -26,8 +26,7 @@ async fn run_prints_the_value() {
 #[tokio::test]
 async fn run_reads_standard_input() {
     let project = Project::empty();
-    let mut child =
-        project.command(&["run", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = project.command(&["run", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"1 + 1").await.unwrap();
     drop(stdin);

@@ -110,10 +110,15 @@ async fn stats_count_calls_and_write_a_page() {
     outcome(&project, &["call", "file.read", "path=none"]).await;
     let report = outcome(&project, &["stats", "--period", "day", "--json"]).await.json();
     assert_eq!(report["total_runs"], 1);
-    let tools: Vec<&str> = report["tools"].as_array().unwrap().iter().map(|tool| tool["tool"].as_str().unwrap()).collect();
+    let tools: Vec<&str> =
+        report["tools"].as_array().unwrap().iter().map(|tool| tool["tool"].as_str().unwrap()).collect();
     assert!(tools.contains(&"ot.version") && tools.contains(&"file.read"), "{tools:?}");
     let page = outcome(&project, &["stats", "--tool", "file", "--html", "report.html"]).await;
-    assert!(page.out.contains("TOOL") && page.out.contains("file.read") && !page.out.contains("ot.version"), "{}", page.out);
+    assert!(
+        page.out.contains("TOOL") && page.out.contains("file.read") && !page.out.contains("ot.version"),
+        "{}",
+        page.out
+    );
     assert!(std::fs::read_to_string(project.path().join("report.html")).unwrap().contains("file.read"));
     let refused = outcome(&project, &["stats", "--html", "report.txt"]).await;
     assert!(refused.code == 1 && refused.err.contains("must end in .html"), "{}", refused.err);

@@ -112,10 +112,7 @@ async fn a_text_about_nothing_says_so() {
 async fn aliases_at_every_level() {
     let folder = tempdir().unwrap();
     let toolbox = toolbox(folder.path());
-    assert_eq!(
-        toolbox.json("aliases", json!({})).await,
-        json!(["ws -> brave.web_search", "alias_f -> demo.foo"])
-    );
+    assert_eq!(toolbox.json("aliases", json!({})).await, json!(["ws -> brave.web_search", "alias_f -> demo.foo"]));
     assert_eq!(toolbox.json("aliases", json!({"info": "list"})).await, json!(["ws", "alias_f"]));
     // The pattern is in the target here.
     assert_eq!(
@@ -133,7 +130,10 @@ async fn snippets_at_every_level() {
         json!(["brv_research: Search web and extract structured findings", "pkg_v: Versions"])
     );
     assert_eq!(toolbox.json("snippets", json!({"pattern": "pkg", "info": "list"})).await, json!(["pkg_v"]));
-    assert_eq!(toolbox.json("snippets", json!({"pattern": "structured", "info": "list"})).await, json!(["brv_research"]));
+    assert_eq!(
+        toolbox.json("snippets", json!({"pattern": "structured", "info": "list"})).await,
+        json!(["brv_research"])
+    );
 }
 
 #[tokio::test]
@@ -202,9 +202,8 @@ async fn signatures_tell_levels_and_defaults() {
     let signatures: Vec<&str> =
         listed.as_array().unwrap().iter().map(|tool| tool["signature"].as_str().unwrap()).collect();
     assert!(
-        signatures.contains(
-            &"ot.tools(pattern: str | None = None, info: Literal['list', 'min', 'full'] = 'min') -> list"
-        ),
+        signatures
+            .contains(&"ot.tools(pattern: str | None = None, info: Literal['list', 'min', 'full'] = 'min') -> list"),
         "{signatures:#?}"
     );
     assert!(

@@ -17,9 +17,7 @@ use parking_lot::RwLock;
 use serde_json::{Value as Json, json};
 
 use crate::ot::{Toolbox, ot_pack};
-use crate::{
-    Catalog, OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
-};
+use crate::{Catalog, OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic};
 
 /// Packs that are only looked at.
 pub(super) struct Shelf(pub(super) Vec<Arc<Pack>>);
@@ -65,7 +63,8 @@ pub(super) fn pack(name: &str, description: &str, origin: Origin, tools: Vec<Arc
 fn packs() -> Vec<Arc<Pack>> {
     let query = json!({"type": "object", "properties": {"query": {"type": "string", "description": "what to look for"},
         "count": {"type": "integer", "default": 10}}, "required": ["query"]});
-    let mut search = Arc::unwrap_or_clone(spec("search", "Search the web.\n\nUses an index of its own.", query.clone()));
+    let mut search =
+        Arc::unwrap_or_clone(spec("search", "Search the web.\n\nUses an index of its own.", query.clone()));
     search.returns = Some("one dict a page".to_owned());
     search.signature.returns = Some("list[dict]".to_owned());
     search.example = Some("brave.search(query=\"rust\")".to_owned());
@@ -74,9 +73,23 @@ fn packs() -> Vec<Arc<Pack>> {
         "query": {"type": "string", "description": "what to look for"}}, "required": ["query"]});
     let worker = |name: &str| Origin::Worker { file: format!("/tools/{name}.py").into() };
     vec![
-        pack("brave", "Web search", worker("brave"), vec![Arc::new(search), spec("web_search", "Search pages.", query)]),
-        pack("web", "Pages", worker("web"), vec![spec("fetch", "Fetch a web page as text.", json!({"properties": {
-            "url": {"type": "string", "description": "address of the document"}}, "required": ["url"]}))]),
+        pack(
+            "brave",
+            "Web search",
+            worker("brave"),
+            vec![Arc::new(search), spec("web_search", "Search pages.", query)],
+        ),
+        pack(
+            "web",
+            "Pages",
+            worker("web"),
+            vec![spec(
+                "fetch",
+                "Fetch a web page as text.",
+                json!({"properties": {
+            "url": {"type": "string", "description": "address of the document"}}, "required": ["url"]}),
+            )],
+        ),
         pack("firecrawl", "Crawl sites", worker("firecrawl"), vec![spec("scrape", "Scrape one site.", json!({}))]),
         pack("excel", "Sheets", worker("excel"), vec![spec("scaffold", "Make an empty workbook.", json!({}))]),
         pack("github", "", Origin::Proxy { server: "github".into() }, vec![spec("search", "Find code.", github)]),

@@ -89,7 +89,9 @@ async fn results_are_grouped_by_type() {
     let toolbox = toolbox(folder.path());
     let text = toolbox.text("help", json!({"query": "search web pages"})).await;
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is missing in {text}"));
-    assert!(at("## Tools") < at("## Packs") && at("## Packs") < at("## Snippets") && at("## Snippets") < at("## Aliases"));
+    assert!(
+        at("## Tools") < at("## Packs") && at("## Packs") < at("## Snippets") && at("## Snippets") < at("## Aliases")
+    );
     assert!(text.contains("- ws -> brave.web_search"), "{text}");
     assert!(text.contains("- $brv_research: Search web"), "{text}");
     let names = toolbox.json("help", json!({"query": "web", "info": "list"})).await;

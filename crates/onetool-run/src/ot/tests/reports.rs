@@ -75,8 +75,7 @@ async fn a_message_goes_to_the_file_of_its_topic() {
 #[tokio::test]
 async fn a_topic_without_a_file_is_skipped() {
     let folder = tempdir().unwrap();
-    let answer =
-        toolbox(folder.path()).text("notify", json!({"topic": "unknown:topic", "message": "test"})).await;
+    let answer = toolbox(folder.path()).text("notify", json!({"topic": "unknown:topic", "message": "test"})).await;
     assert_eq!(answer, "SKIP: no matching topic");
 }
 
@@ -90,7 +89,8 @@ async fn reload_brings_the_new_configuration() {
 }
 
 fn used(toolbox: &TestToolbox) {
-    let outcome = |ms, error: Option<&str>| Outcome { chars_in: 40, chars_out: 400, ms, error: error.map(str::to_owned) };
+    let outcome =
+        |ms, error: Option<&str>| Outcome { chars_in: 40, chars_out: 400, ms, error: error.map(str::to_owned) };
     let now = Utc::now();
     toolbox.stats.record(Record::run(now, outcome(50.0, None)));
     toolbox.stats.record(Record::call(now, "brave.search", outcome(10.0, None)));

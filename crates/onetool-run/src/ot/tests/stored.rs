@@ -34,10 +34,7 @@ async fn the_first_hundred_lines_are_the_default() {
     let handle = stored(folder.path(), &numbered(500));
     let page = toolbox(folder.path()).json("result", json!({"handle": handle})).await;
     let lines: Vec<String> = (1..=100).map(|number| format!("line {number}")).collect();
-    assert_eq!(
-        page,
-        json!({"lines": lines, "total_lines": 500, "returned": 100, "offset": 1, "has_more": true})
-    );
+    assert_eq!(page, json!({"lines": lines, "total_lines": 500, "returned": 100, "offset": 1, "has_more": true}));
 }
 
 #[tokio::test]
@@ -86,10 +83,7 @@ async fn a_handle_that_is_not_there_is_said() {
     let folder = tempdir().unwrap();
     let toolbox = toolbox(folder.path());
     for handle in ["nonexistent", "abc123", "../../etc/passwd", ""] {
-        assert_eq!(
-            toolbox.text("result", json!({"handle": handle})).await,
-            format!("Result not found: {handle}")
-        );
+        assert_eq!(toolbox.text("result", json!({"handle": handle})).await, format!("Result not found: {handle}"));
     }
 }
 
@@ -180,10 +174,7 @@ async fn calls_leave_spans_with_their_fields() {
     toolbox.call("result", arguments).with_subscriber(spans.clone()).await;
     toolbox.call("health", json!({})).with_subscriber(spans.clone()).await;
     let seen = spans.seen.lock().clone();
-    assert!(
-        seen.contains(&format!("ot.result handle=\"{handle}\" offset=1 limit=5 search=\"t\"")),
-        "{seen:#?}"
-    );
+    assert!(seen.contains(&format!("ot.result handle=\"{handle}\" offset=1 limit=5 search=\"t\"")), "{seen:#?}");
     assert!(seen.contains(&"ot.health".to_owned()), "{seen:#?}");
     assert!(seen.iter().any(|line| line.contains("duration_ms=") && line.contains("outcome=\"ok\"")), "{seen:#?}");
 }

@@ -138,9 +138,13 @@ fn prepare(command: BundlesCommand) -> anyhow::Result<(Prepared, OutputArgs)> {
     let (operation, output) = match command {
         BundlesCommand::List(args) => (Operation::List { only: args.only, paging: args.paging }, args.output),
         BundlesCommand::Show(args) => (Operation::Show(args.bundle), args.output),
-        BundlesCommand::Put(args) => (Operation::Put { bundle: args.bundle, body: read_json(&args.file)? }, args.output),
+        BundlesCommand::Put(args) => {
+            (Operation::Put { bundle: args.bundle, body: read_json(&args.file)? }, args.output)
+        }
         BundlesCommand::Enable(args) => (Operation::Switch { bundle: args.bundle, enabled: true.into() }, args.output),
-        BundlesCommand::Disable(args) => (Operation::Switch { bundle: args.bundle, enabled: false.into() }, args.output),
+        BundlesCommand::Disable(args) => {
+            (Operation::Switch { bundle: args.bundle, enabled: false.into() }, args.output)
+        }
         BundlesCommand::Delete(args) => (Operation::Delete(args.bundle), args.output),
         BundlesCommand::Tools(command) => {
             let (operation, output) = tools::prepare(command)?;

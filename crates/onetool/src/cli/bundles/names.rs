@@ -35,12 +35,7 @@ pub(super) fn find_bundle(store: &BundleStore, name: &str) -> Result<Option<Bund
 }
 
 /// The tool that is named. Without a version it must have only one.
-pub(super) fn tool(
-    store: &BundleStore,
-    bundle: &str,
-    slug: &str,
-    version: Option<&str>,
-) -> Result<ToolPath, ApiError> {
+pub(super) fn tool(store: &BundleStore, bundle: &str, slug: &str, version: Option<&str>) -> Result<ToolPath, ApiError> {
     let id = self::bundle(store, bundle)?;
     let slug: Slug = slug.parse()?;
     if let Some(version) = version {

@@ -195,7 +195,8 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         }
         Operation::Switch { name, enabled } => {
             let path = name.find(store)?;
-            let view = store.set_tool_enabled(path.bundle, (&path.slug, &path.version), enabled, &Precondition::None)?;
+            let view =
+                store.set_tool_enabled(path.bundle, (&path.slug, &path.version), enabled, &Precondition::None)?;
             let state = if view.tool.is_enabled { "enabled" } else { "disabled" };
             Ok(Answer::sentence(&ToolReply::from(view), format!("{} {} is {state}", path.slug, path.version)))
         }

@@ -32,12 +32,18 @@ async fn foreign_hosts_and_origins_get_nothing() {
             .body(HELLO)
     };
     let foreign = [
-        ("origin", "http://evil.example.com"), ("origin", "null"), ("origin", "https://localhost.evil.example.com"),
-        ("origin", "http://127.0.0.1:1"), ("host", "evil.example.com"), ("host", "localhost.evil.example.com"),
+        ("origin", "http://evil.example.com"),
+        ("origin", "null"),
+        ("origin", "https://localhost.evil.example.com"),
+        ("origin", "http://127.0.0.1:1"),
+        ("host", "evil.example.com"),
+        ("host", "localhost.evil.example.com"),
         ("host", "127.0.0.1.evil.example.com"),
     ];
     for (name, value) in foreign {
-        for request in [rest(), mcp(), f.server.request(Method::GET, "/docs"), f.server.request(Method::GET, "/nowhere")] {
+        for request in
+            [rest(), mcp(), f.server.request(Method::GET, "/docs"), f.server.request(Method::GET, "/nowhere")]
+        {
             assert_eq!(reply(request.header(name, value)).await.0, 403, "{name}: {value}");
         }
     }
@@ -45,7 +51,10 @@ async fn foreign_hosts_and_origins_get_nothing() {
     assert_eq!(mcp().header("origin", &own).send().await.unwrap().status(), 200);
     let end = "Connection: close\r\n\r\n";
     assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\n{end}")).await, Some(200));
-    assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n{end}")).await, Some(400));
+    assert_eq!(
+        raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n{end}")).await,
+        Some(400)
+    );
     assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\n{end}")).await, Some(400));
     assert_eq!(raw(&own, &format!("GET /tools/bundles HTTP/1.1\r\nHost: user@localhost\r\n{end}")).await, Some(400));
 }

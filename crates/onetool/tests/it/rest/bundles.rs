@@ -113,7 +113,11 @@ async fn bundles_are_paged_and_chosen_by_id() {
     assert_eq!(slugs(&chosen), ["b-2", "b-0"]);
     assert_eq!(chosen.get("nextPageToken"), None);
     let other = f.server.get(&format!("/tools/bundles?includeDisabled=true&pageToken={token}")).await;
-    assert_eq!((other.0, &other.1["error"]["code"]), (400, &json!("bad_page_token")), "a token is bound to its filters");
+    assert_eq!(
+        (other.0, &other.1["error"]["code"]),
+        (400, &json!("bad_page_token")),
+        "a token is bound to its filters"
+    );
 }
 
 #[tokio::test]

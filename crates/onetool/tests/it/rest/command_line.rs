@@ -54,7 +54,8 @@ async fn a_tool_is_stored_called_and_deleted_and_a_running_server_follows() {
     eventually(&client, "weather.now(city='Oslo')", |answer| answer.text.contains("/Oslo")).await;
     assert_eq!(f.server.get(&format!("/tools/bundles/{id}")).await.1["createdAt"], created["createdAt"]);
 
-    let shown = json_of(p, &["tools", "invoke", "weather", "now", "--dry-run", "--args", "{\"city\": \"a b\"}"], none).await;
+    let shown =
+        json_of(p, &["tools", "invoke", "weather", "now", "--dry-run", "--args", "{\"city\": \"a b\"}"], none).await;
     assert_eq!(shown["request"]["url"], format!("{}/a%20b?k=REDACTED", f.upstream.base));
     let called = json_of(p, &["tools", "invoke", "weather", "now", "--args-file", "-"], &json!({"city": "Rome"})).await;
     assert_eq!((&called["ok"], &called["value"]["uri"]), (&json!(true), &json!("/Rome?k=REDACTED")));
@@ -111,7 +112,10 @@ async fn lists_and_searches_are_tables_for_people_and_pages_for_programs() {
     assert_eq!(json_of(p, &["tools", "search", "zebra"], none).await, f.server.get("/tools/search?q=zebra").await.1);
     let (code, table, _) = bundles(p, &["tools", "list", "--bundle", "own"], none).await;
     assert_eq!(code, 0);
-    assert_eq!(table.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(), ["BUNDLE", "TOOL", "VERSION", "STATE", "DESCRIPTION"]);
+    assert_eq!(
+        table.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(),
+        ["BUNDLE", "TOOL", "VERSION", "STATE", "DESCRIPTION"]
+    );
     assert_eq!(table.lines().count(), 4);
     let (_, table, _) = bundles(p, &["list"], none).await;
     assert!(table.contains("brave") && table.contains("enabled"), "{table}");

@@ -65,5 +65,11 @@ async fn what_was_acknowledged_survives_a_kill_and_nothing_is_half_written() {
             assert!(serde_json::from_str::<Json>(&text).is_ok(), "{}", path.display());
         }
     }
-    assert_eq!(server.put(&tool_path(&bundle, "after", "v1"), json!({"type": "native", "impl": {"function": "file.list"}})).await.0, 201);
+    assert_eq!(
+        server
+            .put(&tool_path(&bundle, "after", "v1"), json!({"type": "native", "impl": {"function": "file.list"}}))
+            .await
+            .0,
+        201
+    );
 }

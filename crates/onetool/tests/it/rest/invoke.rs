@@ -121,10 +121,16 @@ async fn an_upstream_that_fails_is_502_and_one_that_hangs_504() {
     let slow = f.tool(&bundle, "slow", "v1", with(f.get("/slow"), json!({"impl": {"timeoutMs": 200}}))).await;
     let (status, body) = f.invoke(&slow, json!({})).await;
     assert_eq!((status, code(&body)), (504, "timeout"), "{body}");
-    let gone = with(f.get("/"), json!({"impl": {"errorMode": "empty", "successCodes": [201]}, "outputSchema": {"type": "string"}}));
+    let gone = with(
+        f.get("/"),
+        json!({"impl": {"errorMode": "empty", "successCodes": [201]}, "outputSchema": {"type": "string"}}),
+    );
     let gone = f.tool(&bundle, "gone", "v1", gone).await;
     let (status, body) = f.invoke(&gone, json!({})).await;
-    assert_eq!((status, &body["ok"], &body["value"], &body["meta"]["status"]), (200, &json!(true), &Json::Null, &json!(200)));
+    assert_eq!(
+        (status, &body["ok"], &body["value"], &body["meta"]["status"]),
+        (200, &json!(true), &Json::Null, &json!(200))
+    );
     let away = f.tool(&bundle, "away", "v1", f.get("/away")).await;
     let (status, body) = f.invoke(&away, json!({})).await;
     assert_eq!((status, code(&body)), (403, "denied"), "a redirect to a host that is not allowed: {body}");

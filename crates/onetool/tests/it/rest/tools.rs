@@ -31,8 +31,17 @@ async fn names_are_unique_per_bundle_and_case_counts() {
     f.tool(&first, &"天".repeat(64), "1", f.get("/x")).await;
     f.tool(&second, "now", "v1", f.get("/x")).await;
     for (slug, version) in [
-        ("a_b", "v1"), ("a%20b", "v1"), ("a%2Fb", "v1"), ("a.b", "v1"), ("a%00b", "v1"), ("a+b", "v1"), ("a", "v_1"),
-        ("a", "v%2F1"), ("a", "v 1"), (&"x".repeat(65), "v1"), ("a", &"x".repeat(65)),
+        ("a_b", "v1"),
+        ("a%20b", "v1"),
+        ("a%2Fb", "v1"),
+        ("a.b", "v1"),
+        ("a%00b", "v1"),
+        ("a+b", "v1"),
+        ("a", "v_1"),
+        ("a", "v%2F1"),
+        ("a", "v 1"),
+        (&"x".repeat(65), "v1"),
+        ("a", &"x".repeat(65)),
     ] {
         let (status, body) = f.server.put(&tool_path(&first, slug, version), f.get("/x")).await;
         assert_eq!(status, 400, "{slug} {version}: {body}");
@@ -86,7 +95,9 @@ async fn a_tool_that_could_never_be_called_is_not_stored() {
         assert_eq!(status, 400, "{url}: {reply}");
         assert!(reply["error"]["message"].as_str().unwrap().contains(reason), "{url}: {reply}");
     }
-    for (field, value) in [("argSchema", json!({"type": 7})), ("type", json!("shell")), ("surprise", json!(1)), ("slug", json!("other"))] {
+    for (field, value) in
+        [("argSchema", json!({"type": 7})), ("type", json!("shell")), ("surprise", json!(1)), ("slug", json!("other"))]
+    {
         let mut body = f.get("/");
         body[field] = value;
         assert_eq!(f.server.put(&path, body).await.0, 400, "{field}");
@@ -151,7 +162,11 @@ async fn pages_are_bound_to_their_filters_and_miss_nothing() {
     assert_eq!((slugs(&last), last.get("nextPageToken")), (vec!["t-0"], None));
     let (_, odd) = f.server.get(&format!("/tools?bundleIDs={id}&tags=odd")).await;
     assert_eq!(slugs(&odd), ["t-3", "t-1"]);
-    for wrong in [format!("/tools/tools?pageToken={token}"), format!("{list}&pageToken={token}x"), "/tools?pageToken=%00".to_owned()] {
+    for wrong in [
+        format!("/tools/tools?pageToken={token}"),
+        format!("{list}&pageToken={token}x"),
+        "/tools?pageToken=%00".to_owned(),
+    ] {
         let (status, body) = f.server.get(&wrong).await;
         assert_eq!((status, &body["error"]["code"]), (400, &json!("bad_page_token")), "{wrong}");
     }
