@@ -24,7 +24,7 @@ def rows(settings) -> Iterator[Row]:
         ):
             ours.initialize()
             direct.initialize()
-            wait_until_connected(ours)
+            wait_until_connected(ours, "echo")
             yield from overhead(settings, ours, direct, title)
     yield from fifty(settings)
 
@@ -69,7 +69,7 @@ def fifty(settings) -> Iterator[Row]:
                 initialized.append(client.since_start())
                 expect(run(client, "1+1"), "2")
                 answered.append(client.since_start())
-                expect(run(client, 'good7.echo(text="hi")'), "hi")
+                wait_until_connected(client, "good7")
                 called.append(client.since_start())
             return initialized[-1]
 
@@ -96,13 +96,13 @@ def servers(configured: dict[str, dict]) -> str:
     return json.dumps({"servers": configured})
 
 
-def wait_until_connected(client: StdioClient) -> None:
+def wait_until_connected(client: StdioClient, pack: str) -> None:
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            expect(run(client, 'echo.echo(text="hi")'), "hi")
+            expect(run(client, f'{pack}.echo(text="hi")'), "hi")
             return
         except ServerProblem:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.2)
+            time.sleep(0.01)
