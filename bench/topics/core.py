@@ -58,18 +58,17 @@ def start(settings) -> Iterator[Row]:
 def warm(settings) -> Iterator[Row]:
     rounds = settings.repetitions(15)
     with onetool_in(settings.onetool) as ours, peer() as other:
-        own, theirs = in_turns(
+        own_ping, own, their_ping, theirs = in_turns(
             rounds,
             Turn(lambda: ours.request("ping").milliseconds, batch=30, warm_up=50),
-            Turn(lambda: other.request("ping").milliseconds, batch=10, warm_up=20),
-        )
-        yield Row("ping: the transport alone", "ms", own, theirs)
-        own, theirs = in_turns(
-            rounds,
             Turn(lambda: expect(run(ours, "1+1"), "2"), batch=30, warm_up=50),
+            Turn(lambda: other.request("ping").milliseconds, batch=10, warm_up=20),
             Turn(lambda: expect(execute(other, "1+1"), "2"), batch=5, warm_up=10),
         )
+        yield Row("ping: the transport alone", "ms", own_ping, their_ping)
         yield Row('run("1+1")', "ms", own, theirs, Bar(1 / 20, times=True))
+        more = own.median - own_ping.median, theirs.median - their_ping.median
+        yield Row("… more than a ping: prepare, sandbox, present", "ms", *more)
         own, theirs = in_turns(
             rounds,
             Turn(lambda: expect(run(ours, "ot.version()"), "."), batch=30, warm_up=20),
