@@ -28,8 +28,28 @@ class Sample:
         ordered = sorted(self.values)
         return ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
 
+    @property
+    def best(self) -> float:
+        return min(self.values)
+
     def as_json(self) -> dict:
-        return {"median": self.median, "p95": self.p95, "min": min(self.values), "max": max(self.values), "n": len(self.values)}
+        return {"median": self.median, "p95": self.p95, "best": self.best, "worst": max(self.values), "n": len(self.values)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one thing takes more than another, by their medians and at best."""
+
+    median: float
+    best: float
+
+    def as_json(self) -> dict:
+        return {"median": self.median, "best": self.best}
+
+
+def more(one: Sample, other: Sample, share: int = 1) -> Difference:
+    """`one` less `other`, divided among `share` parts."""
+    return Difference((one.median - other.median) / share, (one.best - other.best) / share)
 
 
 @dataclass(frozen=True)

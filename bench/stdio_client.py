@@ -53,7 +53,8 @@ class StdioClient:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             bufsize=0,
-            start_new_session=True,
+            # A group to kill at the end, but no session: Linux shares out time by session, and all are to be alike.
+            process_group=0,
         )
         self._out = self._process.stdout.fileno()
         self._in = self._process.stdin.fileno()

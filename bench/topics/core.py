@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from measure import MEGABYTE, PeakMemory, Sample, Turn, in_turns, memory_of
+from measure import MEGABYTE, PeakMemory, Sample, Turn, in_turns, memory_of, more
 from report import Bar, Row
 from stdio_client import ServerProblem, StdioClient
 from subjects import Project, execute, expect, onetool_in, peer, run, start_python_server, tool_files
@@ -67,8 +67,8 @@ def warm(settings) -> Iterator[Row]:
         )
         yield Row("ping: the transport alone", "ms", own_ping, their_ping)
         yield Row('run("1+1")', "ms", own, theirs, Bar(1 / 20, times=True))
-        more = own.median - own_ping.median, theirs.median - their_ping.median
-        yield Row("… more than a ping: prepare, sandbox, present", "ms", *more)
+        beyond = more(own, own_ping), more(theirs, their_ping)
+        yield Row("… more than a ping: prepare, sandbox, present", "ms", *beyond)
         own, theirs = in_turns(
             rounds,
             Turn(lambda: expect(run(ours, "ot.version()"), "."), batch=30, warm_up=20),
@@ -119,7 +119,7 @@ def many_tools(settings) -> Iterator[Row]:
             Turn(lambda: until_initialized(plain.serve(settings.onetool)), warm_up=1),
             Turn(lambda: until_initialized(project.serve(settings.onetool)), warm_up=1),
         )
-        yield Row("start-up added by 1,000 tool files", "ms", own.median - without.median, bar=Bar(100))
+        yield Row("start-up added by 1,000 tool files", "ms", more(own, without), bar=Bar(100))
 
 
 def many_started(settings, many: Project, count: int) -> Iterator[Row]:
@@ -159,18 +159,18 @@ def inner_calls(settings, ours_few, ours_many, peer_few, peer_many, count: int) 
         Turn(lambda: expect(execute(peer_few, EMPTY_LOOP), "done"), batch=1, warm_up=1),
         Turn(lambda: expect(execute(peer_few, peer_loop), "1.0.0"), batch=1, warm_up=1),
     )
-    few_empty, few_loop, many_empty, many_loop, peer_empty, peer_looped = (one.median for one in found)
-    own_few, own_many = (few_loop - few_empty) / CALLS, (many_loop - many_empty) / CALLS
-    their_few = (peer_looped - peer_empty) / CALLS
-    slow = in_turns(
+    few_empty, few_loop, many_empty, many_loop, peer_empty, peer_looped = found
+    own_few, own_many = more(few_loop, few_empty, CALLS), more(many_loop, many_empty, CALLS)
+    their_few = more(peer_looped, peer_empty, CALLS)
+    slow_empty, slow_loop = in_turns(
         3,
         Turn(lambda: expect(execute(peer_many, EMPTY_LOOP), "done"), warm_up=1),
         Turn(lambda: expect(execute(peer_many, peer_short), "1.0.0")),
     )
-    their_many = (slow[1].median - slow[0].median) / PEER_CALLS_WITH_MANY
+    their_many = more(slow_loop, slow_empty, PEER_CALLS_WITH_MANY)
     yield Row("one inner call, 30 tools", "ms", own_few, their_few)
     # "The same" with some room for the machine's own unrest.
-    yield Row(f"one inner call, {count:,} tools", "ms", own_many, their_many, Bar(own_few * 1.25), "bar: as with 30, +25 %")
+    yield Row(f"one inner call, {count:,} tools", "ms", own_many, their_many, Bar(own_few.median * 1.25), "bar: as with 30, +25 %")
 
 
 def discovery(settings, ours: StdioClient, other: StdioClient, count: int) -> Iterator[Row]:

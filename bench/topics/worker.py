@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from measure import Sample, Turn, in_turns
+from measure import Sample, Turn, in_turns, more
 from report import Bar, Row
 from stdio_client import StdioClient
 from subjects import Project, execute, expect, peer, run, start_python_server
@@ -52,7 +52,7 @@ def calls(settings, ours: StdioClient, direct: StdioClient) -> Iterator[Row]:
         Turn(lambda: expect(direct.call("add", {"a": 1, "b": 2}), "3"), batch=10, warm_up=30),
     )
     yield Row("run with one warm call of a worker's tool", "ms", own, theirs)
-    yield Row("… more than the same run without the call", "ms", own.median - plain.median, bar=Bar(0.3))
+    yield Row("… more than the same run without the call", "ms", more(own, plain), bar=Bar(0.3))
 
 
 def loops(settings, ours: StdioClient, direct: StdioClient, code_mode: StdioClient) -> Iterator[Row]:
@@ -68,7 +68,7 @@ def loops(settings, ours: StdioClient, direct: StdioClient, code_mode: StdioClie
     )
     yield Row("100 calls in one run; peer: 100 requests", "ms", own, theirs, Bar(30))
     yield Row("100 calls in one run; peer: its code mode", "ms", own, in_code)
-    yield Row("one call more in a run", "ms", (own.median - empty.median) / 100, theirs.median / 100, Bar(0.3))
+    yield Row("one call more in a run", "ms", more(own, empty, 100), theirs.median / 100, Bar(0.3))
 
 
 def until_called(client: StdioClient) -> float:
