@@ -34,6 +34,7 @@ class Settings:
 def run_topics(chosen: argparse.Namespace) -> int:
     settings = Settings(onetool=chosen.onetool, full=chosen.full, quick=chosen.quick)
     facts = machine(settings)
+    built = settings.onetool.stat().st_mtime_ns
     rows: list[Row] = []
     failures: list[str] = []
     for topic in chosen.topics:
@@ -49,6 +50,8 @@ def run_topics(chosen: argparse.Namespace) -> int:
             failures.append(f"{topic}: {type(error).__name__}: {error}")
         print(f"{topic}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     failures += [f"{row.topic}: {row.what}: {row.failure}" for row in rows if row.failure]
+    if settings.onetool.stat().st_mtime_ns != built:
+        failures.append("the binary was built anew meanwhile: the rows are of two binaries")
     facts["load_after"] = load()
     print(render(rows, facts))
     OUT.mkdir(exist_ok=True)
