@@ -13,7 +13,7 @@ async fn all_tools_are_listed_with_descriptions() {
     let listed = listed.as_array().unwrap();
     assert_eq!(listed[0], json!({"name": "brave.search", "description": "Search the web."}));
     assert!(listed.iter().any(|tool| tool["name"] == "ot.tools"));
-    assert_eq!(listed.len(), 6 + 12);
+    assert_eq!(listed.len(), 6 + 13);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn health_in_short() {
     assert_eq!(
         to_ot_display(&toolbox.call("health", json!({})).await),
         format!(
-            "version: \"{}\"\npython: \"3.14 (monty)\"\ncwd: {}\nregistry: {{status: ok, tool_count: 18}}\n\
+            "version: \"{}\"\npython: \"3.14 (monty)\"\ncwd: {}\nregistry: {{status: ok, tool_count: 19}}\n\
              proxy: {{status: ok, server_count: 1, servers: {{github: connected}}}}",
             env!("CARGO_PKG_VERSION"),
             folder.path().display()
