@@ -11,28 +11,30 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdin, Stdout};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
+
+use super::streams::{Input, Output, input, output};
 
 /// A message's length at the most.
 const MAX_LINE: usize = 64 << 20;
 
 /// Standard input and output.
 pub struct Lines {
-    reader: BufReader<Stdin>,
+    reader: BufReader<Input>,
     line: Vec<u8>,
     /// The rest of a line that was too long.
     discarding: bool,
-    writer: Arc<Mutex<Stdout>>,
+    writer: Arc<Mutex<Output>>,
 }
 
 impl Lines {
     pub fn new() -> Self {
         Self {
-            reader: BufReader::with_capacity(64 << 10, tokio::io::stdin()),
+            reader: BufReader::with_capacity(64 << 10, input()),
             line: Vec::new(),
             discarding: false,
-            writer: Arc::new(Mutex::new(tokio::io::stdout())),
+            writer: Arc::new(Mutex::new(output())),
         }
     }
 
@@ -70,7 +72,7 @@ impl Lines {
 
 struct TooLong;
 
-async fn write_line(writer: &Mutex<Stdout>, mut bytes: Vec<u8>) -> std::io::Result<()> {
+async fn write_line(writer: &Mutex<Output>, mut bytes: Vec<u8>) -> std::io::Result<()> {
     bytes.push(b'\n');
     let mut writer = writer.lock().await;
     writer.write_all(&bytes).await?;

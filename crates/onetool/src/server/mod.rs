@@ -7,5 +7,6 @@ mod lines;
 mod logging;
 mod progress;
 pub mod stdio;
+mod streams;
 
 pub use handler::Handler;
