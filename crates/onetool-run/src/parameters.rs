@@ -111,11 +111,6 @@ fn match_prefix<'a>(signature: &'a Signature, prefix: &str, taken: &IndexMap<Str
     }
 }
 
-/// The full name that `name` stands for in a call of this tool, where it stands for one.
-pub fn full_name<'a>(signature: &'a Signature, name: &str) -> Option<&'a str> {
-    find(signature, name).or_else(|| match_prefix(signature, name, &IndexMap::new()))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

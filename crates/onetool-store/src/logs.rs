@@ -3,9 +3,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// A log file's size before it is rotated.
 const MAX_BYTES: u64 = 5 << 20;
@@ -70,63 +73,85 @@ impl Write for RotatingFile {
     }
 }
 
-/// Lines that wait to be written; more are dropped and counted.
-const QUEUE_LINES: usize = 10_000;
+/// Bytes that wait to be written; what comes beyond is dropped and counted.
+const QUEUE_BYTES: usize = 8 << 20;
+/// How long lines are gathered before they are written: one waking of the thread serves many of them.
+const GATHER: Duration = Duration::from_millis(200);
 
-enum Message {
-    Line(String),
-    /// Everything before this is on its way to the disk when the sender is answered.
-    Flush(SyncSender<()>),
+/// Writes lines from a thread of its own: whoever logs never waits for the disk, and wakes the thread only for the first
+/// line of many.
+pub struct LogWriter {
+    queue: Arc<Queue>,
+    dropped: AtomicU64,
 }
 
-/// Writes lines from a thread of its own: whoever logs never waits for the disk.
-pub struct LogWriter {
-    sender: SyncSender<Message>,
-    dropped: AtomicU64,
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    text: String,
+    /// Those who want to know when everything up to now is written.
+    flushes: Vec<SyncSender<()>>,
 }
 
 impl LogWriter {
     /// Starts the thread.
     pub fn start(folder: &Path, name: &str) -> io::Result<Self> {
         let mut file = RotatingFile::open(folder, name)?;
-        let (sender, receiver) = std::sync::mpsc::sync_channel::<Message>(QUEUE_LINES);
+        let queue = Arc::new(Queue::default());
+        let owned = queue.clone();
         std::thread::Builder::new().name("onetool-log".to_owned()).spawn(move || {
-            while let Ok(first) = receiver.recv() {
-                let mut batch = String::new();
-                let mut answers = Vec::new();
-                let mut take = |message| match message {
-                    Message::Line(line) => batch.push_str(&line),
-                    Message::Flush(answer) => answers.push(answer),
-                };
-                take(first);
-                receiver.try_iter().take(QUEUE_LINES).for_each(take);
-                let _ = file.write_all(batch.as_bytes());
-                for answer in answers {
+            loop {
+                let batch = owned.next_batch();
+                let _ = file.write_all(batch.text.as_bytes());
+                for answer in batch.flushes {
                     let _ = answer.try_send(());
                 }
             }
         })?;
-        Ok(Self { sender, dropped: AtomicU64::new(0) })
+        Ok(Self { queue, dropped: AtomicU64::new(0) })
     }
 
     /// Hands over a line, which ends with a line break.
-    pub fn line(&self, line: String) {
-        if self.sender.try_send(Message::Line(line)).is_err() {
+    pub fn line(&self, line: &str) {
+        let mut waiting = self.queue.waiting.lock();
+        if waiting.text.len() + line.len() > QUEUE_BYTES {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let is_first = waiting.text.is_empty();
+        waiting.text.push_str(line);
+        drop(waiting);
+        if is_first {
+            self.queue.wake.notify_one();
         }
     }
 
     /// Waits until what was handed over is written, but not for long.
     pub fn flush(&self) {
         let (answer, done) = std::sync::mpsc::sync_channel(1);
-        if self.sender.try_send(Message::Flush(answer)).is_ok() {
-            let _ = done.recv_timeout(Duration::from_secs(1));
-        }
+        self.queue.waiting.lock().flushes.push(answer);
+        self.queue.wake.notify_one();
+        let _ = done.recv_timeout(Duration::from_secs(1));
     }
 
     /// Lines that were lost because the disk could not follow.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Queue {
+    /// Sleeps until there is something, gathers a little, and takes it all.
+    fn next_batch(&self) -> Waiting {
+        let mut waiting = self.waiting.lock();
+        self.wake.wait_while(&mut waiting, |waiting| waiting.text.is_empty() && waiting.flushes.is_empty());
+        self.wake.wait_while_for(&mut waiting, |waiting| waiting.flushes.is_empty(), GATHER);
+        std::mem::take(&mut *waiting)
     }
 }
 
@@ -153,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let writer = LogWriter::start(folder.path(), "y.log").unwrap();
         for i in 0..1000 {
-            writer.line(format!("{i}\n"));
+            writer.line(&format!("{i}\n"));
         }
         writer.flush();
         let text = fs::read_to_string(folder.path().join("y.log")).unwrap();

@@ -37,6 +37,14 @@ pub struct App {
     reloading: Mutex<()>,
 }
 
+/// Whether logs and statistics are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Traces {
+    Always,
+    /// Only where a `.onetool` folder is.
+    WhereAtHome,
+}
+
 /// What a reload may replace.
 struct Current {
     settings: Arc<Resolved>,
@@ -59,13 +67,25 @@ pub struct Bundles {
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        Self::build(explicit, Traces::Always)
+    }
+
+    /// The same for one command in a terminal: a folder that is no project of ours stays as it is.
+    pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        Self::build(explicit, Traces::WhereAtHome)
+    }
+
+    fn build(explicit: Option<PathBuf>, traces: Traces) -> anyhow::Result<Arc<Self>> {
         let places = ConfigPlaces::from_environment(explicit)?;
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
         crate::log::hide(settings.secrets.values());
-        crate::log::start(&settings.log_dir, &settings.log_level);
+        let leaves_traces = traces == Traces::Always || settings.own.is_dir();
+        if leaves_traces {
+            crate::log::start(&settings.log_dir, &settings.log_level);
+        }
         let executable = std::env::current_exe()?;
         let sandbox = Arc::new(Sandbox::new(monty_settings(&settings, executable), cpython_settings(&settings)));
-        let stats = Arc::new(if settings.stats.enabled {
+        let stats = Arc::new(if settings.stats.enabled && leaves_traces {
             StatsRecorder::start(&settings.stats.file, settings.stats.flush_interval)?
         } else {
             StatsRecorder::disabled()

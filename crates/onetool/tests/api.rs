@@ -3,7 +3,6 @@
 
 #[path = "../src/api/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the binary uses what these tests do not")]
-#[expect(unreachable_pub, reason = "a module of the binary, taken in by path")]
 mod api;
 
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use onetool_sdk::{Part, Value};
+use onetool_sdk::Value;
 
 /// Nesting beyond this is written as `"…"`.
 const MAX_DEPTH: usize = 200;

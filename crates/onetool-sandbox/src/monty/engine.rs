@@ -11,7 +11,9 @@ use futures_util::stream::FuturesUnordered;
 use monty_pool::{Checkout, Pool, PoolConfig, PoolError, ReplConfig, ResumeValue, TurnEvent, on_print_sync};
 use monty_types::{ExcType, MontyException, MontyObject, NameLookupResult, ResourceLimits};
 use onetool_sdk::{ToolError, Value};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::convert::{arguments, exception, from_monty, to_monty};
@@ -40,6 +42,8 @@ pub struct Monty {
     settings: MontySettings,
     pool: OnceCell<Pool>,
     waiting: AtomicUsize,
+    /// Children that are being cleaned up after a run.
+    finishing: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// A child is replaced after this many runs, so that no slow leak adds up.
@@ -53,7 +57,7 @@ const SKIP_TYPES: bool = true;
 
 impl Monty {
     pub fn new(settings: MontySettings) -> Self {
-        Self { settings, pool: OnceCell::new(), waiting: AtomicUsize::new(0) }
+        Self { settings, pool: OnceCell::new(), waiting: AtomicUsize::new(0), finishing: Mutex::default() }
     }
 
     /// Starts the children. Called early so that the first run finds them; runs call it too.
@@ -134,16 +138,24 @@ impl Monty {
                         read_back.push((name.clone(), value));
                     }
                 }
-                let _ = checkout.finish().await;
+                self.finish_later(checkout);
                 Ok(value)
             }
             Err(Stopped::Reusable(failure)) => {
-                let _ = checkout.finish().await;
+                self.finish_later(checkout);
                 Err(failure)
             }
             // Dropping the checkout kills the child.
             Err(Stopped::Discard(failure)) => Err(failure),
         }
+    }
+
+    /// Cleans a child up while the reply is on its way.
+    fn finish_later(&self, checkout: Checkout) {
+        let finishing = tokio::spawn(async move {
+            let _ = checkout.finish().await;
+        });
+        self.finishing.lock().push(finishing);
     }
 
     async fn check_out(&self, program: &Program, limits: &Limits) -> Result<Checkout, Failure> {
@@ -165,6 +177,11 @@ impl Monty {
                 "{} runs are under way or waiting already",
                 self.settings.max_waiting + self.settings.max_children
             )));
+        }
+        // A child that is being cleaned up is free in a moment: sooner than a new one would start.
+        let finishing = std::mem::take(&mut *self.finishing.lock());
+        for child in finishing {
+            let _ = child.await;
         }
         // A child may have died while idle, or between our look and its first request; the next one is fresh.
         let mut attempts = 0;

@@ -18,7 +18,7 @@ pub struct HealthArgs {
 
 /// Fails where something is wrong, so that a script can tell.
 pub async fn main(args: HealthArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     let answer = ask::ot(&app, "health", []).await;
     app.shutdown().await;
     let report = answer?.to_json();

@@ -34,7 +34,7 @@ pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
         print(&command.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "help", [("query", Some(query)), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

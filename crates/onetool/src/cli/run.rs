@@ -32,7 +32,7 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),
     };
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     for note in &app.settings().notes {
         eprintln!("warning: {}: {}", note.subject, note.message);
     }

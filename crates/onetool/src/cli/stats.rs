@@ -60,7 +60,7 @@ pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
         }
         None => None,
     };
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     let arguments = [("period", Some(args.period.name().to_owned())), ("tool", args.tool), ("output", output)];
     let answer = ask::ot(&app, "stats", arguments).await;
     app.shutdown().await;

@@ -24,7 +24,7 @@ pub struct ToolsArgs {
 }
 
 pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

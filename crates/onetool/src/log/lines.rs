@@ -75,7 +75,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         let mut text = line(event, &ctx);
         text.push('\n');
-        self.writer.line(text);
+        self.writer.line(&text);
     }
 }
 

@@ -19,6 +19,7 @@ async fn what_knows_no_measure_is_stopped_and_the_next_run_works() {
     let large = format!("x = '{}'", "a".repeat(10 << 20));
     let cases: Vec<(&str, &str)> = vec![
         ("while True: pass", "TimeoutError"),
+        ("def g():\n    yield 1\nwhile True: pass", "TimeoutError"),
         ("[0] * 10 ** 10", "MemoryError"),
         ("a = []\nwhile True: a.append('x' * 1000)", "MemoryError"),
         ("def f(): return f()\nf()", "RecursionError"),
@@ -100,4 +101,49 @@ async fn no_state_leaks_from_run_to_run() {
     }
     client.ok("ot = 5\nfile = 6").await;
     assert_eq!(client.ok("ot.version()").await, env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn every_request_gets_an_answer_even_one_that_is_no_message() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+    let project = Project::empty();
+    let mut child = project
+        .command(&["serve"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let run = |id: u32, command: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"run","arguments":{{"command":"{command}"}}}}}}"#
+        )
+    };
+    let deep = format!(r#"{{"jsonrpc":"2.0","id":3,"method":"ping","params":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+    let mut not_utf8 = run(2, "len('X')").into_bytes();
+    let at = not_utf8.iter().position(|&byte| byte == b'X').unwrap();
+    not_utf8[at] = 0xff;
+    let messages: Vec<Vec<u8>> = vec![
+        hello.into(),
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into(),
+        b"{not json".to_vec(),
+        run(1, r"len('\ud83d')").into_bytes(),
+        not_utf8,
+        deep.into_bytes(),
+        run(4, "1 + 1").into_bytes(),
+    ];
+    for message in messages {
+        input.write_all(&message).await.unwrap();
+        input.write_all(b"\n").await.unwrap();
+    }
+    let mut answered = Vec::new();
+    while answered.len() < 6 {
+        let line = tokio::time::timeout(crate::client::PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let reply: serde_json::Value = serde_json::from_str(&line).unwrap();
+        answered.push(reply["id"].to_string());
+    }
+    answered.sort();
+    assert_eq!(answered, ["0", "1", "2", "3", "4", "null"]);
 }

@@ -4,7 +4,7 @@ import datetime
 
 pack = "demo"
 
-__all__ = ["text", "listing", "nothing", "fail", "big", "odd", "image"]
+__all__ = ["text", "listing", "nothing", "fail", "big", "odd", "placed"]
 
 
 def text() -> str:
@@ -37,6 +37,6 @@ def odd() -> dict:
     return {"when": datetime.date(2024, 2, 29), "raw": b"abc", "pair": (1, 2), 3: None}
 
 
-def image() -> dict:
-    """A small image, as a content part."""
-    return {"$ot": "image"}
+def placed(a, /, b, *rest, c=3) -> list:
+    """Shows which argument came from where."""
+    return [a, b, list(rest), c]

@@ -111,7 +111,7 @@ type Outcome = Result<Answer, ApiError>;
 pub async fn main(args: BundlesArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     // A body is read first: a mistake in it needs no app.
     let (command, output) = prepare(args.command)?;
-    let app = App::start(config)?;
+    let app = App::start_once(config)?;
     let outcome = match command {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,

@@ -1,0 +1,3 @@
+def g():
+    yield ws(query='a')['query']
+list(g())

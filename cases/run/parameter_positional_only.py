@@ -1,0 +1,1 @@
+demo.placed(1, 2, 9, c=4)

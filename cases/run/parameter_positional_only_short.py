@@ -1,0 +1,1 @@
+demo.placed(1, b=2)
