@@ -152,7 +152,7 @@ impl Runner {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
         let format =
-            wishes.format.unwrap_or({ if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json } });
+            wishes.format.unwrap_or(if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
             && !wishes.sanitise

@@ -103,12 +103,17 @@ fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<Strin
         .map_err(|error| SnippetError::Template { name: name.to_owned(), message: error_text(&error) })
 }
 
+/// Whether a template can be understood, without anything to fill in. The error says what is wrong with it.
+pub fn check_template(body: &str) -> Result<(), String> {
+    environment().template_from_str(body).map(|_| ()).map_err(|error| error_text(&error))
+}
+
 fn error_text(error: &minijinja::Error) -> String {
     let line = error.line().map(|line| format!(" (template line {line})")).unwrap_or_default();
     format!("{}{line}", error.detail().map_or_else(|| error.kind().to_string(), str::to_owned))
 }
 
-fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<String, minijinja::Error> {
+fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -119,7 +124,11 @@ fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<St
                 .map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
         });
     }
-    let text = environment.render_str(body, minijinja::value::Serde(values))?;
+    environment
+}
+
+fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<String, minijinja::Error> {
+    let text = environment().render_str(body, minijinja::value::Serde(values))?;
     if text.len() > MAX_EXPANDED {
         return Err(minijinja::Error::new(
             minijinja::ErrorKind::InvalidOperation,

@@ -67,16 +67,18 @@ pub struct Bundles {
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::Always)
+        Self::build(ConfigPlaces::from_environment(explicit)?, Traces::Always)
     }
 
-    /// The same for one command in a terminal: a folder that is no project of ours stays as it is.
+    /// The same for one command in a terminal: a folder that is no project of ours stays as it is, and a configuration
+    /// that was named must be there.
     pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::WhereAtHome)
+        let places = ConfigPlaces::from_environment(explicit)?;
+        places.require_explicit()?;
+        Self::build(places, Traces::WhereAtHome)
     }
 
-    fn build(explicit: Option<PathBuf>, traces: Traces) -> anyhow::Result<Arc<Self>> {
-        let places = ConfigPlaces::from_environment(explicit)?;
+    fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
         crate::log::hide(settings.secrets.values());
         let leaves_traces = traces == Traces::Always || settings.own.is_dir();

@@ -29,7 +29,6 @@ use onetool_store::bundles::BundleStore;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Scope, protect};
-pub use document::document;
 pub use error::ApiError;
 pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath};
 pub use invoke::{Invoker, Mode};

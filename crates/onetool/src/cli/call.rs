@@ -35,7 +35,7 @@ const MAX_INPUT: u64 = 64 << 20;
 
 pub async fn main(args: CallArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let given = args.json.as_deref().map(object).transpose()?;
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let arguments = match given {
         Some(given) => Ok(given),
         None => named(spec(&app, &args.tool).await.as_deref(), &args.arguments),

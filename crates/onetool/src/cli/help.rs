@@ -7,7 +7,6 @@ use clap::{Args, CommandFactory as _};
 
 use super::table::{OutputArgs, Page, print, print_json};
 use super::{Cli, ask};
-use crate::assemble::App;
 
 #[derive(Args)]
 pub struct HelpArgs {
@@ -34,7 +33,7 @@ pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
         print(&command.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "help", [("query", Some(query)), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

@@ -19,8 +19,13 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+
+use crate::assemble::App;
+use crate::config::NoSuchConfig;
+use crate::server::http::NoAddress;
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
@@ -75,6 +80,9 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+/// The exit code of a command line that cannot be meant; the same that clap answers with.
+const USAGE: u8 = 2;
+
 /// Stack of the runtime's threads: reading code takes some.
 const STACK_BYTES: usize = 16 << 20;
 
@@ -114,6 +122,15 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("error: {error:#}");
-        ExitCode::FAILURE
+        if error.is::<NoSuchConfig>() || error.is::<NoAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Starts everything for one command, and tells what is wrong with the configuration.
+fn start(config: Option<PathBuf>) -> anyhow::Result<Arc<App>> {
+    let app = App::start_once(config)?;
+    for note in &app.settings().notes {
+        eprintln!("warning: {}: {}", note.subject, note.message);
+    }
+    Ok(app)
 }

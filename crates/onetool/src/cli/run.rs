@@ -8,8 +8,6 @@ use anyhow::Context as _;
 use clap::Args;
 use onetool_sdk::{CallContext, Caller, Part};
 
-use crate::assemble::App;
-
 #[derive(Args)]
 pub struct RunArgs {
     /// Python code; `-` reads standard input
@@ -32,10 +30,7 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),
     };
-    let app = App::start_once(config)?;
-    for note in &app.settings().notes {
-        eprintln!("warning: {}: {}", note.subject, note.message);
-    }
+    let app = super::start(config)?;
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = crate::cli::progress::sink();
     let cancel = ctx.cancel.clone();

@@ -40,7 +40,7 @@ enum ServersCommand {
 }
 
 pub async fn main(args: ServersArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let outcome = match args.command {
         ServersCommand::List { output } => list(&app, &output),
         ServersCommand::Test { name, output } => test(&app, name.as_deref(), &output).await,

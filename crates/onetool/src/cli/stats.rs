@@ -9,7 +9,6 @@ use serde_json::Value as Json;
 
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
-use crate::assemble::App;
 
 #[derive(Args)]
 pub struct StatsArgs {
@@ -60,7 +59,7 @@ pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
         }
         None => None,
     };
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let arguments = [("period", Some(args.period.name().to_owned())), ("tool", args.tool), ("output", output)];
     let answer = ask::ot(&app, "stats", arguments).await;
     app.shutdown().await;

@@ -8,7 +8,6 @@ use serde_json::Value as Json;
 
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
-use crate::assemble::App;
 
 #[derive(Args)]
 pub struct ToolsArgs {
@@ -24,7 +23,7 @@ pub struct ToolsArgs {
 }
 
 pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

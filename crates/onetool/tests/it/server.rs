@@ -96,3 +96,36 @@ async fn nothing_is_left_when_the_server_is_told_to_end() {
         eventually("its children end", || children.iter().all(|&child| !is_alive(child))).await;
     }
 }
+
+#[tokio::test]
+async fn serve_speaks_on_standard_output_whatever_the_configuration_binds() {
+    let project = Project::with("server: {bind: '127.0.0.1:0'}\n");
+    let client = project.serve().await;
+    assert_eq!(client.ok("1 + 1").await, "2");
+    // Only `--http` asks for HTTP; the configuration says where.
+    let server = project.serve_http_with(&["serve", "--http"]).await;
+    assert_eq!(server.get("/tools/bundles").await.0, 200);
+    server.stop().await;
+    let refused = project.command(&["serve", "--http", "nowhere"]).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("'nowhere' is no address"));
+}
+
+#[tokio::test]
+async fn serve_starts_without_the_configuration_that_was_named_and_says_so() {
+    let project = Project::empty();
+    let client = project.serve_with(&["--config", "nope.yaml", "serve"]).await;
+    assert_eq!(client.ok("1 + 1").await, "2");
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("nope.yaml: this file does not exist"), "{health}");
+}
+
+#[tokio::test]
+async fn a_broken_template_is_in_health_and_the_rest_works() {
+    let project = Project::with("snippets:\n  bad: '{{ q '\n  good: '40 + {{ n }}'\n");
+    let client = project.serve().await;
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("line 2: snippets.bad.body: no valid template"), "{health}");
+    assert_eq!(client.ok("$good n=2").await, "42");
+    assert!(client.err("$bad q=1").await.contains("$bad"));
+}

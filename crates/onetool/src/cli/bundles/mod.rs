@@ -16,7 +16,6 @@ use onetool_store::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondit
 use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
 use crate::api::{ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
-use crate::assemble::App;
 
 #[derive(Args)]
 pub struct BundlesArgs {
@@ -111,7 +110,7 @@ type Outcome = Result<Answer, ApiError>;
 pub async fn main(args: BundlesArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     // A body is read first: a mistake in it needs no app.
     let (command, output) = prepare(args.command)?;
-    let app = App::start_once(config)?;
+    let app = crate::cli::start(config)?;
     let outcome = match command {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,
