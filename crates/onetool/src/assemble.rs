@@ -343,10 +343,13 @@ impl WorkerServices for Services {
 
 fn proxy_source(settings: &Resolved) -> ProxySource {
     let servers: Vec<ServerSettings> = settings.servers.clone();
+    // A folder that is no project of ours stays as it is: what servers look like is then remembered for the user.
+    let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
+    let folder = user.unwrap_or(&settings.own);
     ProxySource::new(ProxySettings {
         servers,
-        cache_folder: settings.own.join("cache").join("servers"),
-        pin_file: settings.own.join("pins.json"),
+        cache_folder: folder.join("cache").join("servers"),
+        pin_file: folder.join("pins.json"),
         offers: Offers::default(),
     })
 }

@@ -16,7 +16,14 @@ use serde_json::{Map, Value as Json};
 use super::{ask, table};
 use crate::assemble::App;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool call file.read path=README.md
+  onetool call file.grep pattern=TODO max_matches=5
+  onetool call file.read --json '{\"path\": \"README.md\"}'";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct CallArgs {
     /// The tool: pack.function
     tool: QualifiedName,

@@ -8,7 +8,14 @@ use clap::{Args, CommandFactory as _};
 use super::table::{OutputArgs, Page, print, print_json};
 use super::{Cli, ask};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool help file.read
+  onetool help search the web
+  onetool help serve";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct HelpArgs {
     /// A command, a tool, a pack, a $snippet, an alias, or words to search for
     query: Vec<String>,

@@ -134,3 +134,44 @@ fn start(config: Option<PathBuf>) -> anyhow::Result<Arc<App>> {
     }
     Ok(app)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_command_shows_examples_that_it_understands() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().unwrap_or_else(|| panic!("{} has no examples", command.get_name()));
+            let help = help.to_string();
+            let mut seen = 0;
+            for line in help.lines().filter_map(|line| line.split_once("onetool ").map(|(_, rest)| rest)) {
+                let line = line.split("  ").next().unwrap().split(" > ").next().unwrap();
+                let Some(words) = shell_words(line) else { continue };
+                let parsed = Cli::try_parse_from(std::iter::once("onetool".to_owned()).chain(words));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.err().unwrap());
+                seen += 1;
+            }
+            assert!(seen > 0, "{}: {help}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    /// Words as a shell splits them, with single quotes.
+    fn shell_words(line: &str) -> Option<Vec<String>> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in line.trim().chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                other => words.last_mut()?.push(other),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        (!quoted && !words.is_empty()).then_some(words)
+    }
+}

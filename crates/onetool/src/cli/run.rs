@@ -8,7 +8,15 @@ use anyhow::Context as _;
 use clap::Args;
 use onetool_sdk::{CallContext, Caller, Part};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool run 'sum(range(10))'
+  onetool run 'file.grep(\"TODO\")[:3]'
+  echo 'ot.tools()' | onetool run -
+  onetool run --file script.py";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// Python code; `-` reads standard input
     #[arg(required_unless_present = "file", allow_hyphen_values = true)]

@@ -10,7 +10,12 @@ use onetool_sources::worker;
 use super::new_file;
 use crate::config::ConfigPlaces;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool scaffold weather";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ScaffoldArgs {
     /// The pack's name
     pack: String,

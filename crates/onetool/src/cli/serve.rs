@@ -12,7 +12,14 @@ use crate::assemble::App;
 use crate::server::http::{DEFAULT_ADDRESS, parse_address};
 use crate::{server, watch};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool serve                        MCP on standard input and output, as clients start it
+  onetool serve --http                 MCP and REST at server.bind, else at 127.0.0.1:8765
+  onetool serve --http 127.0.0.1:9000  the same, elsewhere";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Serve over HTTP instead: MCP at /mcp, the REST API below /tools, its description at /docs. Without an address,
     /// at `server.bind` of the configuration, else at 127.0.0.1:8765

@@ -10,7 +10,14 @@ use serde_json::Value as Json;
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool stats --period week
+  onetool stats --tool file --json
+  onetool stats --html report.html";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StatsArgs {
     /// Only what happened since
     #[arg(long, value_enum, default_value_t = Period::All)]

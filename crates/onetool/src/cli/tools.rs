@@ -9,7 +9,14 @@ use serde_json::Value as Json;
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool tools
+  onetool tools file --full
+  onetool tools --json";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ToolsArgs {
     /// Only tools whose name contains this
     pattern: Option<String>,

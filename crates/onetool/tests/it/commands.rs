@@ -203,6 +203,14 @@ async fn a_configuration_that_was_named_must_be_there() {
 async fn a_folder_that_is_no_project_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
+    // The user's own configuration holds everywhere.
+    let upstream = Project::empty();
+    std::fs::create_dir(home.path().join(".onetool")).unwrap();
+    std::fs::write(
+        home.path().join(".onetool/onetool.yaml"),
+        format!("servers:\n  up:\n    command: {BINARY}\n    args: [serve]\n    cwd: {}\n", upstream.path().display()),
+    )
+    .unwrap();
     for arguments in [
         &["run", "ot.health()"][..],
         &["run", "boom"],
@@ -215,6 +223,8 @@ async fn a_folder_that_is_no_project_stays_as_it_is() {
         &["stats"],
         &["servers", "list"],
         &["servers", "test"],
+        &["servers", "accept", "up"],
+        &["call", "up.run", "command=1"],
         &["bundles", "list"],
         &["bundles", "tools", "list"],
         &["bundles", "tools", "search", "npm"],
@@ -226,11 +236,7 @@ async fn a_folder_that_is_no_project_stays_as_it_is() {
         let mut command = tokio::process::Command::new(BINARY);
         command.args(arguments).current_dir(folder.path()).env("HOME", home.path()).env_remove("ONETOOL_CONFIG");
         let output = command.output().await.unwrap();
-        let left: Vec<_> = [&folder, &home]
-            .into_iter()
-            .flat_map(|folder| std::fs::read_dir(folder.path()).unwrap())
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(left.is_empty(), "{arguments:?} leaves {left:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

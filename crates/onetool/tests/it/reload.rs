@@ -58,7 +58,7 @@ async fn a_broken_file_keeps_the_last_good_state_until_it_is_mended() {
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
     // Asking for it makes no difference, and says why.
     let refused = client.err("ot.reload()").await;
-    assert!(refused.contains("onetool.yaml: no valid YAML"), "{refused}");
+    assert!(refused.contains("onetool.yaml: line 1: no valid YAML"), "{refused}");
     assert_eq!(client.ok("v()").await, version);
     // Nor does another file that is fine.
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");

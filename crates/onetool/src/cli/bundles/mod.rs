@@ -17,7 +17,15 @@ use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
 use crate::api::{ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool bundles list                                  what there is
+  onetool bundles put weather bundle.json               a bundle of one's own
+  onetool bundles tools put weather now v1 tool.json    a tool in it
+  onetool bundles tools invoke weather now --args '{}'  call it";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct BundlesArgs {
     #[command(subcommand)]
     command: BundlesCommand,
@@ -26,19 +34,30 @@ pub struct BundlesArgs {
 #[derive(Subcommand)]
 enum BundlesCommand {
     /// List bundles, the newest first
+    #[command(after_help = "Examples:\n  onetool bundles list --all\n  onetool bundles list --json")]
     List(ListArgs),
     /// Show a bundle as JSON
+    #[command(after_help = "Examples:\n  onetool bundles show weather")]
     Show(BundleArgs),
     /// Create or replace a bundle from JSON; a deleted one comes back
+    #[command(
+        after_help = "Examples:\n  echo '{\"displayName\": \"Weather\"}' | onetool bundles put weather\n  onetool bundles put weather bundle.json"
+    )]
     Put(PutArgs),
     /// Switch a bundle on
+    #[command(after_help = "Examples:\n  onetool bundles enable weather")]
     Enable(BundleArgs),
     /// Switch a bundle off, with all its tools
+    #[command(after_help = "Examples:\n  onetool bundles disable weather")]
     Disable(BundleArgs),
     /// Delete an empty bundle; it goes for good after two days
+    #[command(after_help = "Examples:\n  onetool bundles delete weather")]
     Delete(BundleArgs),
     /// List, change and call tools of bundles
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  onetool bundles tools list\n  onetool bundles tools search weather\n  onetool bundles tools invoke npm package --args '{\"name\": \"left-pad\"}'"
+    )]
     Tools(tools::ToolsCommand),
 }
 

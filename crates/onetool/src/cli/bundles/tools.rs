@@ -19,20 +19,30 @@ use crate::cli::table::OutputArgs;
 #[derive(Subcommand)]
 pub(super) enum ToolsCommand {
     /// List tools, the newest first
+    #[command(after_help = "Examples:\n  onetool bundles tools list --bundle weather --json")]
     List(ListArgs),
     /// Show a tool as JSON
+    #[command(after_help = "Examples:\n  onetool bundles tools show weather now v1")]
     Show(ToolArgs),
     /// Store a new tool from JSON; slug and version must be free
+    #[command(after_help = "Examples:\n  onetool bundles tools put weather now v1 tool.json")]
     Put(PutArgs),
     /// Switch a tool on
+    #[command(after_help = "Examples:\n  onetool bundles tools enable weather now")]
     Enable(ToolArgs),
     /// Switch a tool off
+    #[command(after_help = "Examples:\n  onetool bundles tools disable weather now v1")]
     Disable(ToolArgs),
     /// Delete a tool for good
+    #[command(after_help = "Examples:\n  onetool bundles tools delete weather now v1")]
     Delete(ToolArgs),
     /// Search tools: names that begin so, whole words, near words, then the newest
+    #[command(after_help = "Examples:\n  onetool bundles tools search weather")]
     Search(SearchArgs),
     /// Call a tool and print its value
+    #[command(
+        after_help = "Examples:\n  onetool bundles tools invoke weather now --args '{\"city\": \"Bern\"}'\n  onetool bundles tools invoke weather now --args-file args.json --dry-run"
+    )]
     Invoke(InvokeArgs),
 }
 
