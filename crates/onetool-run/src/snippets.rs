@@ -19,7 +19,7 @@ const TEMPLATE_FUEL: u64 = 200_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnippetError {
-    #[error("unknown snippet '${name}'{}", suggestion(.nearest))]
+    #[error("unknown snippet '${name}'{}", suggestion(.nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String> },
     #[error("snippet '${name}': {problem}\nusage: {usage}")]
     Usage { name: String, problem: String, usage: String },
@@ -29,8 +29,8 @@ pub enum SnippetError {
     Endless { name: String },
 }
 
-fn suggestion(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
         || "; ot.snippets() lists what there is".to_owned(),
         |name| format!("; did you mean '${name}'? ot.snippets() lists what there is"),
     )
@@ -49,7 +49,8 @@ pub fn expand(command: &str, snippets: &IndexMap<String, Snippet>) -> Result<Str
         if !is_snippet(&text) {
             return Ok(text);
         }
-        text = expand_once(&text, snippets)?.trim().to_owned();
+        let expanded = expand_once(&text, snippets)?;
+        expanded.trim().clone_into(&mut text);
     }
     if is_snippet(&text) { Err(SnippetError::Endless { name: call_name(&text).to_owned() }) } else { Ok(text) }
 }

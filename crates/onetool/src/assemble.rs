@@ -302,7 +302,7 @@ fn file_settings(settings: &Resolved) -> FileSettings {
 
 /// What decides over workers; if it is the same, the workers stay.
 fn worker_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
+    format!("{:?} {:?} {}", settings.workers, settings.tools_dir, settings.folder.display())
 }
 
 fn worker_source(settings: &Resolved, app: Weak<App>) -> WorkerSource {
@@ -356,7 +356,8 @@ fn proxy_source(settings: &Resolved) -> ProxySource {
 
 /// What decides over bundles and their requests.
 fn bundle_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?} {:?}", settings.bundles_dir, settings.http, settings.packages, settings.secrets.all())
+    let folder = settings.bundles_dir.display();
+    format!("{folder} {:?} {:?} {:?}", settings.http, settings.packages, settings.secrets.all())
 }
 
 fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Result<Bundles> {

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 #[path = "../src/api/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the binary uses what these tests do not")]
+#[expect(unused_imports, reason = "the binary uses what these tests do not")]
 mod api;
 
 use std::collections::HashMap;

@@ -82,8 +82,8 @@ pub(super) fn read(path: &Path) -> Result<String, Mistake> {
         return Err(whole(format!("larger than {} MB; not read", MAX_FILE_BYTES >> 20)));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        let line = good.matches('\n').count() + 1;
         Mistake { line: Some(line), message: "not valid UTF-8 text; save the file as UTF-8".to_owned() }
     })
 }

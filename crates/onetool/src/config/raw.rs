@@ -206,6 +206,7 @@ pub(super) struct Http {
 }
 
 /// Addresses of package registries.
+#[expect(clippy::struct_field_names, reason = "the fields are the keys")]
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]

@@ -187,7 +187,7 @@ fn shapes_and_types_have_the_same_keys() {
         assert_eq!(of(&full), of(&serde_json::to_value(T::default()).unwrap()));
     }
     let inner = |shape: Shape| match shape {
-        Shape::Names(Shape::Either([_, inner])) | Shape::Names(inner) => *inner,
+        Shape::Names(Shape::Either([_, inner]) | inner) => *inner,
         other => other,
     };
     same::<raw::Run>(keys::RUN);

@@ -18,7 +18,7 @@ use tokio::process::Command;
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
 
 /// Nothing in a test takes longer, unless something hangs.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A folder with a configuration, and a home folder of its own.
 pub struct Project {

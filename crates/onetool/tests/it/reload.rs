@@ -107,3 +107,21 @@ def tell() -> str:
     // The secret itself never comes back.
     assert_eq!(client.ok("teller.tell()[6:][::-1]").await, "[REDACTED]");
 }
+
+#[tokio::test]
+async fn tools_may_be_edited_and_removed_while_they_are_served() {
+    let project = Project::empty();
+    let file = project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 1}\n");
+    let client = project.serve().await;
+    assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 1}));
+    project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 2}\ndef g(): return 0\n");
+    assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
+    project.write(".onetool/tools/live/live_tools.py", "def g(: return 0\n");
+    let torn = client.err("live.f()").await;
+    assert!(torn.contains("live_tools.py: line 1: "), "{torn}");
+    std::fs::remove_file(&file).unwrap();
+    let gone = client.err("live.f()").await;
+    assert!(gone.contains("live"), "{gone}");
+    project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 3}\n");
+    until(&client, "live.f()", |answer| answer.contains("version\":3")).await;
+}

@@ -129,3 +129,21 @@ async fn a_broken_template_is_in_health_and_the_rest_works() {
     assert_eq!(client.ok("$good n=2").await, "42");
     assert!(client.err("$bad q=1").await.contains("$bad"));
 }
+
+#[tokio::test]
+async fn a_name_that_is_missing_says_why() {
+    let project = Project::with("servers:\n  gone: {url: 'http://127.0.0.1/${NO_SUCH_SECRET}'}\n");
+    project.write(".onetool/tools/torn/torn_tools.py", "def f(:\n    pass\n");
+    project.write(".onetool/tools/loose.py", "def f(): return 1\n");
+    let client = project.serve().await;
+    let torn = client.err("torn.f()").await;
+    assert!(torn.contains("name 'torn' is not defined: ") && torn.contains("torn_tools.py: line 1: "), "{torn}");
+    let loose = client.err("loose.f()").await;
+    assert!(loose.contains("loose.py is not used: move it to loose/loose_tools.py"), "{loose}");
+    let gone = client.err("gone.f()").await;
+    assert!(gone.contains("the server 'gone' is disabled: ") && gone.contains("NO_SUCH_SECRET"), "{gone}");
+    let module = client.err("json.dumps(1)").await;
+    assert!(module.contains("name 'json' is not defined; did you forget `import json`?"), "{module}");
+    // Neither the loose file nor a module is a problem of the whole.
+    assert!(!client.ok("ot.health()['problems']").await.contains("loose.py"));
+}
