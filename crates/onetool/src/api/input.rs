@@ -190,7 +190,7 @@ pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: 
     if !is_json {
         return Err(ApiError::media_type("a body must have the Content-Type application/json"));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(ApiError::body)
+    super::body::from_bytes(&bytes).map(Some)
 }
 
 pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::answer::{Answer, read_json, tools_table};
 use super::{Outcome, PagingArgs, names};
-use crate::api::{ApiError, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
+use crate::api::{self, ApiError, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
 use crate::assemble::App;
 use crate::cli::table::OutputArgs;
 
@@ -198,7 +198,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         }
         Operation::Put { name, body } => {
             let path = name.find(store)?;
-            let body: ToolBody = serde_json::from_value(body).map_err(ApiError::body)?;
+            let body: ToolBody = api::from_json(body)?;
             let draft = body.draft(&path)?;
             let view = store.put_tool(path.bundle, (&path.slug, &path.version), draft, &Precondition::None)?;
             Ok(Answer::sentence(&ToolReply::from(view), format!("{} {} is stored", path.slug, path.version)))
