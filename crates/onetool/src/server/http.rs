@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use parking_lot::Mutex;
@@ -141,7 +141,13 @@ fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Route
                 return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later"))
                     .into_response();
             }
-            next.run(request).await
+            let is_end = request.method() == Method::DELETE;
+            let mut response = next.run(request).await;
+            // The library says "accepted", which some clients take for a failure; the session has ended by now.
+            if is_end && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            response
         }
     });
     Router::new().route_service("/mcp", service).layer(limit)
