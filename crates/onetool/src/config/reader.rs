@@ -78,6 +78,16 @@ impl Reader {
         }
     }
 
+    /// A folder that we write to. It need not be there, but nothing else may stand in its way.
+    pub(super) fn folder(&mut self, path: &[&str], folder: PathBuf) -> PathBuf {
+        let obstacle = folder.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir());
+        if let Some(obstacle) = obstacle {
+            let message = format!("expected a folder, but {} is a file; nothing can be kept there", obstacle.display());
+            self.problem(path, &message);
+        }
+        folder
+    }
+
     /// Whether a value at this path, within it or around it could not be used.
     pub(super) fn is_wrong(&self, path: &[&str]) -> bool {
         self.wrong.iter().any(|wrong| wrong.iter().zip(path).all(|(wrong, asked)| wrong == asked))

@@ -180,12 +180,18 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             max_inline_size: output.max_inline_size.unwrap_or(50_000),
             result_ttl: Duration::from_secs(output.result_ttl.unwrap_or(3600)),
             preview_lines: output.preview_lines.unwrap_or(10),
-            result_store_dir: own.join(expand_home(output.result_store_dir.as_deref().unwrap_or("tmp"))),
+            result_store_dir: reader.folder(
+                &["output", "result_store_dir"],
+                own.join(expand_home(output.result_store_dir.as_deref().unwrap_or("tmp"))),
+            ),
         },
         stats: StatsSettings {
             enabled: stats.enabled.unwrap_or(true),
-            file: own
-                .join(expand_home(stats.persist_dir.as_deref().unwrap_or("stats")))
+            file: reader
+                .folder(
+                    &["stats", "persist_dir"],
+                    own.join(expand_home(stats.persist_dir.as_deref().unwrap_or("stats"))),
+                )
                 .join(stats.persist_path.as_deref().unwrap_or("stats.jsonl")),
             flush_interval: Duration::from_secs(stats.flush_interval_seconds.unwrap_or(30)),
             context_per_call: stats.context_per_call.unwrap_or(30_000),
@@ -213,14 +219,15 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             max_memory_mb: workers.max_memory_mb,
         },
         file_roots,
-        bundles_dir: own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles"))),
+        bundles_dir: reader
+            .folder(&["bundles", "dir"], own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles")))),
         http,
         packages: PackageUrls { npm: packages.npm_url, pypi: packages.pypi_url, crates: packages.crates_url },
         server,
         tools,
         telemetry,
         log_level: log_level.unwrap_or_else(|| "info".to_owned()),
-        log_dir: log_dir.map_or_else(|| own.join("logs"), |path| own.join(expand_home(&path))),
+        log_dir: reader.folder(&["log_dir"], own.join(expand_home(log_dir.as_deref().unwrap_or("logs")))),
         secrets,
         files,
         unreadable,
