@@ -24,6 +24,8 @@ use tokio_util::task::TaskTracker;
 const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take for a request's head, and how long an idle connection stays.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take for its first when others wait for the place.
+const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 /// The largest head of a request.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
@@ -88,10 +90,13 @@ impl Connection {
     async fn converse(self, stream: TcpStream) {
         // Small replies must not wait for more to come.
         let _ = stream.set_nodelay(true);
+        let asked = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicBool::new(false));
         let service = {
-            let (router, crowded, answered) = (self.router, self.crowded.clone(), answered.clone());
+            let (router, crowded) = (self.router, self.crowded.clone());
+            let (asked, answered) = (asked.clone(), answered.clone());
             service_fn(move |request| {
+                asked.store(true, Ordering::Release);
                 let (router, crowded, answered) = (router.clone(), crowded.clone(), answered.clone());
                 async move {
                     let mut response = TowerToHyperService::new(router).call(request).await?;
@@ -113,10 +118,14 @@ impl Connection {
         tokio::select! {
             ended = connection.as_mut() => return log(ended),
             () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
-            // A client that was not answered yet keeps its place until it is: that answer closes the connection.
+            // A client that has asked keeps its place until it is answered: that answer closes the connection.
             () = self.crowded.cancelled() => {
                 if answered.load(Ordering::Acquire) {
                     connection.as_mut().graceful_shutdown();
+                } else if tokio::time::timeout(CROWDED_PATIENCE, connection.as_mut()).await.is_ok()
+                    || !asked.load(Ordering::Acquire)
+                {
+                    return;
                 }
             }
         }

@@ -175,5 +175,13 @@ async fn connections_that_are_kept_for_later_keep_nobody_out() {
         assert_eq!(&head, b"HTTP/1.1 200");
         kept.push(stream);
     }
+    // Nor do those that never come to the end of their request.
+    for _ in 0..600 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: loc").await.unwrap();
+        kept.push(stream);
+    }
+    let request = f.server.request(Method::GET, "/tools/bundles").timeout(std::time::Duration::from_secs(20));
+    assert_eq!(request.send().await.expect("a request is kept out").status(), 200);
     assert_eq!(f.server.get("/tools/bundles").await.0, 200);
 }
