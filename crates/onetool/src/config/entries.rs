@@ -127,8 +127,8 @@ impl Reader {
                 }
                 continue;
             };
-            if !is_python_identifier(&name) {
-                self.problem(&["projects", &name], "a project must be a name in Python, to be used as proj.name");
+            if name.trim().is_empty() {
+                self.problem(&["projects", &name], "a project needs a name, to be used as proj.name");
                 continue;
             }
             let path = places.project.join(expand_home(&path));

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::document::{Lines, at};
 use super::shape::{self, FlawKind, Shape};
 
-/// A value with the path of keys that leads to it.
+/// Reads the merged configuration; knows which file says what, and gathers what is wrong.
 pub(super) struct Reader {
     /// The files that were read, the strongest first.
     files: Vec<(PathBuf, Lines)>,
@@ -76,6 +76,14 @@ impl Reader {
                 T::default()
             }
         }
+    }
+
+    /// A program that we start. One without a folder is looked for where programs are.
+    pub(super) fn program(&mut self, path: &[&str], program: PathBuf) -> PathBuf {
+        if program.components().count() > 1 && !program.is_file() {
+            self.problem(path, &format!("found no file {}, expected a program", program.display()));
+        }
+        program
     }
 
     /// A folder that we write to. It need not be there, but nothing else may stand in its way.

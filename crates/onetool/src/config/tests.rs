@@ -269,10 +269,11 @@ fn names_that_nothing_could_use_are_told() {
     for (text, expected) in [
         ("servers: {'': {command: c}}", "servers.: this server is left out: a server's name needs a letter"),
         ("servers: {ot: {command: c}}", "servers.ot: this server is left out: its name is that of a pack"),
-        ("projects: {'a b': .}", "projects.a b: a project must be a name in Python"),
+        ("projects: {'': .}", "projects.: a project needs a name"),
         ("snippets: {'a b': '1'}", "snippets.a b: a snippet's name has letters"),
         ("snippets: {'': '1'}", "snippets.: a snippet's name has letters"),
         ("alias: {class: file.read}", "alias.class: an alias must be a name in Python"),
+        ("run: {python: /no/such/python}", "run.python: found no file /no/such/python"),
     ] {
         let told = messages(text);
         assert!(told.len() == 1 && told[0].starts_with(&format!("line 1: {expected}")), "{text}: {told:?}");

@@ -72,6 +72,7 @@ async fn help_explains_commands_tools_and_finds_words() {
     let project = Project::empty();
     assert!(outcome(&project, &["help"]).await.out.contains("Usage: onetool"));
     assert!(outcome(&project, &["help", "stats"]).await.out.contains("--period"));
+    assert!(outcome(&project, &["help", "bundles", "tools", "invoke"]).await.out.contains("--dry-run"));
     assert!(outcome(&project, &["help", "file.read"]).await.out.contains("file.read("));
     assert!(outcome(&project, &["help", "find", "text", "in", "files"]).await.out.contains("file.grep"));
 }
