@@ -231,7 +231,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         secrets,
         files,
         unreadable,
-        notes: reader.notes,
+        notes: reader.into_notes(),
     }
 }
 

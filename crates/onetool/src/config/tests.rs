@@ -304,3 +304,15 @@ fn a_file_where_a_folder_should_be_is_told() {
     let notes = resolve(&places, load(&places)).notes;
     assert!(notes[0].message.starts_with("expected a folder, found a file"), "{notes:?}");
 }
+
+#[test]
+fn a_thousand_mistakes_are_counted_and_each_still_counts() {
+    use onetool_sources::proxy::Enabled;
+
+    let servers: Vec<String> = (0..1000).map(|n| format!("  s{n}: {{command: c, args: {n}}}\n")).collect();
+    let unknown: Vec<String> = (0..1000).map(|n| format!("zz{n}: 1\n")).collect();
+    let (settings, _) = resolved(&format!("servers:\n{}{}", servers.concat(), unknown.concat()));
+    assert_eq!(settings.notes.len(), 101);
+    assert!(settings.notes[100].message.ends_with("more problems"), "{}", settings.notes[100].message);
+    assert!(settings.servers.iter().all(|server| matches!(server.enabled, Enabled::No { .. })));
+}
