@@ -124,7 +124,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let log_dir: Option<String> = reader.typed(&["log_dir"], keys::LOG_DIR, take("log_dir"));
     let http: raw::Http = reader.typed(&["http"], keys::HTTP, take("http"));
     reader.fit(&["version"], keys::VERSION, take("version"));
-    for key in root.keys() {
+    // `x-…` is a place for what other keys refer to with YAML's own aliases.
+    for key in root.keys().filter(|key| !key.starts_with("x-")) {
         let known = keys::SECTIONS.iter().map(|(name, _)| *name).chain(["include", "inherit"]);
         reader.problem(&[key], &shape::unknown(key, known));
     }
@@ -286,6 +287,13 @@ mod tests {
         );
         assert!(notes.iter().any(|note| note.starts_with("line 4: run.zz: unknown key")), "{notes:?}");
         assert!(notes.iter().any(|note| note.starts_with("line 6: bogus: unknown key")), "{notes:?}");
+    }
+
+    #[test]
+    fn parts_may_be_shared_by_aliases_of_yaml() {
+        let settings = resolved("x-limits: &limits {timeout: 7}\nrun:\n  <<: *limits\n  max_calls: 5\n");
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        assert_eq!(settings.run.limits.max_compute, Duration::from_secs(7));
     }
 
     #[test]
