@@ -142,6 +142,14 @@ async fn sessions_are_limited_and_one_that_ends_makes_room() {
 }
 
 #[tokio::test]
+async fn a_browser_that_knows_the_address_alone_finds_the_page() {
+    let f = Fixture::start().await;
+    let page = f.server.request(Method::GET, "/").send().await.unwrap();
+    assert_eq!((page.status().as_u16(), page.url().path()), (200, "/docs"));
+    assert!(page.text().await.unwrap().contains("OneTool API"));
+}
+
+#[tokio::test]
 async fn too_much_is_refused() {
     let upstream = Upstream::start().await;
     let project = project(&upstream, "server: {max_body_bytes: 10000}\n");
