@@ -8,6 +8,7 @@ mod cpython;
 mod execution;
 mod host;
 pub mod monty;
+mod resident;
 mod sandbox;
 
 pub use choose::{Engine, SyntaxProblem, UnknownEngine, is_nested_deeply, needs_cpython, needs_cpython_in};
@@ -17,4 +18,5 @@ pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
 pub use monty::Finding;
+pub use resident::give_back_code;
 pub use sandbox::Sandbox;

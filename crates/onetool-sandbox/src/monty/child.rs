@@ -3,11 +3,14 @@
 //! The interpreter caps its memory in the global allocator, so an executable that serves as child must install
 //! [`Allocator`] as its own; without it the memory limit would silently not exist, and the child refuses to serve.
 
-use std::io::{self, BufReader, BufWriter, StdoutLock, Write as _};
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::process::ExitCode;
 
 use monty_proto::worker::{Child, EventSink, HandleOutcome, protocol_violation};
-use monty_proto::{FrameError, FrameReader, pb, write_frame};
+use monty_proto::{FrameError, FrameReader, pb};
+
+use super::stream::Frames;
 
 /// The allocator that an executable must install to serve as a child.
 pub use monty_alloc::LimitedAllocator as Allocator;
@@ -30,19 +33,33 @@ pub fn serve() -> ExitCode {
     }
 }
 
-struct Stdout(BufWriter<StdoutLock<'static>>);
+/// Standard output as the protocol's way back, without the standard library's buffer of lines.
+struct Stdout(Frames<File>);
 
 impl EventSink for Stdout {
     fn send(&mut self, event: &pb::ChildEvent) -> Result<(), FrameError> {
-        write_frame(&mut self.0, event)?;
-        self.0.flush().map_err(FrameError::Io)
+        self.0.send(event)
     }
+}
+
+#[cfg(unix)]
+fn standard_output() -> io::Result<File> {
+    use std::os::fd::AsFd as _;
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(windows)]
+fn standard_output() -> io::Result<File> {
+    use std::os::windows::io::AsHandle as _;
+    io::stdout().as_handle().try_clone_to_owned().map(File::from)
 }
 
 fn serve_pipes() -> ExitCode {
     let mut child = Child::default();
     let mut reader = FrameReader::new(BufReader::new(io::stdin().lock()));
-    let mut sink = Stdout(BufWriter::new(io::stdout().lock()));
+    let Ok(pipe) = standard_output() else { return ExitCode::FAILURE };
+    let mut sink = Stdout(Frames::new(pipe));
+    crate::give_back_code();
     loop {
         let outcome = match reader.read::<pb::ParentRequest>() {
             Ok(Some(request)) => child.handle(request, &mut sink),

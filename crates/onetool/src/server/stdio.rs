@@ -19,6 +19,7 @@ pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
         if let Err(failure) = warming.runner.sandbox().warm_up().await {
             tracing::error!(?failure, "the sandbox does not start");
         }
+        onetool_sandbox::give_back_code();
     });
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;

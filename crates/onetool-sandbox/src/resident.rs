@@ -1,0 +1,70 @@
+//! Code that only the start needed does not stay in memory.
+//!
+//! The executable is large, and a page of it once touched stays mapped, with its neighbours, in the server and in each
+//! child. When a process is ready, it gives all those pages back: what it needs from then on comes back from the
+//! system's cache of files, page by page, without a read from disk.
+
+/// Gives the pages of the executable and its libraries back. Wherever that cannot be done, they stay.
+pub fn give_back_code() {
+    #[cfg(target_os = "linux")]
+    if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
+        maps.lines().filter_map(code_of).for_each(forget);
+    }
+}
+
+/// The addresses of a mapping that holds nothing but a file's own bytes.
+///
+/// That is code, and the first part of a file, with its tables and constants. Other read-only parts may hold what the
+/// loader wrote there, which no file has.
+#[cfg(target_os = "linux")]
+fn code_of(line: &str) -> Option<std::ops::Range<usize>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (addresses, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let (_device, _inode, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let untouched = rights == "r-xp" || rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+    if !untouched || !path.starts_with('/') {
+        return None;
+    }
+    let (from, to) = addresses.split_once('-')?;
+    Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
+}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the kernel is told by address which pages are not needed now")]
+fn forget(addresses: std::ops::Range<usize>) {
+    use rustix::mm::{Advice, madvise};
+    let start = std::ptr::with_exposed_provenance_mut(addresses.start);
+    // SAFETY: the pages are private, were never written and have a file behind them: the next access reads the same bytes.
+    let _ = unsafe { madvise(start, addresses.len(), Advice::LinuxDontNeed) };
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_file_can_give_back_is_given_up() {
+        let code = "55d0c0000000-55d0c2000000 r-xp 00a00000 fe:00 1234   /usr/bin/onetool";
+        assert_eq!(code_of(code), Some(0x55d0_c000_0000..0x55d0_c200_0000));
+        let tables = "55d0bf000000-55d0c0000000 r--p 00000000 fe:00 1234   /usr/bin/onetool";
+        assert_eq!(code_of(tables), Some(0x55d0_bf00_0000..0x55d0_c000_0000));
+        for other in [
+            "55d0c3000000-55d0c3200000 r--p 03a00000 fe:00 1234   /usr/bin/onetool",
+            "55d0c3200000-55d0c3300000 rw-p 03c00000 fe:00 1234   /usr/bin/onetool",
+            "7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0      [vdso]",
+            "7f0000000000-7f0000021000 r--p 00000000 00:00 0",
+            "rubbish",
+            "",
+        ] {
+            assert_eq!(code_of(other), None, "{other}");
+        }
+    }
+
+    /// The process goes on, with the constants and the code that it had.
+    #[test]
+    fn a_process_goes_on_without_its_pages() {
+        give_back_code();
+        let text = format!("{:?}", ["a", "b"].map(str::to_uppercase));
+        assert_eq!(text, r#"["A", "B"]"#);
+    }
+}
