@@ -16,13 +16,14 @@ mod project_pack;
 mod runner;
 mod settings;
 mod snippets;
+mod steps;
 mod tool_loader;
 mod toolbox;
 mod type_check;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use gate::{Gate, Verdict};
-pub use ot::{Toolbox as ToolboxView, ot_pack};
+pub use ot::{SearchIndex, Toolbox as ToolboxView, ot_pack};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
@@ -30,4 +31,5 @@ pub use runner::{RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };
+pub use steps::Steps;
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

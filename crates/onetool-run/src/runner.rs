@@ -14,6 +14,7 @@ use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
 use crate::settings::RunSettings;
+use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
 use crate::{fence_processor, precheck, snippets, type_check};
 
@@ -73,14 +74,15 @@ impl Runner {
 
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
-        let started = Instant::now();
+        let mut watch = Stopwatch::start();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
         let ctx = ctx.within();
-        let mut reply = self.run_with(command, &ctx, &settings, &shared).await;
+        let mut reply = self.run_with(command, &ctx, &settings, &shared, &mut watch).await;
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redacted(reply.text);
-        shared.record_run(command, &reply, started.elapsed(), &ctx);
+        watch.end_of(|steps| &mut steps.present);
+        shared.record_run(command, &reply, watch.steps, &ctx);
         reply
     }
 
@@ -90,8 +92,11 @@ impl Runner {
         ctx: &CallContext,
         settings: &RunSettings,
         shared: &Arc<Shared>,
+        watch: &mut Stopwatch,
     ) -> RunReply {
-        let prepared = match prepare(command, settings, shared) {
+        let prepared = prepare(command, settings, shared);
+        watch.end_of(|steps| &mut steps.prepare);
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(text) => return finish_error(text, settings.sanitise, settings),
         };
@@ -99,9 +104,11 @@ impl Runner {
         if wants_check && let Some(refusal) = precheck::check(&prepared, shared) {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
+        watch.end_of(|steps| &mut steps.prepare);
         if wants_check && let Some(refusal) = type_check::check(&prepared, shared, &self.sandbox).await {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
+        watch.end_of(|steps| &mut steps.check);
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
@@ -118,6 +125,7 @@ impl Runner {
         let execution =
             self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
         drop(guard);
+        watch.end_of(|steps| &mut steps.execute);
         self.reply(execution, &prepared, settings, shared, &proxy).await
     }
 
@@ -152,7 +160,7 @@ impl Runner {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
         let format =
-            wishes.format.unwrap_or({ if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json } });
+            wishes.format.unwrap_or(if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
             && !wishes.sanitise

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
 
-use crate::{Catalog, Gate};
+use crate::{Catalog, Gate, SearchIndex};
 
 /// A parameter of a snippet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -90,6 +90,8 @@ pub struct ToolboxState {
     /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,
+    /// What searches in all this look words up in.
+    pub search: Arc<SearchIndex>,
 }
 
 /// How runs are executed and answered.

@@ -20,6 +20,7 @@ mod output_cache;
 mod result;
 mod schema;
 mod schema_cost;
+mod schema_text;
 mod signature;
 mod source;
 mod tool;
@@ -43,6 +44,7 @@ pub use result::ToolResult;
 pub use schema::{
     CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile_schema, lint_request,
 };
+pub use schema_text::InputSchema;
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{HealthNote, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};

@@ -112,6 +112,17 @@ impl App {
         }))
     }
 
+    /// The first run must find its child and all tools ready; a client need not wait for that.
+    pub async fn warm_up(self: Arc<Self>) {
+        let toolbox = self.runner.toolbox().clone();
+        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
+        if let Err(failure) = self.runner.sandbox().warm_up().await {
+            tracing::error!(?failure, "the sandbox does not start");
+        }
+        let _ = reading.await;
+        onetool_sandbox::give_back_code();
+    }
+
     pub fn settings(&self) -> Arc<Resolved> {
         self.current.lock().settings.clone()
     }
@@ -427,6 +438,7 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
             folder: settings.folder.clone(),
             engine: "3.14 (monty)".to_owned(),
             notes: settings.notes.iter().chain(&current.held_back).cloned().collect(),
+            search: Arc::default(),
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),

@@ -3,14 +3,13 @@
 //! An exact name (tool, pack, alias, snippet) gets its own page; anything else is searched for.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use onetool_sdk::{Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
 
-use super::search::{Hit, IndexCache, Kind};
+use super::search::{Hit, Kind};
 use super::span::observed;
 use super::{Info, ToolboxHandle, first_line, packs, snippets, texts};
 use crate::ToolboxState;
@@ -73,19 +72,18 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    let cache = Arc::new(IndexCache::default());
     define_tool("help", "Explain a tool, pack, snippet or alias, or search for one.", move |input: Input, _| {
-        let (toolbox, cache) = (toolbox.clone(), cache.clone());
+        let toolbox = toolbox.clone();
         observed(info_span!("ot.help", query = input.query), async move {
             let state = toolbox.state()?;
-            Ok(answer(&state, &cache, input.query.as_deref().unwrap_or("").trim(), input.info))
+            Ok(answer(&state, input.query.as_deref().unwrap_or("").trim(), input.info))
         })
     })
     .with_returns("str | list", "a text, or names with info=\"list\"")
     .with_example("ot.help(query=\"web fetch\")")
 }
 
-fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> Value {
+fn answer(state: &ToolboxState, query: &str, info: Info) -> Value {
     if query.is_empty() {
         return Value::from(OVERVIEW);
     }
@@ -94,7 +92,7 @@ fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> 
     {
         return Value::Str(page);
     }
-    let mut hits = cache.get(state).search(query.trim_start_matches('$'));
+    let mut hits = state.search.get(state).search(query.trim_start_matches('$'));
     if query.starts_with('$') {
         hits.retain(|hit| hit.kind == Kind::Snippet);
     }

@@ -27,6 +27,8 @@ use onetool_store::stats::StatsRecorder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use search::SearchIndex;
+
 use crate::ToolboxState;
 
 /// What the `ot` pack needs of the toolbox that it is part of.

@@ -41,8 +41,7 @@ pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
         let router = site.router();
         async move { router.oneshot(request).await }
     });
-    let warming = app.clone();
-    tokio::spawn(async move { warming.runner.sandbox().warm_up().await });
+    tokio::spawn(app.clone().warm_up());
     // Where we listen is data: with port 0 only we know.
     eprintln!("listening at http://{}", listener.local_addr()?);
     let ending = stop.clone();

@@ -42,7 +42,7 @@ pub(super) fn spec(name: &str, description: &str, schema: Json) -> Arc<ToolSpec>
         name: name.to_owned(),
         description: description.to_owned(),
         signature: Signature::from_json_schema(&schema),
-        input_schema: schema,
+        input_schema: schema.into(),
         output_schema: None,
         returns: None,
         example: None,
@@ -182,6 +182,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
     let package = Snippet { description: "Versions".into(), body: "pkg.npm()".into(), ..Snippet::default() };
     ToolboxState {
         catalog: Arc::new(catalog),
+        search: Arc::default(),
         aliases: IndexMap::from([
             ("ws".to_owned(), "brave.web_search".to_owned()),
             ("alias_f".to_owned(), "demo.foo".to_owned()),
