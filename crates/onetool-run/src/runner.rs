@@ -207,8 +207,15 @@ impl Runner {
                 Layout::Json => store.store_json(&text, &tool, output.preview_lines),
                 Layout::Text => store.store(&text, &tool, output.preview_lines),
             };
+            // The summary is all that is left of it.
             match stored {
-                Ok(stored) => Ok(stored.summary(None)),
+                Ok(stored) => {
+                    drop(text);
+                    if size > MUCH_MEMORY {
+                        onetool_sandbox::give_back_heap();
+                    }
+                    Ok(stored.summary(None))
+                }
                 // A disk that is full must not cost the model its result altogether.
                 Err(error) => Err(format!(
                     "{}\n[the whole result has {} bytes and could not be stored: {error}]",
@@ -231,6 +238,9 @@ fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunRepl
     let text = account::cap(text, settings.max_error_bytes);
     RunReply::error(if sanitise { present::sanitise(&text) } else { text })
 }
+
+/// After a result of this many bytes, memory is given back.
+const MUCH_MEMORY: usize = 8 << 20;
 
 const NOTHING: &str = "Code executed successfully (no value returned)";
 

@@ -1,4 +1,4 @@
-//! Code that only the start needed does not stay in memory.
+//! What a process does not need any more does not stay in memory.
 //!
 //! The executable is large, and a page of it once touched stays mapped, with its neighbours, in the server and in each
 //! child. When a process is ready, it gives all those pages back: what it needs from then on comes back from the
@@ -10,6 +10,19 @@ pub fn give_back_code() {
     if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
         maps.lines().filter_map(code_of).for_each(forget);
     }
+}
+
+/// Gives memory back that the allocator has kept for later, as it does after much was taken in small pieces.
+pub fn give_back_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    trim();
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the system's allocator is asked by its own function")]
+fn trim() {
+    // SAFETY: the function may be called at any time, from any thread; it only gives back pages that nobody uses.
+    let _ = unsafe { libc::malloc_trim(0) };
 }
 
 /// The addresses of a mapping that holds nothing but a file's own bytes.

@@ -8,6 +8,7 @@ mod called;
 mod calls;
 mod facts;
 mod grounds;
+mod handed_over;
 mod indentation;
 mod wrapping;
 
@@ -109,6 +110,9 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
     // The other engine marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
         awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
+    }
+    if engine == Engine::Monty && !facts.returns_at_top {
+        edits.extend(handed_over::edit(parsed.syntax()));
     }
     let (text, line_offset) = if facts.returns_at_top {
         wrapping::as_function(&original, &parsed, &facts, edits)

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use onetool_sdk::{InputSchema, Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier};
+use onetool_sdk::{
+    InputSchema, Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
+};
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;
 use serde_json::json;
