@@ -18,6 +18,16 @@ pub fn give_back_heap() {
     trim();
 }
 
+/// How much of this process is in memory; 0 where that is not known.
+pub(crate) fn bytes() -> usize {
+    #[cfg(target_os = "linux")]
+    if let Ok(sizes) = std::fs::read_to_string("/proc/self/statm") {
+        let pages = sizes.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        return pages.unwrap_or(0) * rustix::param::page_size();
+    }
+    0
+}
+
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the system's allocator is asked by its own function")]
 fn trim() {
@@ -71,6 +81,19 @@ mod tests {
         ] {
             assert_eq!(code_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn memory_of_many_small_pieces_is_given_back() {
+        let pieces: Vec<Box<[u8]>> = (0..200_000_u32).map(|_| vec![1; 300].into_boxed_slice()).collect();
+        let full = bytes();
+        // Pieces that stay here and there keep the allocator from giving anything back by itself.
+        let kept: Vec<Box<[u8]>> =
+            pieces.into_iter().enumerate().filter(|(n, _)| n % 1000 == 0).map(|(_, piece)| piece).collect();
+        give_back_heap();
+        let left = bytes();
+        assert!(kept.len() == 200 && full > 50 << 20, "{full}");
+        assert!(left < full - (30 << 20), "{full} {left}");
     }
 
     /// The process goes on, with the constants and the code that it had.

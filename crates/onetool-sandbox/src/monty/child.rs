@@ -21,6 +21,9 @@ pub const CHILD_ARGUMENT: &str = "subprocess";
 /// Deep but legal programs need more stack than a main thread has. Pages that are never touched cost nothing.
 const STACK_BYTES: usize = 256 << 20;
 
+/// After a run, a child may keep so much memory for the next one.
+const KEPT_BYTES: usize = 32 << 20;
+
 /// Serves one parent until it closes the pipe.
 pub fn serve() -> ExitCode {
     // A program that computes does not look at the pipe: when the server is killed, its children must be too.
@@ -62,7 +65,14 @@ fn serve_pipes() -> ExitCode {
     crate::give_back_code();
     loop {
         let outcome = match reader.read::<pb::ParentRequest>() {
-            Ok(Some(request)) => child.handle(request, &mut sink),
+            Ok(Some(request)) => {
+                let ends_run = matches!(request.kind, Some(pb::parent_request::Kind::Reset(_)));
+                let outcome = child.handle(request, &mut sink);
+                if ends_run && crate::resident::bytes() > KEPT_BYTES {
+                    crate::give_back_heap();
+                }
+                outcome
+            }
             Ok(None) => return ExitCode::SUCCESS,
             Err(FrameError::Decode(error)) => {
                 sink.send(&protocol_violation(&error.to_string())).map(|()| HandleOutcome::Continue)
