@@ -31,5 +31,6 @@ pub use runner::{RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };
+pub use snippets::check_template;
 pub use steps::Steps;
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

@@ -248,7 +248,7 @@ impl Shared {
         let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
         found.ok_or_else(|| {
             let pack = fresh.unwrap_or_else(|| entry.pack.clone());
-            self.unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
+            Self::unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
         })
     }
 
@@ -256,11 +256,17 @@ impl Shared {
         let names: Vec<&str> = self.state.catalog.packs().map(|pack| pack.name.as_str()).collect();
         let meant =
             nearest(pack, names.iter().copied()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        ToolError::not_found(format!("no pack '{pack}'{meant}"))
+        let why = self.absence(pack).map(|why| format!(": {why}"));
+        ToolError::not_found(format!("no pack '{pack}'{}", why.unwrap_or(meant)))
             .with_hint(format!("available packs: {}", listed(names)))
     }
 
-    pub(crate) fn unknown_function(&self, entry: &CatalogPack, function: &str) -> ToolError {
+    /// Why a pack that one would expect is not there.
+    pub(crate) fn absence(&self, pack: &str) -> Option<String> {
+        self.loader.sources().iter().find_map(|source| source.absence(pack))
+    }
+
+    pub(crate) fn unknown_function(entry: &CatalogPack, function: &str) -> ToolError {
         let names: Vec<&str> = entry.pack.tools.keys().map(String::as_str).collect();
         let meant = nearest(function, names.iter().copied())
             .map(|near| format!("; did you mean '{near}'?"))

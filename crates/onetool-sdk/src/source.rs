@@ -127,6 +127,11 @@ pub trait ToolSource: Send + Sync {
     /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it.
     async fn settle(&self, _pack: &str, _ctx: &CallContext) {}
 
+    /// Why a pack of this name is not among `packs`, where one would expect it to be.
+    fn absence(&self, _pack: &str) -> Option<String> {
+        None
+    }
+
     /// What is wrong, or worth telling, now.
     fn health(&self) -> Vec<HealthNote> {
         Vec::new()

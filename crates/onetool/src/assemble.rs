@@ -67,16 +67,18 @@ pub struct Bundles {
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::Always)
+        Self::build(ConfigPlaces::from_environment(explicit)?, Traces::Always)
     }
 
-    /// The same for one command in a terminal: a folder that is no project of ours stays as it is.
+    /// The same for one command in a terminal: a folder that is no project of ours stays as it is, and a configuration
+    /// that was named must be there.
     pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::WhereAtHome)
+        let places = ConfigPlaces::from_environment(explicit)?;
+        places.require_explicit()?;
+        Self::build(places, Traces::WhereAtHome)
     }
 
-    fn build(explicit: Option<PathBuf>, traces: Traces) -> anyhow::Result<Arc<Self>> {
-        let places = ConfigPlaces::from_environment(explicit)?;
+    fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
         crate::log::hide(settings.secrets.values());
         let leaves_traces = traces == Traces::Always || settings.own.is_dir();
@@ -311,7 +313,7 @@ fn file_settings(settings: &Resolved) -> FileSettings {
 
 /// What decides over workers; if it is the same, the workers stay.
 fn worker_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
+    format!("{:?} {:?} {}", settings.workers, settings.tools_dir, settings.folder.display())
 }
 
 fn worker_source(settings: &Resolved, app: Weak<App>) -> WorkerSource {
@@ -352,17 +354,21 @@ impl WorkerServices for Services {
 
 fn proxy_source(settings: &Resolved) -> ProxySource {
     let servers: Vec<ServerSettings> = settings.servers.clone();
+    // A folder that is no project of ours stays as it is: what servers look like is then remembered for the user.
+    let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
+    let folder = user.unwrap_or(&settings.own);
     ProxySource::new(ProxySettings {
         servers,
-        cache_folder: settings.own.join("cache").join("servers"),
-        pin_file: settings.own.join("pins.json"),
+        cache_folder: folder.join("cache").join("servers"),
+        pin_file: folder.join("pins.json"),
         offers: Offers::default(),
     })
 }
 
 /// What decides over bundles and their requests.
 fn bundle_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?} {:?}", settings.bundles_dir, settings.http, settings.packages, settings.secrets.all())
+    let folder = settings.bundles_dir.display();
+    format!("{folder} {:?} {:?} {:?}", settings.http, settings.packages, settings.secrets.all())
 }
 
 fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Result<Bundles> {
