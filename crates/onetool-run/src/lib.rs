@@ -13,6 +13,7 @@ mod permission;
 mod precheck;
 pub mod present;
 mod project_pack;
+mod replay;
 mod runner;
 mod settings;
 mod snippets;

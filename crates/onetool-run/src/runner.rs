@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use onetool_sandbox::{Execution, Program, Sandbox};
+use onetool_sandbox::{Engine, Execution, Failure, Host, Limits, Program, Sandbox};
 use onetool_sdk::{CallContext, Part, Value};
 use onetool_store::results::ResultStore;
+use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
-use crate::code::{self, MagicValue, NO_VALUE, PreparedCode};
+use crate::code::{self, MagicValue, NO_VALUE, PreparedCode, Second};
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
+use crate::replay::Recording;
 use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
@@ -117,16 +119,61 @@ impl Runner {
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
-        let program = Program {
-            code: prepared.text.clone(),
-            script_name: "run".to_owned(),
-            read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
-        };
-        let execution =
-            self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
+        let execution = self.execute(&prepared, &settings.limits, proxy.clone(), &ctx.cancel, shared).await;
         drop(guard);
         watch.end_of(|steps| &mut steps.execute);
         self.reply(execution, &prepared, settings, shared, &proxy).await
+    }
+
+    /// Runs the code in its engine, and where that one does not do, in the other.
+    async fn execute(
+        &self,
+        prepared: &PreparedCode,
+        limits: &Limits,
+        host: Arc<dyn Host>,
+        cancel: &CancellationToken,
+        shared: &Shared,
+    ) -> Execution {
+        let started = Instant::now();
+        let first = program(prepared);
+        let again = |engine| {
+            let is_pack = |name: &str| is_pack(shared, name);
+            let surroundings = code::Surroundings { is_pack: &is_pack, engine, collect_called: false };
+            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared))
+        };
+        match prepared.second {
+            Second::Nothing => self.sandbox.execute(prepared.engine, &first, limits, host, cancel.clone()).await,
+            Second::Monty => {
+                let execution =
+                    self.sandbox.execute(prepared.engine, &first, limits, host.clone(), cancel.clone()).await;
+                match (&execution.result, again(Engine::Monty)) {
+                    (Err(Failure::Unavailable(_)), Ok(program)) => {
+                        self.sandbox.execute(Engine::Monty, &program, limits, host, cancel.clone()).await
+                    }
+                    _ => execution,
+                }
+            }
+            Second::CPython => {
+                let recording = Arc::new(Recording::of(host));
+                let execution =
+                    self.sandbox.execute(prepared.engine, &first, limits, recording.clone(), cancel.clone()).await;
+                let Err(failure) = &execution.result else { return execution };
+                let left = limits.timeout.saturating_sub(started.elapsed());
+                if left.is_zero() || !recording.may_help(failure) {
+                    return execution;
+                }
+                let Ok(program) = again(Engine::CPython) else { return execution };
+                let stop = cancel.child_token();
+                let replay = Arc::new(recording.replay(stop.clone()));
+                let limits = Limits { timeout: left, ..limits.clone() };
+                let second = self.sandbox.execute(Engine::CPython, &program, &limits, replay.clone(), stop).await;
+                match second.result {
+                    Err(Failure::Unavailable(_) | Failure::Busy(_)) => execution,
+                    _ if replay.has_strayed() => execution,
+                    _ => second,
+                }
+            }
+        }
     }
 
     async fn reply(
@@ -251,6 +298,18 @@ fn trim_newline(mut text: String) -> String {
     text
 }
 
+fn program(prepared: &PreparedCode) -> Program {
+    Program {
+        code: prepared.text.clone(),
+        script_name: "run".to_owned(),
+        read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
+    }
+}
+
+fn is_pack(shared: &Shared, name: &str) -> bool {
+    shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
+}
+
 /// From the command to code; the error is a text for the client.
 fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<PreparedCode, String> {
     if command.len() > settings.limits.max_source {
@@ -273,7 +332,7 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     } else {
         stripped
     };
-    let is_pack = |name: &str| shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name);
+    let is_pack = |name: &str| is_pack(shared, name);
     let surroundings =
         code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
     let prepared = code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))?;

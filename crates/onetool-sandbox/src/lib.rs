@@ -11,7 +11,9 @@ pub mod monty;
 mod resident;
 mod sandbox;
 
-pub use choose::{Engine, SyntaxProblem, UnknownEngine, is_nested_deeply, needs_cpython, needs_cpython_in};
+pub use choose::{
+    Engine, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, needs_cpython, needs_cpython_in,
+};
 pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
