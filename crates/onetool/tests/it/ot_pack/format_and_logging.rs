@@ -34,6 +34,17 @@ fn flow_style_formatting() {
     }
     let stats = house.ok("ot.stats()");
     assert!(stats.contains("\ntools:\n  - {tool: "), "{stats}");
+    // However the call is written.
+    let table = "- {name: ws, target: brave.web_search}";
+    for command in [
+        "return ot.aliases(pattern='ws', info='full')",
+        "x = 'ws'\n(ot.aliases(x, info='full'))",
+        "await ot.aliases(pattern='ws', info='full')",
+        "al(pattern='ws', info='full')",
+        "```python\not.aliases(pattern='ws', info='full')\n```",
+    ] {
+        assert_eq!(house.ok(command), table, "{command}");
+    }
     // In a larger program it is a value like any other.
     assert_eq!(house.ok("names = ot.packs(info='list')\nlen(names) > 5"), "True");
     assert_eq!(

@@ -12,7 +12,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn show_config() {
     let house = house();
     let text = house.ok("ot.config()");
-    assert!(text.starts_with("aliases: {ws: brave.web_search, alias_f: demo.foo, page: web.fetch}\n"), "{text}");
+    assert!(
+        text.starts_with("aliases: {ws: brave.web_search, alias_f: demo.foo, page: web.fetch, al: ot.aliases}\n"),
+        "{text}"
+    );
     assert!(text.contains("\nsnippets: {foon: {description: Get foo() for n items}, barn: {description: "), "{text}");
     assert!(text.ends_with("\nservers: [github]"), "{text}");
     let config = house.yaml("ot.config()");

@@ -79,6 +79,12 @@ fn expired_handle() {
     let handle = stored(&house, "'text ' * 1000");
     let answer = house.until(&format!("ot.result(handle='{handle}')"), |text| !text.contains("lines"));
     assert_eq!(answer, format!("Result expired: {handle}"));
+    // Also when another result has taken its place.
+    stored(&house, "'more ' * 1000");
+    let answer = house.ok(&format!("ot.result(handle='{handle}')"));
+    assert_eq!(answer, format!("Result expired: {handle}"));
+    let text = house.project.path().join(format!(".onetool/tmp/result-{handle}.txt"));
+    assert!(!text.exists(), "nothing of it is kept");
 }
 
 #[test]
