@@ -6,6 +6,9 @@ use onetool_sdk::{Arguments, ErrorKind, QualifiedName, Tool, ToolError, Value, d
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use tracing::info_span;
+
+use super::span::observed;
 
 /// Of what was given for a tool, so much is repeated.
 const SHOWN_CHARS: usize = 60;
@@ -21,14 +24,16 @@ struct Input {
 }
 
 pub(super) fn tool() -> Tool {
-    define_tool("timed", "Call a tool and tell how long it took.", |input: Input, ctx| async move {
-        let name = tool_name(&input.function)?;
-        let tools =
-            ctx.call.tools.clone().ok_or_else(|| ToolError::unavailable("there is no way to other tools here"))?;
-        let started = Instant::now();
-        let result = tools.call_tool(&name, Arguments::from_json(input.arguments), &ctx.call.nested()).await?;
-        let ms = (started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
-        Ok(Value::Dict(vec![("ms".into(), Value::Float(ms)), ("result".into(), result)]))
+    define_tool("timed", "Call a tool and tell how long it took.", |input: Input, ctx| {
+        observed(info_span!("ot.timed"), async move {
+            let name = tool_name(&input.function)?;
+            let tools =
+                ctx.call.tools.clone().ok_or_else(|| ToolError::unavailable("there is no way to other tools here"))?;
+            let started = Instant::now();
+            let result = tools.call_tool(&name, Arguments::from_json(input.arguments), &ctx.call.nested()).await?;
+            let ms = (started.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+            Ok(Value::Dict(vec![("ms".into(), Value::Float(ms)), ("result".into(), result)]))
+        })
     })
     .with_returns("dict", "ms and result")
     .with_example("ot.timed(ot.tools, pattern='file')")

@@ -113,6 +113,7 @@ fn span_naming() {
         "stats()",
         "version()",
         "notify(topic='notes', message='m')",
+        "timed('demo.foo')",
     ] {
         house.ok(&format!("ot.{call}"));
         let name = format!("ot.{}", call.split('(').next().unwrap());

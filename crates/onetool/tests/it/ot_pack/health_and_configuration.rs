@@ -59,6 +59,7 @@ fn disconnected_server() {
     );
     project.write(".onetool/onetool.yaml", &configuration.replace("servers:\n", &servers));
     let house = House::of(project);
+    house.until("ot.health()", |text| text.contains("github: connected"));
     let health = house.yaml("ot.health()");
     assert_eq!(
         health["proxy"],
@@ -90,7 +91,7 @@ fn disconnected_server() {
 #[test]
 fn a_server_that_loses_its_connection_is_disconnected() {
     let house = House::of(example_project());
-    assert!(house.ok("ot.health()").contains("github: connected"));
+    house.until("ot.health()", |text| text.contains("github: connected"));
     house.project.write("server.py", "raise SystemExit('out of order')\n");
     house.project.write(
         ".onetool/onetool.yaml",
@@ -140,6 +141,19 @@ fn a_folder_that_cannot_be_written_to_is_told() {
     assert_eq!(text.matches("can't be written to").count(), 1, "once, not for each folder in it: {text}");
     assert!(text.contains(&format!("{} can't be written to (", folder.display())), "{text}");
     assert_eq!(house.ok("1 + 1"), "2", "and the server works all the same");
+}
+
+#[test]
+fn the_first_question_after_a_start_knows_the_servers() {
+    for (question, part) in [
+        ("ot.tools()", "github.search"),
+        ("ot.packs()", "{name: github, source: proxy, tool_count: 2}"),
+        ("ot.help(query='github.search')", "# github.search"),
+        ("ot.health()", "{github: connected}"),
+    ] {
+        let answer = House::of(example_project()).ok(question);
+        assert!(answer.contains(part), "{question}: {answer}");
+    }
 }
 
 #[test]

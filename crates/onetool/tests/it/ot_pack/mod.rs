@@ -41,6 +41,7 @@ pub fn house() -> Arc<House> {
         return house;
     }
     let house = Arc::new(House::of(example_project()));
+    house.until("ot.health()", |text| text.contains("github: connected"));
     *shared = Arc::downgrade(&house);
     house
 }
