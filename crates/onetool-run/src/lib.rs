@@ -24,7 +24,7 @@ mod type_check;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use gate::{Gate, Verdict};
-pub use ot::{SearchIndex, Toolbox as ToolboxView, ot_pack};
+pub use ot::{Awaited, SearchIndex, Toolbox as ToolboxView, ot_pack};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;

@@ -206,8 +206,10 @@ impl Runner {
         if execution.printed_truncated {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
-        let format =
-            wishes.format.unwrap_or(if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json });
+        let format = wishes.format.unwrap_or_else(|| match &prepared.facts.last_call {
+            Some(name) if is_of_ot(name, shared) => Format::Overview,
+            _ => Format::Json,
+        });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
             && !wishes.sanitise
@@ -308,6 +310,12 @@ fn program(prepared: &PreparedCode) -> Program {
 
 fn is_pack(shared: &Shared, name: &str) -> bool {
     shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
+}
+
+/// Whether a call is one of the `ot` pack, by its name or by an alias.
+fn is_of_ot(name: &str, shared: &Shared) -> bool {
+    let target = shared.resolve_alias(name).ok().flatten();
+    target.as_deref().unwrap_or(name).starts_with("ot.")
 }
 
 /// From the command to code; the error is a text for the client.

@@ -14,6 +14,8 @@ use crate::{Catalog, Gate, SearchIndex};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SnippetParameter {
     pub required: bool,
+    /// The type as the snippet's author wrote it; only shown.
+    pub kind: Option<String>,
     pub default: Option<serde_json::Value>,
     pub description: Option<String>,
 }
@@ -87,6 +89,8 @@ pub struct ToolboxState {
     pub stats: StatsSettings,
     /// The project's folder.
     pub folder: PathBuf,
+    /// Folders that are written to, the one that holds most of the others first.
+    pub storage: Vec<PathBuf>,
     /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,

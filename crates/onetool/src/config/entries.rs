@@ -95,10 +95,13 @@ impl Reader {
                 .params
                 .into_iter()
                 .map(|(key, parameter)| {
-                    let _ = parameter.kind;
                     let required = parameter.required.unwrap_or(parameter.default.is_none());
-                    let parameter =
-                        SnippetParameter { required, default: parameter.default, description: parameter.description };
+                    let parameter = SnippetParameter {
+                        required,
+                        kind: parameter.kind,
+                        default: parameter.default,
+                        description: parameter.description,
+                    };
                     (key, parameter)
                 })
                 .collect();
