@@ -10,6 +10,7 @@ use onetool_store::results::ResultStore;
 
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode};
+use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
@@ -38,6 +39,7 @@ pub struct Runner {
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
+    direct: Arc<DirectRuns>,
 }
 
 /// How a stored text is laid out in lines.
@@ -55,7 +57,8 @@ struct Wishes {
 
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
-        Self { toolbox, sandbox, settings: Arc::new(parking_lot::RwLock::new(Arc::new(settings))) }
+        let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
+        Self { toolbox, sandbox, settings, direct: Arc::default() }
     }
 
     pub fn toolbox(&self) -> &Toolbox {
@@ -110,13 +113,15 @@ impl Runner {
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
-        let program = Program {
-            code: prepared.text.clone(),
-            script_name: "run".to_owned(),
-            read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
+        let limits = &settings.limits;
+        let cancel = ctx.cancel.clone();
+        let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
+            Some(call) => call.execute(limits, &*proxy, cancel).await,
+            None => {
+                let program = program(&prepared, shared);
+                self.sandbox.execute(prepared.engine, &program, limits, proxy.clone(), cancel).await
+            }
         };
-        let execution =
-            self.sandbox.execute(prepared.engine, &program, &settings.limits, proxy.clone(), ctx.cancel.clone()).await;
         drop(guard);
         self.reply(execution, &prepared, settings, shared, &proxy).await
     }
@@ -215,6 +220,18 @@ impl Runner {
             Ok(Err(text)) => text,
             Err(_) => "the result could not be stored".to_owned(),
         }
+    }
+}
+
+/// What a sandbox is to run.
+fn program(prepared: &PreparedCode, shared: &Shared) -> Program {
+    let facts = &prepared.facts;
+    let is_free = |name: &&String| !facts.bound.contains(*name) && shared.state.catalog.pack(name).is_some();
+    Program {
+        code: prepared.text.clone(),
+        script_name: "run".to_owned(),
+        packs: facts.used.keys().filter(is_free).cloned().collect(),
+        read_back: facts.computed_magic().map(str::to_owned).collect(),
     }
 }
 

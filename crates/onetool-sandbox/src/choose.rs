@@ -16,6 +16,7 @@ use ruff_python_parser::{Mode, ParseErrorType, ParseOptions, parse_unchecked};
 use survey::Survey;
 
 pub use nesting::is_nested_deeply;
+pub(crate) use table::is_builtin;
 
 /// How deep the parser may recurse.
 const MAX_RECURSION: u16 = 200;

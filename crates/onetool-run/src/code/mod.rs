@@ -9,6 +9,7 @@ mod calls;
 mod facts;
 mod grounds;
 mod indentation;
+mod single;
 mod wrapping;
 
 pub use wrapping::NO_VALUE;
@@ -22,6 +23,7 @@ use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::{CallSite, Place};
 pub use facts::{Facts, MagicValue, Use};
+pub use single::SingleCall;
 
 /// What a run hands to a sandbox.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct PreparedCode {
     pub facts: Facts,
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
+    /// The call that the code is, where it is nothing else and needs no interpreter.
+    pub single: Option<SingleCall>,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
@@ -103,6 +107,7 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
         },
     };
     let calls = calls::call_sites(parsed.syntax(), &original, &facts, surroundings.is_pack);
+    let single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), &original)).flatten();
     let called =
         if surroundings.collect_called { called::called_names(parsed.syntax(), &original) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
@@ -115,7 +120,7 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
     } else {
         (apply(&original, edits), 0)
     };
-    Ok(PreparedCode { text, original, line_offset, facts, calls, called, engine, engine_reason })
+    Ok(PreparedCode { text, original, line_offset, facts, calls, single, called, engine, engine_reason })
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.
