@@ -12,7 +12,7 @@ use onetool_run::{
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::{HealthNote, Severity, is_python_identifier};
 use onetool_sources::http::{AllowedHosts, HttpSettings, PackageUrls};
-use onetool_sources::proxy::{Enabled, PinMode, ServerKind, ServerSettings};
+use onetool_sources::proxy::{DEFAULT_MESSAGE_BYTES, Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
@@ -21,6 +21,9 @@ use super::secrets::{Secrets, expand_with};
 use super::{locate, raw};
 use crate::api::{AccessToken, ApiSettings, Scope};
 use crate::telemetry::TelemetrySettings;
+
+/// What `servers.<name>.max_message_mb` may say at the most.
+const MAX_MESSAGE_MB: usize = 1024;
 
 /// The HTTP server.
 #[derive(Clone)]
@@ -487,6 +490,9 @@ impl Reader {
                 include: raw.tools.include,
                 exclude: raw.tools.exclude,
                 pin,
+                max_message_bytes: raw
+                    .max_message_mb
+                    .map_or(DEFAULT_MESSAGE_BYTES, |mb| mb.clamp(1, MAX_MESSAGE_MB) << 20),
             });
         }
         servers

@@ -3,9 +3,9 @@
 //! Every request gets an answer, also one that is no valid message: text that is not quite UTF-8 or has half a surrogate
 //! pair is mended; what cannot be read is answered with the protocol's own error, under its id where it has one.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use onetool_sdk::mended_json;
 use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -138,7 +138,7 @@ fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
         Ok(message) => return Ok(message),
         Err(error) => error,
     };
-    let text = mended(line);
+    let text = mended_json(line);
     if let Ok(message) = serde_json::from_str(&text) {
         return Ok(message);
     }
@@ -153,56 +153,9 @@ fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
     })
 }
 
-/// The line as text that JSON accepts: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD.
-fn mended(line: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(line);
-    if !text.contains("\\u") {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = &*text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let unit = |text: &str| {
-            let digits = text.strip_prefix("\\u")?.get(..4)?;
-            u32::from_str_radix(digits, 16).ok()
-        };
-        let length = match unit(rest) {
-            Some(0xD800..=0xDBFF)
-                if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) =>
-            {
-                12
-            }
-            Some(0xD800..=0xDFFF) => {
-                out.push_str("\\ufffd");
-                rest = &rest[6..];
-                continue;
-            }
-            Some(_) => 6,
-            None => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn half_pairs_are_mended_and_whole_ones_stay() {
-        assert_eq!(
-            mended(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#),
-            r#""\ufffd \ud83d\ude00 \\ud83d \u0041 \ufffd""#
-        );
-        assert_eq!(mended(b"\"\xff\""), "\"\u{fffd}\"");
-        assert_eq!(mended(b"\\"), "\\");
-        assert_eq!(mended(b"\\ud8"), "\\ud8");
-    }
 
     #[test]
     fn what_cannot_be_read_keeps_its_id() {
