@@ -161,8 +161,7 @@ impl Transport<RoleClient> for ChildTransport {
         };
         let writer = self.writer.clone();
         let mut writing = Box::pin(async move {
-            let mut line = serde_json::to_vec(&item)?;
-            line.push(b'\n');
+            let line = messages::write(&item)?;
             writer.write(&line, link.map(|LinkExtension(link)| link)).await
         });
         // A pipe has room nearly always: written here, a request does not wait for a task of its own.

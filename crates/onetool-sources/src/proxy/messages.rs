@@ -1,19 +1,53 @@
-//! What a server sends, as a message.
+//! Messages to a server and from it.
 //!
-//! The reply to a call of a tool is nearly all there is, so it is read first and straight; whatever else comes takes the
-//! general way. Text that is not quite JSON is mended. A reply that can't be read is an error of its own call, which need
+//! Calls of tools are nearly all there is, so they are written straight, and their replies read so; whatever else there is
+//! takes the general way, which costs several times as much. Text that is not quite JSON is mended. A reply that can't be read is an error of its own call, which need
 //! not wait any longer; other rubbish is passed over.
 
 use onetool_sdk::mended_json;
 use rmcp::model::{
-    CallToolResult, ErrorData, JsonRpcMessage, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage, ServerResult,
+    CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage, ClientRequest, ErrorData,
+    GetMeta as _, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, RequestMetaObject,
+    ServerJsonRpcMessage, ServerResult,
 };
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use super::settings::limits;
 use super::text::clean;
 use super::transport::Wire;
+
+/// A call of a tool, as it is written.
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    jsonrpc: JsonRpcVersion2_0,
+    id: &'a RequestId,
+    method: &'a CallToolRequestMethod,
+    params: ToolCallParams<'a>,
+}
+
+#[derive(Serialize)]
+struct ToolCallParams<'a> {
+    #[serde(rename = "_meta")]
+    meta: &'a RequestMetaObject,
+    #[serde(flatten)]
+    rest: &'a CallToolRequestParams,
+}
+
+/// The line for a message, with its end.
+pub(super) fn write(message: &ClientJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    let mut line = match message {
+        JsonRpcMessage::Request(JsonRpcRequest {
+            id, request: request @ ClientRequest::CallToolRequest(call), ..
+        }) if call.params.meta.is_none() => {
+            let params = ToolCallParams { meta: request.get_meta(), rest: &call.params };
+            serde_json::to_vec(&ToolCall { jsonrpc: JsonRpcVersion2_0, id, method: &call.method, params })?
+        }
+        other => serde_json::to_vec(other)?,
+    };
+    line.push(b'\n');
+    Ok(line)
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,6 +112,17 @@ mod tests {
             let Some(JsonRpcMessage::Error(error)) = read_any(line.as_bytes()) else { panic!("{line}") };
             assert_eq!(error.id, Some(RequestId::Number(7)));
         }
+    }
+
+    #[test]
+    fn a_call_is_written_as_any_message_is() {
+        let mut params = CallToolRequestParams::new("t");
+        params.arguments = serde_json::json!({"a": [1, {"b": null}], "ä": "\n"}).as_object().cloned();
+        let mut call = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
+        call.get_meta_mut().insert("progressToken".into(), 5.into());
+        let message: ClientJsonRpcMessage = JsonRpcMessage::request(call, RequestId::Number(7));
+        let straight: serde_json::Value = serde_json::from_slice(&write(&message).unwrap()).unwrap();
+        assert_eq!(straight, serde_json::to_value(&message).unwrap());
     }
 
     #[test]
