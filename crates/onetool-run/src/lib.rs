@@ -3,6 +3,7 @@
 mod account;
 mod catalog;
 mod code;
+mod direct;
 mod fence_processor;
 mod gate;
 mod nearest;

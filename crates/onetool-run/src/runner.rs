@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode, Second};
+use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
@@ -41,6 +42,7 @@ pub struct Runner {
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
+    direct: Arc<DirectRuns>,
 }
 
 /// How a stored text is laid out in lines.
@@ -58,7 +60,8 @@ struct Wishes {
 
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
-        Self { toolbox, sandbox, settings: Arc::new(parking_lot::RwLock::new(Arc::new(settings))) }
+        let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
+        Self { toolbox, sandbox, settings, direct: Arc::default() }
     }
 
     pub fn toolbox(&self) -> &Toolbox {
@@ -119,7 +122,11 @@ impl Runner {
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
-        let execution = self.execute(&prepared, &settings.limits, proxy.clone(), &ctx.cancel, shared).await;
+        let limits = &settings.limits;
+        let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
+            Some(call) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
+            None => self.execute(&prepared, limits, proxy.clone(), &ctx.cancel, shared).await,
+        };
         drop(guard);
         watch.end_of(|steps| &mut steps.execute);
         self.reply(execution, &prepared, settings, shared, &proxy).await
@@ -135,11 +142,11 @@ impl Runner {
         shared: &Shared,
     ) -> Execution {
         let started = Instant::now();
-        let first = program(prepared);
+        let first = program(prepared, shared);
         let again = |engine| {
             let is_pack = |name: &str| is_pack(shared, name);
             let surroundings = code::Surroundings { is_pack: &is_pack, engine, collect_called: false };
-            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared))
+            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared, shared))
         };
         match prepared.second {
             Second::Nothing => self.sandbox.execute(prepared.engine, &first, limits, host, cancel.clone()).await,
@@ -282,6 +289,18 @@ impl Runner {
     }
 }
 
+/// What a sandbox is to run.
+fn program(prepared: &PreparedCode, shared: &Shared) -> Program {
+    let facts = &prepared.facts;
+    let is_free = |name: &&String| !facts.bound.contains(*name) && shared.state.catalog.pack(name).is_some();
+    Program {
+        code: prepared.text.clone(),
+        script_name: "run".to_owned(),
+        packs: facts.used.keys().filter(is_free).cloned().collect(),
+        read_back: facts.computed_magic().map(str::to_owned).collect(),
+    }
+}
+
 /// Errors are sanitised too: their text may come from outside.
 fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunReply {
     let text = account::cap(text, settings.max_error_bytes);
@@ -298,14 +317,6 @@ fn trim_newline(mut text: String) -> String {
         text.pop();
     }
     text
-}
-
-fn program(prepared: &PreparedCode) -> Program {
-    Program {
-        code: prepared.text.clone(),
-        script_name: "run".to_owned(),
-        read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
-    }
 }
 
 fn is_pack(shared: &Shared, name: &str) -> bool {

@@ -69,7 +69,7 @@ impl Facts {
                 && let [Expr::Name(target)] = assign.targets.as_slice()
                 && let Some(name) = MAGIC.iter().find(|name| **name == target.id)
             {
-                facts.magic.insert(name, literal(&assign.value));
+                facts.magic.insert(name, magic_value(&assign.value));
             }
         }
         for name in MAGIC {
@@ -109,7 +109,7 @@ impl Facts {
     }
 }
 
-fn literal(value: &Expr) -> MagicValue {
+pub(super) fn magic_value(value: &Expr) -> MagicValue {
     match value {
         Expr::StringLiteral(text) => MagicValue::Text(text.value.to_str().to_owned()),
         Expr::BooleanLiteral(truth) => MagicValue::Truth(truth.value),

@@ -11,6 +11,7 @@ mod grounds;
 mod handed_over;
 mod imports;
 mod indentation;
+mod single;
 mod wrapping;
 
 pub use wrapping::NO_VALUE;
@@ -24,6 +25,7 @@ use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::{CallSite, Place};
 pub use facts::{Facts, MagicValue, Use};
+pub use single::SingleCall;
 
 /// What a run hands to a sandbox.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub struct PreparedCode {
     pub facts: Facts,
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
+    /// The call that the code is, where it is nothing else and needs no interpreter.
+    pub single: Option<SingleCall>,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
@@ -136,6 +140,7 @@ fn prepare_parsed(
         (Engine::Auto, None) => (Engine::Monty, Second::CPython),
     };
     let calls = calls::call_sites(parsed.syntax(), source, &facts, surroundings.is_pack);
+    let single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
     let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
     // The other engine marks the calls itself.
@@ -150,7 +155,7 @@ fn prepare_parsed(
     } else {
         (apply(source, edits), 0)
     };
-    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, called, engine, need, second }
+    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, single, called, engine, need, second }
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.
