@@ -22,6 +22,8 @@ const SHOWN_FRAMES: usize = 8;
 const SHOWN_CALLS: usize = 20;
 /// Bytes of printed text that an account repeats, from the end.
 const SHOWN_PRINTED: usize = 4 << 10;
+/// What there is instead of a module.
+const NO_MODULE: &str = "only Python's standard library can be imported; tools need no import, call them as pack.function(...): ot.packs() lists the packs";
 /// Characters of a line of code or an error that are shown.
 const SHOWN_LINE: usize = 200;
 
@@ -58,7 +60,7 @@ pub(crate) fn text(account: &Account<'_>) -> String {
         let cut = if start > 0 || account.printed_truncated { " (cut)" } else { "" };
         text.push_str(&format!("\n\nprinted before{cut}:\n{}", account.printed[start..].trim_end_matches('\n')));
     }
-    if !account.calls.is_empty() {
+    if !account.calls.is_empty() && !is_all_that_happened(account) {
         text.push_str("\n\ntool calls already made (their effects remain):");
         let skipped = account.calls.len().saturating_sub(SHOWN_CALLS);
         if skipped > 0 {
@@ -76,6 +78,17 @@ pub(crate) fn text(account: &Account<'_>) -> String {
     text
 }
 
+/// Whether the only call is the one whose failure the account is about: there is nothing to add then.
+fn is_all_that_happened(account: &Account<'_>) -> bool {
+    let ([CallRecord { state: CallState::Failed(error), .. }], Failure::Raised { exception, message, .. }) =
+        (account.calls, account.failure)
+    else {
+        return false;
+    };
+    let raised = format!("{exception}: {message}");
+    raised.lines().next() == error.lines().next()
+}
+
 fn headline(account: &Account<'_>) -> String {
     let limits = account.limits;
     match account.failure {
@@ -83,6 +96,7 @@ fn headline(account: &Account<'_>) -> String {
             let (message, hint) =
                 message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
+            let hint = hint.or_else(|| (exception == "ModuleNotFoundError").then_some(NO_MODULE));
             let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             format!("{head}{}{hint}", places(account.code, frames))
         }
@@ -108,7 +122,7 @@ fn headline(account: &Account<'_>) -> String {
         Failure::Cancelled => "CancelledError: the run was cancelled".to_owned(),
         Failure::TooLarge(reason) => format!("ValueError: {reason}"),
         Failure::Unavailable(reason) => {
-            let why = account.code.engine_reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            let why = account.code.need.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
             format!("RuntimeError: this code needs full Python{why}, which cannot run here: {reason}")
         }
     }

@@ -3,6 +3,7 @@
 mod account;
 mod catalog;
 mod code;
+mod direct;
 mod fence_processor;
 mod gate;
 mod nearest;
@@ -13,16 +14,18 @@ mod permission;
 mod precheck;
 pub mod present;
 mod project_pack;
+mod replay;
 mod runner;
 mod settings;
 mod snippets;
+mod steps;
 mod tool_loader;
 mod toolbox;
 mod type_check;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use gate::{Gate, Verdict};
-pub use ot::{Toolbox as ToolboxView, ot_pack};
+pub use ot::{Awaited, SearchIndex, Toolbox as ToolboxView, ot_pack};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
@@ -31,4 +34,5 @@ pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };
 pub use snippets::check_template;
+pub use steps::Steps;
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

@@ -1,9 +1,12 @@
 //! Which engine runs a program: the one that can, decided from its text before anything runs.
 //!
-//! Monty is preferred; [`needs_cpython`] names the first thing in a program that it lacks. What it lacks is a table
-//! (`choose/table.rs`), found by trying every entry on the pinned version: moving to another version means trying again.
+//! Monty is preferred; [`needs_cpython`] names the first thing in a program that it lacks (`survey`), or answers in another
+//! way than Python (`differences`). What it lacks is a table (`choose/table`), found by trying every entry on the pinned
+//! version: moving to another version means trying again.
 //! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
 
+mod differences;
+mod effects;
 mod nesting;
 mod survey;
 mod table;
@@ -13,9 +16,11 @@ use std::str::FromStr;
 use ruff_python_ast::ModModule;
 use ruff_python_parser::{Mode, ParseErrorType, ParseOptions, parse_unchecked};
 
+use differences::Differences;
 use survey::Survey;
 
 pub use nesting::is_nested_deeply;
+pub(crate) use table::is_builtin;
 
 /// How deep the parser may recurse.
 const MAX_RECURSION: u16 = 200;
@@ -59,16 +64,39 @@ pub struct SyntaxProblem {
     pub column: u32,
 }
 
-/// Why Monty cannot run this program, or `None` if nothing is known against it.
-pub fn needs_cpython(code: &str) -> Result<Option<String>, SyntaxProblem> {
+/// Why a program is one for full Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// Monty cannot run it.
+    Lacks(String),
+    /// Monty runs it, and may answer in another way than Python: good enough only where there is nothing else.
+    Differs(&'static str),
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lacks(what) => f.write_str(what),
+            Self::Differs(what) => f.write_str(what),
+        }
+    }
+}
+
+/// Whether a module is Python's own.
+pub fn is_standard_module(name: &str) -> bool {
+    table::is_standard_module(name)
+}
+
+/// Why Monty is not the engine for this program, or `None` if nothing is known against it.
+pub fn needs_cpython(code: &str) -> Result<Option<Need>, SyntaxProblem> {
     const TOO_DEEP: &str = "the program is nested deeply";
     if is_nested_deeply(code) {
-        return Ok(Some(TOO_DEEP.to_owned()));
+        return Ok(Some(Need::Lacks(TOO_DEEP.to_owned())));
     }
     let parsed = parse_unchecked(code, ParseOptions::from(Mode::Module).with_max_recursion_depth(MAX_RECURSION));
     if let Some(error) = parsed.errors().first() {
         if error.error == ParseErrorType::RecursionLimitExceeded {
-            return Ok(Some(TOO_DEEP.to_owned()));
+            return Ok(Some(Need::Lacks(TOO_DEEP.to_owned())));
         }
         return Err(problem(code, usize::from(error.location.start()), error.error.to_string()));
     }
@@ -76,8 +104,8 @@ pub fn needs_cpython(code: &str) -> Result<Option<String>, SyntaxProblem> {
 }
 
 /// The same for a program that is parsed already.
-pub fn needs_cpython_in(module: &ModModule) -> Option<String> {
-    Survey::of(module)
+pub fn needs_cpython_in(module: &ModModule) -> Option<Need> {
+    Survey::of(module).map(Need::Lacks).or_else(|| Differences::of(module).map(Need::Differs))
 }
 
 fn problem(code: &str, offset: usize, message: String) -> SyntaxProblem {
@@ -101,7 +129,14 @@ mod tests {
     #[test]
     fn what_monty_lacks_goes_to_cpython() {
         for code in table::REFUSED_BY_MONTY {
-            assert!(matches!(needs_cpython(code), Ok(Some(_))), "{code}");
+            assert!(matches!(needs_cpython(code), Ok(Some(Need::Lacks(_)))), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_monty_answers_differently_goes_to_cpython() {
+        for code in table::ANSWERED_DIFFERENTLY {
+            assert!(matches!(needs_cpython(code), Ok(Some(Need::Differs(_)))), "{code}");
         }
     }
 
@@ -124,7 +159,8 @@ mod tests {
             "lambda:".repeat(30_000) + "1",
             format!("f'{{{}1}}'", "1+".repeat(60_000)),
         ] {
-            assert_eq!(needs_cpython(&code), Ok(Some("the program is nested deeply".to_owned())), "{code:.20}");
+            let need = Need::Lacks("the program is nested deeply".to_owned());
+            assert_eq!(needs_cpython(&code), Ok(Some(need)), "{code:.20}");
         }
         let long_list = format!("[{}]", "{'a': 1 + 2, 'b': x.y},".repeat(5_000));
         assert_eq!(needs_cpython(&long_list), Ok(None));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use indexmap::IndexMap;
 
-use crate::{Arguments, CallContext, QualifiedName, Signature, ToolError, Value};
+use crate::{Arguments, CallContext, InputSchema, QualifiedName, Signature, ToolError, Value};
 
 /// Everything that is known of a tool without calling it.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct ToolSpec {
     pub description: String,
     pub signature: Signature,
     /// JSON Schema of the arguments, an object.
-    pub input_schema: serde_json::Value,
+    pub input_schema: InputSchema,
     /// JSON Schema of the result, where the tool promises one.
     pub output_schema: Option<serde_json::Value>,
     /// What it returns, in words.

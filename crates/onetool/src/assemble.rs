@@ -1,20 +1,24 @@
 //! Puts the parts together: configuration, sources, toolbox, sandbox, runner. Every command and every server begins
 //! here, and a reload happens here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt as _};
 use onetool_run::{
-    OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack,
+    Awaited, OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack,
+    project_pack,
 };
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
-use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};
+use onetool_sdk::{CallContext, HealthNote, ToolError, ToolSource};
 use onetool_sources::http::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
 use onetool_sources::native::file::FileSettings;
 use onetool_sources::native::standard::{self, ResultReader};
 use onetool_sources::native::{NativePack, NativeSource, file};
-use onetool_sources::proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
+use onetool_sources::proxy::{self, Offers, ProxySettings, ProxySource, ServerSettings, ServerState};
 use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
 use onetool_store::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_store::results::ResultStore;
@@ -24,6 +28,11 @@ use parking_lot::Mutex;
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::recorder::CallRecorder;
 use crate::telemetry::Exporter;
+
+/// After a start, whoever asks what servers offer or how they are waits this long for them at the most.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
+/// Servers that are asked to hurry at once.
+const AWAITED_AT_ONCE: usize = 8;
 
 /// Everything, ready to run.
 pub struct App {
@@ -52,6 +61,8 @@ struct Current {
     held_back: Vec<HealthNote>,
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
+    /// When they were started.
+    servers_since: Instant,
     telemetry: Option<Arc<Exporter>>,
     bundles: Bundles,
 }
@@ -97,6 +108,7 @@ impl App {
             let current = Current {
                 workers: Arc::new(worker_source(&settings, app.clone())),
                 servers: Arc::new(proxy_source(&settings)),
+                servers_since: Instant::now(),
                 telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
                 held_back: Vec::new(),
@@ -112,6 +124,17 @@ impl App {
                 reloading: Mutex::new(()),
             }
         }))
+    }
+
+    /// The first run must find its child and all tools ready; a client need not wait for that.
+    pub async fn warm_up(self: Arc<Self>) {
+        let toolbox = self.runner.toolbox().clone();
+        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
+        if let Err(failure) = self.runner.sandbox().warm_up().await {
+            tracing::error!(?failure, "the sandbox does not start");
+        }
+        let _ = reading.await;
+        onetool_sandbox::give_back_code();
     }
 
     pub fn settings(&self) -> Arc<Resolved> {
@@ -170,6 +193,7 @@ impl App {
         }
         if settings.servers != current.settings.servers {
             let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
+            current.servers_since = Instant::now();
             retired.push(old);
         }
         if settings.telemetry != current.settings.telemetry {
@@ -205,6 +229,7 @@ impl App {
     }
 }
 
+#[async_trait]
 impl ToolboxView for App {
     fn state(&self) -> Arc<ToolboxState> {
         let shared = self.runner.toolbox().now();
@@ -225,14 +250,24 @@ impl ToolboxView for App {
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());
         }
-        for clash in state.catalog.clashes() {
-            state.notes.push(HealthNote {
-                severity: Severity::Warning,
-                subject: clash.name.clone(),
-                message: format!("two packs have this name: {} answers, {} is left out", clash.winner, clash.loser),
-            });
-        }
         Arc::new(state)
+    }
+
+    async fn settle(&self, awaited: Awaited, ctx: &CallContext) {
+        let (servers, until) = {
+            let current = self.current.lock();
+            (current.servers.clone(), current.servers_since + FIRST_CONTACT)
+        };
+        let is_awaited = |server: &proxy::ServerStatus| {
+            server.state == ServerState::Connecting && (awaited == Awaited::Outcomes || server.tool_count == 0)
+        };
+        let packs = servers.status().into_iter().filter(is_awaited).map(|server| server.pack);
+        let ctx = CallContext { deadline: Some(ctx.deadline.map_or(until, |at| at.min(until))), ..ctx.clone() };
+        let waits = packs.map(|pack| {
+            let (servers, ctx) = (servers.clone(), ctx.clone());
+            async move { servers.settle(&pack, &ctx).await }
+        });
+        stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;
     }
 
     fn reload(&self) -> Result<(), ToolError> {
@@ -409,6 +444,16 @@ fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Weak<App>)
     ]
 }
 
+/// Where files are written, the folder that holds the others by default first.
+fn storage(settings: &Resolved) -> Vec<PathBuf> {
+    let mut folders = vec![settings.own.clone(), settings.log_dir.clone(), settings.output.result_store_dir.clone()];
+    if settings.stats.enabled {
+        folders.extend(settings.stats.file.parent().map(Path::to_owned));
+    }
+    folders.push(settings.bundles_dir.clone());
+    folders
+}
+
 fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> ToolboxParts {
     let settings = &current.settings;
     let native = Arc::new(NativeSource::new(native_packs(settings, stats, app)));
@@ -431,8 +476,10 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
             output: settings.output.clone(),
             stats: settings.stats.clone(),
             folder: settings.folder.clone(),
+            storage: storage(settings),
             engine: "3.14 (monty)".to_owned(),
             notes: settings.notes.iter().chain(&current.held_back).cloned().collect(),
+            search: Arc::default(),
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),

@@ -8,20 +8,24 @@ mod called;
 mod calls;
 mod facts;
 mod grounds;
+mod handed_over;
+mod imports;
 mod indentation;
+mod single;
 mod wrapping;
 
 pub use wrapping::NO_VALUE;
 
 use std::collections::HashSet;
 
-use onetool_sandbox::{Engine, needs_cpython_in};
+use onetool_sandbox::{Engine, Need, needs_cpython_in};
 use ruff_python_ast::ModModule;
 use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::{CallSite, Place};
 pub use facts::{Facts, MagicValue, Use};
+pub use single::SingleCall;
 
 /// What a run hands to a sandbox.
 #[derive(Debug, Clone)]
@@ -35,12 +39,27 @@ pub struct PreparedCode {
     pub facts: Facts,
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
+    /// The call that the code is, where it is nothing else and needs no interpreter.
+    pub single: Option<SingleCall>,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
     pub engine: Engine,
-    /// Why Monty cannot, where it is the other one.
-    pub engine_reason: Option<String>,
+    /// Why it is not Monty, where the choice was ours.
+    pub need: Option<Need>,
+    /// What may be tried if that engine does not do.
+    pub second: Second,
+}
+
+/// Another engine for the same code, where the choice is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Second {
+    /// There is none.
+    Nothing,
+    /// Full Python, if Monty lacks something that only the run shows.
+    CPython,
+    /// Monty, if there is no full Python: its answer may differ in rare cases.
+    Monty,
 }
 
 /// What preparing must know beside the code.
@@ -93,29 +112,50 @@ pub fn prepare(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCod
 
 fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCode, SyntaxProblem> {
     let (original, parsed) = parse_leniently(code)?;
-    let facts = Facts::of(parsed.syntax(), &original);
-    let (engine, engine_reason) = match surroundings.engine {
-        Engine::Monty => (Engine::Monty, None),
-        Engine::CPython => (Engine::CPython, None),
-        Engine::Auto => match needs_cpython_in(parsed.syntax()) {
-            Some(reason) => (Engine::CPython, Some(reason)),
-            None => (Engine::Monty, None),
-        },
+    let Some(replaced) = imports::without_packs(&original, parsed.syntax(), surroundings.is_pack) else {
+        return Ok(prepare_parsed(&original, &parsed, None, surroundings));
     };
-    let calls = calls::call_sites(parsed.syntax(), &original, &facts, surroundings.is_pack);
-    let called =
-        if surroundings.collect_called { called::called_names(parsed.syntax(), &original) } else { Vec::new() };
+    let parsed = ruff_python_parser::parse_module(&replaced.text).map_err(|error| problem(&original, &error))?;
+    // A function under a new name gives its value at once in Monty, awaited or not.
+    let need = replaced.renames.then(|| Need::Lacks("tools under other names".to_owned()));
+    Ok(PreparedCode { original, ..prepare_parsed(&replaced.text, &parsed, need, surroundings) })
+}
+
+/// `async_need` is a need that only code with `await` has.
+fn prepare_parsed(
+    source: &str,
+    parsed: &Parsed<ModModule>,
+    async_need: Option<Need>,
+    surroundings: Surroundings<'_>,
+) -> PreparedCode {
+    let facts = Facts::of(parsed.syntax(), source);
+    let need = match surroundings.engine {
+        Engine::Monty | Engine::CPython => None,
+        Engine::Auto => async_need.filter(|_| facts.uses_async).or_else(|| needs_cpython_in(parsed.syntax())),
+    };
+    let (engine, second) = match (surroundings.engine, &need) {
+        (Engine::Monty, _) => (Engine::Monty, Second::Nothing),
+        (Engine::CPython, _) | (Engine::Auto, Some(Need::Lacks(_))) => (Engine::CPython, Second::Nothing),
+        (Engine::Auto, Some(Need::Differs(_))) => (Engine::CPython, Second::Monty),
+        (Engine::Auto, None) => (Engine::Monty, Second::CPython),
+    };
+    let calls = calls::call_sites(parsed.syntax(), source, &facts, surroundings.is_pack);
+    let single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
+    let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
     // The other engine marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
         awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
     }
+    if engine == Engine::Monty && !facts.returns_at_top {
+        edits.extend(handed_over::edit(parsed.syntax()));
+    }
     let (text, line_offset) = if facts.returns_at_top {
-        wrapping::as_function(&original, &parsed, &facts, edits)
+        wrapping::as_function(source, parsed, &facts, edits)
     } else {
-        (apply(&original, edits), 0)
+        (apply(source, edits), 0)
     };
-    Ok(PreparedCode { text, original, line_offset, facts, calls, called, engine, engine_reason })
+    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, single, called, engine, need, second }
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.

@@ -284,7 +284,7 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
             .unwrap_or_default(),
         checkable: only.is_some() && signature.parameters.iter().all(|one| is_python_identifier(&one.name)),
         signature,
-        input_schema,
+        input_schema: input_schema.into(),
         output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
         returns: None,
         example: None,

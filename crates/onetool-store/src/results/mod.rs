@@ -2,7 +2,8 @@
 //!
 //! `result-{handle}.txt` holds the text, `result-{handle}.meta.json` says what it is; the second is written last, so a
 //! result exists once its meta file does. Handles are 128 random bits, so servers that share a folder never meet. Text
-//! streams in and out: memory does not grow with its size. Expired results go whenever a new one comes.
+//! streams in and out: memory does not grow with its size. Expired results go whenever a new one comes; of the latest of
+//! them it is remembered that they were there, so that who asks late is told why there is nothing.
 
 mod lines;
 mod query;
@@ -29,6 +30,9 @@ const FOLDER_BYTES: u64 = 8 * 1024 * 1024 * 1024;
 const CLEANED_ENTRIES: usize = 100_000;
 /// What a crashed writer left is removed after this long.
 const LEFTOVER_AGE: Duration = Duration::from_hours(24);
+/// So many expired results are remembered, the latest ones, and for so long after they were made.
+const REMEMBERED: usize = 200;
+const REMEMBERED_FOR: TimeDelta = TimeDelta::days(7);
 /// A meta file is never larger.
 const META_BYTES: u64 = 64 * 1024;
 /// A handle is repeated in an error up to this many characters.
@@ -184,6 +188,7 @@ impl ResultStore {
         let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
         let now = Utc::now();
         let mut kept: Vec<Meta> = Vec::new();
+        let mut expired: Vec<Meta> = Vec::new();
         let mut removed = 0;
         for entry in entries.take(CLEANED_ENTRIES).flatten() {
             let name = entry.file_name();
@@ -192,14 +197,23 @@ impl ResultStore {
                 remove_if_old(&entry.path(), LEFTOVER_AGE);
             } else if let Some(handle) = handle_in(name, ".meta.json") {
                 match read_meta(&entry.path()) {
-                    Some(meta) if self.is_expired(meta.created_at, now) => removed += self.remove(handle),
-                    Some(meta) => kept.push(Meta { handle: handle.to_owned(), ..meta }),
+                    Some(meta) => {
+                        let list = if self.is_expired(meta.created_at, now) { &mut expired } else { &mut kept };
+                        list.push(Meta { handle: handle.to_owned(), ..meta });
+                    }
                     None => remove_if_old(&entry.path(), LEFTOVER_AGE),
                 }
             } else if let Some(handle) = handle_in(name, ".txt")
                 && !self.meta_path(handle).exists()
             {
                 remove_if_old(&entry.path(), LEFTOVER_AGE);
+            }
+        }
+        expired.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
+        for (index, meta) in expired.iter().enumerate() {
+            removed += usize::from(fs::remove_file(self.text_path(&meta.handle)).is_ok());
+            if index >= REMEMBERED || now.signed_duration_since(meta.created_at) > REMEMBERED_FOR {
+                let _ = fs::remove_file(self.meta_path(&meta.handle));
             }
         }
         kept.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use onetool_run::{Permission, Permissions, Project, Snippet, SnippetParameter, Topic, check_template};
 use onetool_sdk::{is_python_identifier, to_python_identifier};
 use onetool_sources::http::{AllowedHosts, HttpSettings};
-use onetool_sources::proxy::{Enabled, PinMode, ServerKind, ServerSettings};
+use onetool_sources::proxy::{DEFAULT_MESSAGE_BYTES, Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
@@ -102,10 +102,13 @@ impl Reader {
                 .params
                 .into_iter()
                 .map(|(key, parameter)| {
-                    let _ = parameter.kind;
                     let required = parameter.required.unwrap_or(parameter.default.is_none());
-                    let parameter =
-                        SnippetParameter { required, default: parameter.default, description: parameter.description };
+                    let parameter = SnippetParameter {
+                        required,
+                        kind: parameter.kind,
+                        default: parameter.default,
+                        description: parameter.description,
+                    };
                     (key, parameter)
                 })
                 .collect();
@@ -181,6 +184,7 @@ impl Reader {
                 include: raw.tools.include,
                 exclude: raw.tools.exclude,
                 pin,
+                max_message_bytes: raw.max_message_mb.map_or(DEFAULT_MESSAGE_BYTES, |megabytes| megabytes << 20),
             });
         }
         servers

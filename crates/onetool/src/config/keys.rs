@@ -108,6 +108,7 @@ pub(super) const SERVERS: Shape = Names(&Keys(&[
     ("env_allow", TEXTS),
     ("cwd", Text),
     ("timeout", Seconds),
+    ("max_message_mb", Count(1, 1024)),
     ("tools", Keys(&[("include", TEXTS), ("exclude", TEXTS)])),
     ("pin", Choice(&["flag", "strict", "off"])),
 ]));

@@ -100,6 +100,7 @@ pub(super) struct Server {
     pub(super) env_allow: Vec<String>,
     pub(super) cwd: Option<String>,
     pub(super) timeout: Option<f64>,
+    pub(super) max_message_mb: Option<usize>,
     pub(super) tools: ServerTools,
     pub(super) pin: Option<String>,
 }

@@ -68,8 +68,7 @@ pub async fn serve(app: Arc<App>, address: SocketAddr) -> anyhow::Result<()> {
             Ok::<_, Infallible>(response)
         }
     });
-    let warming = app.clone();
-    tokio::spawn(async move { warming.runner.sandbox().warm_up().await });
+    tokio::spawn(app.clone().warm_up());
     // Where we listen is data: with port 0 only we know.
     eprintln!("listening at http://{}", listener.local_addr()?);
     let ending = stop.clone();

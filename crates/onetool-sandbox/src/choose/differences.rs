@@ -1,0 +1,425 @@
+//! What Monty runs and answers differently: found by running thousands of expressions in both engines.
+//!
+//! Three families. Iterators that Python makes lazily are lists there, which shows when one is kept, read twice, or
+//! stops early while its items have effects. Sets keep the order of insertion, which shows where a set is printed or
+//! listed. And what Monty cannot do is an ordinary exception, which shows where the program catches it; uncaught, the
+//! run is tried again in full Python. The rest is a handful of functions that round, split or match differently.
+
+use std::collections::{HashMap, HashSet};
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{
+    Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
+};
+
+use super::effects::{has_effects, is_plain_body, mutates};
+use super::table;
+
+/// How what surrounds an iterator reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// To its end, at once.
+    Whole,
+    /// Item by item, and perhaps not to the end.
+    Piecewise,
+}
+
+const KEPT: &str = "an iterator that is kept";
+const EFFECTS: &str = "an iterator whose items have effects";
+const ORDER: &str = "the order of a set";
+
+#[derive(Default)]
+pub(super) struct Differences<'a> {
+    reason: Option<&'static str>,
+    bound: HashSet<&'a str>,
+    /// Iterators, by place, that something reads.
+    read: HashMap<*const Expr, Reading>,
+    /// Expressions, by place, whose order nobody sees.
+    sheltered: HashSet<*const Expr>,
+    /// Names that hold sets, and names that hold what was computed from others.
+    sets: HashSet<&'a str>,
+    derived: Vec<(&'a str, &'a str)>,
+    /// Names that are read where an order shows.
+    exposed: Vec<&'a str>,
+}
+
+impl<'a> Differences<'a> {
+    /// The first thing that may come out differently.
+    pub(super) fn of(module: &'a ModModule) -> Option<&'static str> {
+        let mut differences = Self { bound: bound_names(module), ..Self::default() };
+        if let Some(Stmt::Expr(last)) = module.body.last() {
+            // Sets in results are sorted.
+            differences.shelter_set(&last.value);
+        }
+        differences.visit_body(&module.body);
+        differences.finish()
+    }
+
+    fn finish(mut self) -> Option<&'static str> {
+        let mut found = true;
+        while found {
+            found = false;
+            for (name, source) in &self.derived {
+                found |= self.sets.contains(source) && self.sets.insert(name);
+            }
+        }
+        self.reason.or_else(|| self.exposed.iter().any(|name| self.sets.contains(name)).then_some(ORDER))
+    }
+
+    fn differs(&mut self, reason: &'static str) {
+        self.reason.get_or_insert(reason);
+    }
+
+    fn reads(&mut self, iterated: &'a Expr, reading: Reading) {
+        self.read.entry(std::ptr::from_ref(iterated)).or_insert(reading);
+    }
+
+    fn shelter(&mut self, expression: &'a Expr) {
+        self.sheltered.insert(std::ptr::from_ref(expression));
+    }
+
+    /// The same for a set itself, but not for a list that is made of one.
+    fn shelter_set(&mut self, expression: &'a Expr) {
+        if !matches!(expression, Expr::ListComp(_) | Expr::Generator(_)) {
+            self.shelter(expression);
+        }
+    }
+
+    fn is_sheltered(&self, expression: &Expr) -> bool {
+        self.sheltered.contains(&std::ptr::from_ref(expression))
+    }
+
+    /// Whether a name is a builtin here.
+    fn is_builtin(&self, name: &str) -> bool {
+        !self.bound.contains(name)
+    }
+
+    fn builtin_of<'e>(&self, call: &'e ExprCall) -> Option<&'e str> {
+        match &*call.func {
+            Expr::Name(name) if self.is_builtin(&name.id) => Some(name.id.as_str()),
+            _ => None,
+        }
+    }
+
+    fn is_lazy(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Generator(_) => true,
+            Expr::Call(call) => {
+                matches!(self.builtin_of(call), Some("map" | "filter" | "zip" | "enumerate" | "reversed"))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_set(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Set(_) | Expr::SetComp(_) => true,
+            Expr::BinOp(binary) => {
+                is_set_operator(binary.op) && (self.is_set(&binary.left) || self.is_set(&binary.right))
+            }
+            Expr::Call(call) => {
+                matches!(self.builtin_of(call), Some("set" | "frozenset"))
+                    || matches!(&*call.func, Expr::Attribute(method)
+                        if matches!(method.attr.as_str(), "union" | "intersection" | "difference" | "symmetric_difference"))
+            }
+            _ => false,
+        }
+    }
+
+    fn assigned(&mut self, target: &'a Expr, value: &'a Expr) {
+        match target {
+            Expr::Name(name) => {
+                if self.is_set(value) {
+                    self.sets.insert(name.id.as_str());
+                }
+                self.derive(name.id.as_str(), value);
+                self.shelter_set(value);
+            }
+            // Unpacking reads all there is.
+            Expr::Tuple(_) | Expr::List(_) => self.reads(value, Reading::Whole),
+            _ => {}
+        }
+    }
+
+    fn derive(&mut self, target: &'a str, value: &'a Expr) {
+        match value {
+            Expr::Name(name) => self.derived.push((target, name.id.as_str())),
+            Expr::BinOp(binary) if is_set_operator(binary.op) => {
+                self.derive(target, &binary.left);
+                self.derive(target, &binary.right);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, call: &'a ExprCall, itself: &'a Expr) {
+        let arguments = &call.arguments;
+        if let Some(name) = self.builtin_of(call) {
+            match name {
+                "round" if arguments.len() > 1 => self.differs("round() to digits"),
+                "getattr" if arguments.len() > 2 => self.differs("attributes that may be missing"),
+                "hasattr" => self.differs("attributes that may be missing"),
+                "divmod" => self.differs("divmod()"),
+                "hash" => self.differs("hash()"),
+                "list" | "tuple" | "dict" => self.reads_all(call, Reading::Whole),
+                "len" | "sorted" | "sum" | "min" | "max" | "set" | "frozenset" => {
+                    self.reads_all(call, Reading::Whole);
+                    arguments.args.iter().for_each(|argument| self.shelter(argument));
+                }
+                "any" | "all" => {
+                    self.reads_all(call, Reading::Piecewise);
+                    arguments.args.iter().for_each(|argument| self.shelter(argument));
+                }
+                "bool" | "isinstance" | "type" => arguments.args.iter().for_each(|argument| self.shelter_set(argument)),
+                "map" | "filter" | "zip" | "enumerate" | "reversed" | "iter" => {
+                    self.reads_all(call, Reading::Piecewise);
+                    if self.is_sheltered(itself) {
+                        arguments.args.iter().for_each(|argument| self.shelter(argument));
+                    }
+                }
+                _ => {}
+            }
+            return;
+        }
+        match &*call.func {
+            Expr::Attribute(method) => {
+                if method.attr.as_str() != "pop" {
+                    self.shelter_set(&method.value);
+                }
+                match method.attr.as_str() {
+                    "center" | "casefold" | "title" | "capitalize" | "splitlines" => self.differs("rare characters"),
+                    "strptime" if arguments.args.get(1).is_some_and(has_offset) => {
+                        self.differs("strptime() of offsets")
+                    }
+                    "join" | "extend" | "deque" | "reduce" => self.reads_all(call, Reading::Whole),
+                    "update"
+                    | "union"
+                    | "intersection"
+                    | "difference"
+                    | "symmetric_difference"
+                    | "issubset"
+                    | "issuperset"
+                    | "isdisjoint"
+                    | "Counter" => {
+                        self.reads_all(call, Reading::Whole);
+                        arguments.args.iter().for_each(|argument| self.shelter(argument));
+                    }
+                    _ => self.reads_all(call, Reading::Piecewise),
+                }
+            }
+            // What was imported from a module, or the program's own.
+            Expr::Name(name) if matches!(name.id.as_str(), "Counter" | "deque" | "reduce" | "OrderedDict") => {
+                self.reads_all(call, Reading::Whole);
+            }
+            Expr::Name(name) if table::is_of_itertools(&name.id) => self.reads_all(call, Reading::Piecewise),
+            _ => {}
+        }
+    }
+
+    fn reads_all(&mut self, call: &'a ExprCall, reading: Reading) {
+        call.arguments.args.iter().for_each(|argument| self.reads(argument, reading));
+    }
+
+    /// An iterator: who reads it, and does it matter how?
+    fn lazy(&mut self, expression: &'a Expr) {
+        let piecewise = match self.read.get(&std::ptr::from_ref(expression)) {
+            None => return self.differs(KEPT),
+            Some(reading) => *reading == Reading::Piecewise,
+        };
+        let effects = match expression {
+            Expr::Generator(generator) => {
+                has_effects(&generator.elt, &self.bound)
+                    || generator.generators.iter().any(|one| one.ifs.iter().any(|test| has_effects(test, &self.bound)))
+            }
+            Expr::Call(call) if matches!(self.builtin_of(call), Some("map" | "filter")) => {
+                match call.arguments.args.first() {
+                    Some(Expr::Lambda(lambda)) => has_effects(&lambda.body, &self.bound),
+                    Some(Expr::Name(name)) => !self.is_builtin(&name.id) || name.id == "print",
+                    Some(Expr::NoneLiteral(_)) => false,
+                    _ => true,
+                }
+            }
+            _ => false,
+        };
+        if piecewise && effects {
+            self.differs(EFFECTS);
+        }
+    }
+
+    fn attempt(&mut self, attempt: &StmtTry) {
+        let broad = attempt.handlers.iter().any(|ExceptHandler::ExceptHandler(handler)| {
+            handler.type_.as_deref().is_none_or(|caught| match caught {
+                Expr::Tuple(tuple) => tuple.elts.iter().any(is_broad),
+                one => is_broad(one),
+            })
+        });
+        if broad && !is_plain_body(&attempt.body, &self.bound) {
+            self.differs("exceptions that are caught");
+        }
+    }
+
+    fn imported(&mut self, module: &str) {
+        if module == "re" {
+            self.differs("regular expressions");
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Differences<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Assign(assign) => assign.targets.iter().for_each(|target| self.assigned(target, &assign.value)),
+            Stmt::AnnAssign(assign) => {
+                if let Some(value) = &assign.value {
+                    self.assigned(&assign.target, value);
+                }
+            }
+            Stmt::AugAssign(assign) => self.shelter_set(&assign.value),
+            Stmt::For(each) => {
+                self.reads(&each.iter, Reading::Piecewise);
+                if self.is_lazy(&each.iter) && mutates(&each.body, &each.iter) {
+                    self.differs("a list that changes while it is read");
+                }
+            }
+            Stmt::If(branch) => self.shelter(&branch.test),
+            Stmt::While(repeated) => self.shelter(&repeated.test),
+            Stmt::Try(attempt) => self.attempt(attempt),
+            Stmt::Import(import) => import.names.iter().for_each(|name| self.imported(&name.name)),
+            Stmt::ImportFrom(import) => {
+                let module = import.module.as_ref().map_or("", |module| module.as_str());
+                self.imported(module);
+                if module == "sys" && import.names.iter().any(|name| table::tells_engine(&name.name)) {
+                    self.differs("what the interpreter says of itself");
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(call) => self.call(call, expression),
+            Expr::Starred(starred) => self.reads(&starred.value, Reading::Whole),
+            Expr::Named(named) => self.assigned(&named.target, &named.value),
+            Expr::Compare(compare) => {
+                for side in std::iter::once(&*compare.left).chain(&compare.comparators) {
+                    self.shelter_set(side);
+                    self.reads(side, Reading::Piecewise);
+                }
+            }
+            Expr::If(choice) => self.shelter(&choice.test),
+            Expr::BinOp(binary) => {
+                if is_set_operator(binary.op) && (self.is_sheltered(expression) || self.is_set(expression)) {
+                    self.shelter(&binary.left);
+                    self.shelter(&binary.right);
+                }
+                let negative = matches!(&*binary.left, Expr::UnaryOp(unary) if unary.op == UnaryOp::USub);
+                if binary.op == Operator::Pow
+                    && negative
+                    && !matches!(&*binary.right, Expr::NumberLiteral(number) if number.value.is_int())
+                {
+                    self.differs("powers of negative numbers");
+                }
+            }
+            Expr::Attribute(attribute)
+                if table::tells_engine(&attribute.attr)
+                    && matches!(&*attribute.value, Expr::Name(name) if name.id == "sys") =>
+            {
+                self.differs("what the interpreter says of itself");
+            }
+            Expr::SetComp(comprehension) => self.hides(&comprehension.generators),
+            Expr::ListComp(comprehension) if self.is_sheltered(expression) => self.hides(&comprehension.generators),
+            Expr::Generator(generator) if self.is_sheltered(expression) => self.hides(&generator.generators),
+            Expr::Name(name) if name.ctx.is_load() && !self.is_sheltered(expression) => {
+                self.exposed.push(name.id.as_str());
+            }
+            _ => {}
+        }
+        if self.is_lazy(expression) {
+            self.lazy(expression);
+        }
+        if self.is_set(expression) && !self.is_sheltered(expression) {
+            self.differs(ORDER);
+        }
+        visitor::walk_expr(self, expression);
+    }
+
+    fn visit_annotation(&mut self, _: &'a Expr) {}
+
+    fn visit_decorator(&mut self, decorator: &'a Decorator) {
+        self.visit_expr(&decorator.expression);
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
+        self.reads(&comprehension.iter, Reading::Piecewise);
+        visitor::walk_comprehension(self, comprehension);
+    }
+}
+
+impl<'a> Differences<'a> {
+    /// What a comprehension goes through, where its own order is not seen.
+    fn hides(&mut self, comprehensions: &'a [Comprehension]) {
+        comprehensions.iter().for_each(|one| self.shelter(&one.iter));
+    }
+}
+
+fn bound_names(module: &ModModule) -> HashSet<&str> {
+    #[derive(Default)]
+    struct Bound<'a>(HashSet<&'a str>);
+    impl<'a> Visitor<'a> for Bound<'a> {
+        fn visit_stmt(&mut self, statement: &'a Stmt) {
+            match statement {
+                Stmt::FunctionDef(function) => {
+                    self.0.insert(function.name.as_str());
+                }
+                Stmt::ClassDef(class) => {
+                    self.0.insert(class.name.as_str());
+                }
+                Stmt::Import(import) => {
+                    self.0.extend(import.names.iter().map(|name| name.asname.as_ref().unwrap_or(&name.name).as_str()));
+                }
+                Stmt::ImportFrom(import) => {
+                    self.0.extend(import.names.iter().map(|name| name.asname.as_ref().unwrap_or(&name.name).as_str()));
+                }
+                _ => {}
+            }
+            visitor::walk_stmt(self, statement);
+        }
+
+        fn visit_expr(&mut self, expression: &'a Expr) {
+            if let Expr::Name(name) = expression
+                && !name.ctx.is_load()
+            {
+                self.0.insert(name.id.as_str());
+            }
+            visitor::walk_expr(self, expression);
+        }
+
+        fn visit_parameter(&mut self, parameter: &'a ruff_python_ast::Parameter) {
+            self.0.insert(parameter.name.as_str());
+            visitor::walk_parameter(self, parameter);
+        }
+    }
+    let mut bound = Bound::default();
+    bound.visit_body(&module.body);
+    bound.0
+}
+
+fn is_set_operator(operator: Operator) -> bool {
+    matches!(operator, Operator::BitOr | Operator::BitAnd | Operator::BitXor | Operator::Sub)
+}
+
+/// Whether a handler catches what Monty raises where it lacks something.
+fn is_broad(caught: &Expr) -> bool {
+    let name = match caught {
+        Expr::Name(name) => name.id.as_str(),
+        Expr::Attribute(attribute) => attribute.attr.as_str(),
+        _ => return true,
+    };
+    table::is_raised_for_lack(name)
+}
+
+fn has_offset(format: &Expr) -> bool {
+    !matches!(format, Expr::StringLiteral(text) if !text.value.to_str().contains("%z") && !text.value.to_str().contains("%Z"))
+}
