@@ -238,10 +238,14 @@ impl Shared {
         name: &QualifiedName,
         ctx: &CallContext,
     ) -> Result<(Arc<Pack>, Arc<ToolSpec>), ToolError> {
-        entry.source.settle(&name.pack, ctx).await;
+        let settled = entry.source.settle(&name.pack, ctx).await;
         let fresh = entry.source.packs().into_iter().find(|pack| pack.name == name.pack);
         let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
         found.ok_or_else(|| {
+            // Without a connection nobody knows whether the function exists.
+            if let Err(error) = settled {
+                return error;
+            }
             let pack = fresh.unwrap_or_else(|| entry.pack.clone());
             self.unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
         })

@@ -31,15 +31,15 @@ async fn a_server_that_does_not_start_is_told_with_its_last_words() {
         ServerSettings::stdio("missing", "/no/such/program", [""; 0]),
         server("good", &[]),
     ]);
-    source.settle("fixture", &context()).await;
-    source.settle("missing", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
+    let _ = source.settle("missing", &context()).await;
     let broken = status(&source, "fixture");
     assert_eq!(broken.state, ServerState::Disconnected);
     assert!(broken.reason.as_deref().unwrap().contains("exit status: 7"), "{broken:?}");
     assert!(broken.reason.as_deref().unwrap().contains("no such module: flux"), "{broken:?}");
     let missing = status(&source, "missing");
     assert!(missing.reason.as_deref().unwrap().contains("can't be started"), "{missing:?}");
-    source.settle("good", &context()).await;
+    let _ = source.settle("good", &context()).await;
     assert_eq!(text(&source, "good.echo", json!({"text": "x"})).await, "x");
     let health = source.health();
     assert_eq!(health.len(), 2);
@@ -52,7 +52,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     let house = House::new();
     let silent = ServerSettings { timeout: Duration::from_secs(3), ..server("fixture", &["--mode", "silent"]) };
     let source = house.source(vec![silent]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     until("it is given up", || {
         let reason = status(&source, "fixture").reason.unwrap_or_default();
         reason.contains("not ready within") && reason.contains("waiting for the tide")
@@ -94,7 +94,7 @@ async fn a_message_without_end_ends_the_connection() {
 async fn a_limit_of_ones_own_holds_for_lines() {
     let house = House::new();
     let source = house.source(vec![ServerSettings { max_message_bytes: 1 << 20, ..server("fixture", &[]) }]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let error = call(&source, "fixture.large", json!({"kib": 2048})).await.unwrap_err();
     assert!(error.message.contains("more than 1 MiB"), "{}", error.message);
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
@@ -190,7 +190,7 @@ async fn an_answer_that_cannot_be_read_fails_at_once() {
 async fn a_frozen_server_is_replaced() {
     let house = House::new();
     let source = house.source(vec![ServerSettings { timeout: Duration::from_secs(10), ..server("fixture", &[]) }]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let mut ctx = context();
     ctx.deadline = Some(Instant::now() + Duration::from_millis(300));
     let error = crate::fixture::call_in(&source, "fixture.freeze", json!({}), &ctx).await.unwrap_err();
@@ -263,7 +263,7 @@ async fn a_server_gets_its_own_environment_and_not_ours() {
         env.insert("FIXTURE_TOKEN".into(), "open sesame".into());
     }
     let source = house.source(vec![settings]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let environment: Json = serde_json::from_str(&text(&source, "fixture.environment", json!({})).await).unwrap();
     assert_eq!(environment["FIXTURE_TOKEN"], "open sesame");
     assert!(environment.get("CARGO_MANIFEST_DIR").is_none(), "{environment}");

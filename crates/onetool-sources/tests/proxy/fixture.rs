@@ -52,7 +52,7 @@ impl House {
 /// One server named `fixture`, connected.
 pub(crate) async fn connected(house: &House, arguments: &[&str]) -> ProxySource {
     let source = house.source(vec![server("fixture", arguments)]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     assert_eq!(status(&source, "fixture").state, ServerState::Connected, "{:?}", source.status());
     source
 }
