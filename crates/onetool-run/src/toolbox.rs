@@ -296,6 +296,8 @@ async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Resu
         }
     };
     tokio::select! {
+        // The call first: it sets shorter timers than this one, and a timer that comes later costs less.
+        biased;
         result = work => result.unwrap_or_else(|_| {
             tracing::error!(tool = %name, "panic in a tool");
             Err(ToolError::internal(format!("{name} failed inside; the log has the details")))
