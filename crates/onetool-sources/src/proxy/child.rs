@@ -233,8 +233,8 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
     if wire.closed.is_cancelled() {
         return;
     }
-    writer.find_unread(&wire);
-    if tokio::time::timeout(limits::LAST_WORDS, writer.is_deserted()).await.unwrap_or(true) {
+    if tokio::time::timeout(limits::LAST_WORDS, writer.is_deserted()).await.unwrap_or(false) {
+        writer.find_unread(&wire);
         wire.reason.lock().get_or_insert_with(|| "the server ended, and what it started did not".to_owned());
         wire.closed.cancel();
     }
@@ -243,15 +243,15 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
 /// Waits until a process of ours has ended. Where the system can't tell, for ever.
 async fn exited(process: u32) {
     #[cfg(target_os = "linux")]
-    if let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)
-        && let Ok(handle) = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::NONBLOCK)
+    if let Some(id) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)
+        && let Ok(handle) = rustix::process::pidfd_open(id, rustix::process::PidfdFlags::NONBLOCK)
         && let Ok(handle) = tokio::io::unix::AsyncFd::with_interest(handle, tokio::io::Interest::READABLE)
         && handle.readable().await.is_ok()
     {
         return;
     }
-    let _ = process;
-    std::future::pending().await
+    tracing::debug!(process, "the end of a process can't be waited for");
+    std::future::pending::<()>().await;
 }
 
 /// Reads standard error to its end, whatever comes, so that the child never waits for us. Some of it is logged.

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use onetool_sources::proxy::{ServerKind, ServerSettings, ServerState};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::fixture::{House, call, connected, context, is_alive, server, status, text, until};
+use crate::fixture::{House, call, connected, context, is_alive, server, signal, status, text, until};
 
 #[tokio::test]
 async fn a_crash_fails_its_call_and_the_next_one_works() {
@@ -99,11 +99,6 @@ async fn a_limit_of_ones_own_holds_for_lines() {
     assert!(error.message.contains("more than 1 MiB"), "{}", error.message);
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
-}
-
-fn signal(process: u64, signal: Signal) {
-    let process = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
-    rustix::process::kill_process(process, signal).unwrap();
 }
 
 #[tokio::test]

@@ -109,6 +109,11 @@ pub(crate) fn is_alive(process: u64) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
+pub(crate) fn signal(process: u64, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
 /// An HTTP server in a process of its own, ended with this value.
 pub(crate) struct HttpServer {
     child: Child,
