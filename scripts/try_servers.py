@@ -245,7 +245,8 @@ def main():
         else:
             print("left out: server-everything and server-filesystem, because npm or node is missing")
         if shutil.which("uv"):
-            servers["clock"] = {"command": "uv", "args": ["tool", "run", "mcp-server-time"], "timeout": 120}
+            servers["clock"] = {"command": "uv", "args": ["tool", "run", "mcp-server-time"], "timeout": 120,
+                                "env": {"HOME": os.environ.get("HOME", "/")}}
             walks.append(times)
         else:
             print("left out: mcp-server-time, because uv is missing")

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::calls::{CallLink, LinkExtension};
 use super::messages;
 use super::settings::limits;
-use super::transport::{Gate, Wire};
+use super::transport::{Gate, WORDS_OF_OTHERS, Wire};
 use crate::process::unread;
 
 const READ_BYTES: usize = 32 * 1024;
@@ -278,6 +278,6 @@ fn say(wire: &Wire, gate: &mut Gate, line: &[u8]) {
     }
     let Some(held_back) = gate.pass() else { return };
     let text = wire.redactor.show(&String::from_utf8_lossy(line), limits::STDERR_LINE_BYTES);
-    tracing::debug!(target: "onetool::server", server = wire.server, held_back, "{text}");
+    tracing::debug!(target: WORDS_OF_OTHERS, server = wire.server, held_back, "{text}");
     wire.said(text);
 }

@@ -12,3 +12,4 @@ mod reload;
 mod rest;
 mod server;
 mod telemetry;
+mod upstream;
