@@ -245,8 +245,10 @@ def main():
         else:
             print("left out: server-everything and server-filesystem, because npm or node is missing")
         if shutil.which("uv"):
-            servers["clock"] = {"command": "uv", "args": ["tool", "run", "mcp-server-time"], "timeout": 120,
-                                "env": {"HOME": os.environ.get("HOME", "/")}}
+            python = home / "python"
+            subprocess.run(["uv", "venv", "--quiet", str(python)], check=True)
+            subprocess.run(["uv", "pip", "install", "--quiet", "--python", str(python), "mcp-server-time"], check=True)
+            servers["clock"] = {"command": str(python / "bin/mcp-server-time")}
             walks.append(times)
         else:
             print("left out: mcp-server-time, because uv is missing")

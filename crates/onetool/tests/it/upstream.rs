@@ -19,12 +19,10 @@ fn fixture(mode: &str) -> Project {
 /// A server made with the official Python package.
 fn package_server() -> Project {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/package_server.py");
-    let mut environment = serde_json::Map::new();
-    for name in ["HOME", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR"] {
-        if let Ok(value) = std::env::var(name) {
-            environment.insert(name.to_owned(), value.into());
-        }
-    }
+    // Where packages come from is this machine's business, and a server is told nothing of it by itself.
+    let is_of_packages = |name: &str| name == "HOME" || ["UV_", "PIP_"].iter().any(|prefix| name.starts_with(prefix));
+    let environment: serde_json::Map<_, _> =
+        std::env::vars().filter(|(name, _)| is_of_packages(name)).map(|(name, value)| (name, value.into())).collect();
     let server =
         json!({"command": "uv", "args": ["run", "--quiet", "--script", file], "env": environment, "timeout": 100});
     Project::with(&json!({"servers": {"package": server}}).to_string())
