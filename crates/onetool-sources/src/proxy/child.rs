@@ -25,7 +25,7 @@ use super::calls::{CallLink, LinkExtension};
 use super::messages;
 use super::settings::limits;
 use super::transport::{Gate, WORDS_OF_OTHERS, Wire};
-use crate::process::unread;
+use crate::process::{Watched, unread};
 
 const READ_BYTES: usize = 32 * 1024;
 /// Room for a line that is kept for the next one.
@@ -42,6 +42,7 @@ pub(super) struct ChildTransport {
     watch: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
     has_ended: bool,
+    _watched: Option<Watched>,
 }
 
 /// Standard input of the process.
@@ -61,6 +62,7 @@ impl ChildTransport {
         let stdout = child.stdout().take().ok_or_else(missing)?;
         let stderr = child.stderr().take().ok_or_else(missing)?;
         let writer = Arc::new(Writer { stdin: Mutex::new(Some(stdin)), written: AtomicU64::new(0) });
+        let watched = child.id().map(Watched::new);
         let watch = child.id().map(|id| tokio::spawn(watch(id, writer.clone(), wire.clone())));
         Ok(Self {
             reader: BufReader::with_capacity(READ_BYTES, stdout),
@@ -71,6 +73,7 @@ impl ChildTransport {
             watch,
             wire: wire.clone(),
             has_ended: false,
+            _watched: watched,
         })
     }
 

@@ -251,6 +251,30 @@ async fn a_server_does_not_outlive_us_when_we_are_killed() {
 }
 
 #[tokio::test]
+async fn a_server_that_reads_nothing_does_not_outlive_us_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = std::env::var_os(VICTIM).map_or_else(|| folder.path().join("note"), std::path::PathBuf::from);
+    if std::env::var_os(VICTIM).is_some() {
+        let house = House::new();
+        let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", note.display());
+        let _source = house.source(vec![ServerSettings::stdio("sleepy", "sh", ["-c".to_owned(), script])]);
+        std::future::pending::<()>().await;
+    }
+    let mut victim = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["faults::a_server_that_reads_nothing_does_not_outlive_us_either", "--exact", "--nocapture"])
+        .env(VICTIM, &note)
+        .stdout(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    until("the server has started", || note.exists()).await;
+    let process: u64 = std::fs::read_to_string(&note).unwrap().trim().parse().unwrap();
+    assert!(is_alive(process));
+    victim.kill().await.unwrap();
+    until("the server is gone", || !is_alive(process)).await;
+}
+
+#[tokio::test]
 async fn a_server_gets_its_own_environment_and_not_ours() {
     let house = House::new();
     let mut settings = server("fixture", &[]);
