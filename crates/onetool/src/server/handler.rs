@@ -2,10 +2,12 @@
 #![expect(deprecated, reason = "clients of today still ask for logging")]
 
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt as _;
 use onetool_run::RunReply;
 use onetool_sdk::{CallContext, Caller, Part};
 use rmcp::model::{
@@ -73,12 +75,10 @@ impl Handler {
             ctx.progress = sink;
         }
         ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
-        // A task of its own: a panic inside ends this run, not the session.
-        let runner = self.app.runner.clone();
-        let command = command.to_owned();
-        let task = tokio::spawn(async move { runner.run(&command, ctx).await });
-        let reply = task.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a run panicked");
+        // A panic inside ends this run, not the session. Every request has a task of its own already.
+        let run = AssertUnwindSafe(Box::pin(self.app.runner.run(command, ctx))).catch_unwind();
+        let reply = run.await.unwrap_or_else(|_| {
+            tracing::error!("a run panicked");
             RunReply {
                 text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
                 parts: Vec::new(),

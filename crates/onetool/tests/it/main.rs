@@ -14,3 +14,4 @@ mod reload;
 mod rest;
 mod server;
 mod telemetry;
+mod upstream;
