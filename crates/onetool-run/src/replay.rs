@@ -29,14 +29,14 @@ const VALUE_BYTES: usize = 32;
 /// Exceptions by which Monty says that it lacks something. Others would come out the same.
 const RAISED_FOR_LACK: &[&str] = &[
     "AttributeError",
-    "JSONDecodeError",
     "NotImplementedError",
     "OverflowError",
-    "PatternError",
     "RuntimeError",
     "SyntaxError",
     "TypeError",
     "ValueError",
+    "binascii.Error",
+    "json.JSONDecodeError",
 ];
 
 /// A host that remembers what it answered.

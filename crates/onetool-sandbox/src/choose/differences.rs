@@ -26,6 +26,7 @@ enum Reading {
 
 const KEPT: &str = "an iterator that is kept";
 const EFFECTS: &str = "an iterator whose items have effects";
+const VIEW: &str = "a view or a range that is kept";
 const ORDER: &str = "the order of a set";
 
 #[derive(Default)]
@@ -109,6 +110,15 @@ impl<'a> Differences<'a> {
             }
             _ => false,
         }
+    }
+
+    /// What is a list when it leaves Python, and a text when it leaves Monty.
+    fn is_view(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return false };
+        self.builtin_of(call) == Some("range")
+            || call.arguments.is_empty()
+                && matches!(&*call.func, Expr::Attribute(method)
+                    if matches!(method.attr.as_str(), "keys" | "values" | "items"))
     }
 
     fn is_set(&self, expression: &Expr) -> bool {
@@ -281,6 +291,12 @@ impl<'a> Visitor<'a> for Differences<'a> {
                     self.differs("a list that changes while it is read");
                 }
             }
+            Stmt::ClassDef(class) => {
+                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__"));
+                if class.body.iter().any(is_text) {
+                    self.differs("objects with a text of their own");
+                }
+            }
             Stmt::If(branch) => self.shelter(&branch.test),
             Stmt::While(repeated) => self.shelter(&repeated.test),
             Stmt::Try(attempt) => self.attempt(attempt),
@@ -338,6 +354,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
         }
         if self.is_lazy(expression) {
             self.lazy(expression);
+        }
+        if self.is_view(expression) && !self.read.contains_key(&std::ptr::from_ref(expression)) {
+            self.differs(VIEW);
         }
         if self.is_set(expression) && !self.is_sheltered(expression) {
             self.differs(ORDER);

@@ -10,7 +10,11 @@ pub(in crate::choose) const TRIED_IN_MONTY: &[&str] = &[
     "import json\njson.dumps({'a': 1}, indent=2, sort_keys=True, ensure_ascii=False)",
     "from datetime import datetime\ndatetime.now().isoformat()",
     "import datetime\ndatetime.datetime.strptime('2024-01-02', '%Y-%m-%d')",
-    "class A:\n    def __init__(self):\n        self.x = brave.get(1)\n    def __repr__(self):\n        return 'A'\nA()",
+    "class A:\n    def __init__(self):\n        self.x = brave.get(1)\nA()",
+    "for k, v in d.items():\n    print(k, v)",
+    "sorted(d.keys())",
+    "list(range(3))",
+    "sum(d.values()), 'a' in d.keys()",
     "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P:\n    x: int | None = 1\nP()",
     "def f(x: int | None = None) -> dict[str, int] | None:\n    return x\nf()",
     "sorted({'b': 1}.items(), key=lambda kv: kv[1], reverse=True)",
@@ -137,6 +141,10 @@ pub(in crate::choose) const REFUSED_BY_MONTY: &[&str] = &[
 
 /// Programs that it runs, with another answer than Python's.
 pub(in crate::choose) const ANSWERED_DIFFERENTLY: &[&str] = &[
+    "class A:\n    def __repr__(self):\n        return 'A'\nA()",
+    "d = {}\nd.keys()",
+    "range(3)",
+    "brave.search(qs=d.values())",
     "m = map(str, [1])\nlist(m), list(m)",
     "z = zip([1], [2])\nfor a in z: print(a)\nlist(z)",
     "g = (x for x in [])\n1 if g else 2",
