@@ -10,5 +10,6 @@ mod commands;
 mod logging;
 mod reload;
 mod rest;
+mod run_scenarios;
 mod server;
 mod telemetry;
