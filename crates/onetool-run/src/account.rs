@@ -88,7 +88,7 @@ fn headline(account: &Account<'_>) -> String {
                 message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
             let hint = hint.or(match exception.as_str() {
-                "ModuleNotFoundError" => Some(NO_MODULE),
+                "ModuleNotFoundError" if message.starts_with("No module named") => Some(NO_MODULE),
                 "SystemExit" => Some(NO_EXIT),
                 _ => None,
             });

@@ -91,9 +91,8 @@ async fn expired(client: &Client) -> String {
     let handle = summary(client, "demo.big(size=60000)").await["handle"].as_str().unwrap().to_owned();
     let begun = std::time::Instant::now();
     loop {
-        let answer = client.run(&format!("ot.result(handle='{handle}')")).await;
-        if answer.is_error {
-            assert!(answer.text.contains("Result expired"), "{}", answer.text);
+        let answer = client.run(&format!("ot.result(handle='{handle}', limit=1)")).await;
+        if answer.text.contains("Result expired") {
             return handle;
         }
         assert!(begun.elapsed() < PATIENCE, "a result never expires");
