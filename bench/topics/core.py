@@ -8,6 +8,7 @@ from report import Bar, Row
 from stdio_client import ServerProblem, StdioClient
 from subjects import Project, execute, expect, onetool_in, peer, run, start_python_server, tool_files
 from topics.official_client import rows as official_rows
+from topics.steps import rows as step_rows
 
 CALLS = 100
 OUR_LOOP = "for i in range({calls}):\n    v = ot.version()\nv"
@@ -23,6 +24,7 @@ LARGE_BYTES = 100_000_000
 def rows(settings) -> Iterator[Row]:
     yield from start(settings)
     yield from warm(settings)
+    yield from step_rows(settings)
     yield from official_rows(settings)
     yield from many_tools(settings)
     yield from large_result(settings)
@@ -116,14 +118,14 @@ def many_tools(settings) -> Iterator[Row]:
         tool_files(project, 1000, 1)
         without, own = in_turns(
             settings.repetitions(9),
-            Turn(lambda: until_initialized(plain.serve(settings.onetool)), warm_up=1),
-            Turn(lambda: until_initialized(project.serve(settings.onetool)), warm_up=1),
+            Turn(lambda: until_answered(plain.serve(settings.onetool), "1+1"), warm_up=1),
+            Turn(lambda: until_answered(project.serve(settings.onetool), "1+1"), warm_up=1),
         )
-        yield Row("start-up added by 1,000 tool files", "ms", more(own, without), bar=Bar(100))
+        yield Row("added to start → first run result by 1,000 tool files", "ms", more(own, without), bar=Bar(100))
 
 
 def many_started(settings, many: Project, count: int) -> Iterator[Row]:
-    initialized, answered = [], []
+    initialized, answered, searched = [], [], []
 
     def once() -> float:
         with many.serve(settings.onetool) as client:
@@ -131,18 +133,20 @@ def many_started(settings, many: Project, count: int) -> Iterator[Row]:
             initialized.append(client.since_start())
             expect(run(client, "1+1"), "2")
             answered.append(client.since_start())
+            searched.append(expect(run(client, 'ot.help(query="fetch invoice")'), "fetch_invoice"))
         return answered[-1]
 
     once()
-    initialized.clear()
-    answered.clear()
+    for taken in (initialized, answered, searched):
+        taken.clear()
     _, theirs = in_turns(
         settings.repetitions(3),
         Turn(once, batch=5),
         Turn(lambda: until_initialized(start_python_server("fastmcp_code_mode", "--tools", str(count)))),
     )
     yield Row(f"start → initialize answered, {count:,} tools", "ms", sample(initialized), theirs, Bar(60))
-    yield Row(f"start → first run result, {count:,} tools", "ms", sample(answered))
+    yield Row(f"start → first run result, {count:,} tools", "ms", sample(answered), bar=Bar(60))
+    yield Row(f"first ot.help after that, {count:,} tools", "ms", sample(searched))
 
 
 def inner_calls(settings, ours_few, ours_many, peer_few, peer_many, count: int) -> Iterator[Row]:
@@ -221,6 +225,13 @@ def peer_large(other: StdioClient, code: str) -> tuple[float | None, float | Non
 def until_initialized(client: StdioClient) -> float:
     with client:
         client.initialize()
+        return client.since_start()
+
+
+def until_answered(client: StdioClient, code: str) -> float:
+    with client:
+        client.initialize()
+        run(client, code)
         return client.since_start()
 
 

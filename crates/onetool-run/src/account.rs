@@ -62,7 +62,7 @@ pub(crate) fn text(account: &Account<'_>) -> String {
         let cut = if start > 0 || account.printed_truncated { " (cut)" } else { "" };
         text.push_str(&format!("\n\nprinted before{cut}:\n{}", account.printed[start..].trim_end_matches('\n')));
     }
-    if !account.calls.is_empty() {
+    if !account.calls.is_empty() && !is_all_that_happened(account) {
         text.push_str("\n\ntool calls already made (their effects remain):");
         let skipped = account.calls.len().saturating_sub(SHOWN_CALLS);
         if skipped > 0 {
@@ -78,6 +78,17 @@ pub(crate) fn text(account: &Account<'_>) -> String {
         }
     }
     text
+}
+
+/// Whether the only call is the one whose failure the account is about: there is nothing to add then.
+fn is_all_that_happened(account: &Account<'_>) -> bool {
+    let ([CallRecord { state: CallState::Failed(error), .. }], Failure::Raised { exception, message, .. }) =
+        (account.calls, account.failure)
+    else {
+        return false;
+    };
+    let raised = format!("{exception}: {message}");
+    raised.lines().next() == error.lines().next()
 }
 
 fn headline(account: &Account<'_>) -> String {

@@ -18,9 +18,9 @@ pub struct CatalogPack {
 pub struct Clash {
     pub name: String,
     /// What answers to the name.
-    pub winner: String,
+    pub winner: Origin,
     /// What was left out.
-    pub loser: String,
+    pub loser: Origin,
 }
 
 /// Packs by name, in order.
@@ -39,8 +39,8 @@ impl Catalog {
                 if let Some(winner) = catalog.packs.get(&pack.name) {
                     catalog.clashes.push(Clash {
                         name: pack.name.clone(),
-                        winner: described(&winner.pack.origin),
-                        loser: described(&pack.origin),
+                        winner: winner.pack.origin.clone(),
+                        loser: pack.origin.clone(),
                     });
                 } else {
                     catalog.packs.insert(pack.name.clone(), CatalogPack { pack, source: source.clone() });
@@ -74,14 +74,5 @@ impl Catalog {
 
     pub fn clashes(&self) -> &[Clash] {
         &self.clashes
-    }
-}
-
-fn described(origin: &Origin) -> String {
-    match origin {
-        Origin::Native => "the built-in pack".to_owned(),
-        Origin::Worker { file } => format!("the file {}", file.display()),
-        Origin::Proxy { server } => format!("the server '{server}'"),
-        Origin::Bundle { id } => format!("the bundle {id}"),
     }
 }

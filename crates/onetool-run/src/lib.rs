@@ -3,6 +3,7 @@
 mod account;
 mod catalog;
 mod code;
+mod direct;
 mod fence_processor;
 mod gate;
 mod nearest;
@@ -17,13 +18,14 @@ mod replay;
 mod runner;
 mod settings;
 mod snippets;
+mod steps;
 mod tool_loader;
 mod toolbox;
 mod type_check;
 
 pub use catalog::{Catalog, CatalogPack, Clash};
 pub use gate::{Gate, Verdict};
-pub use ot::{Toolbox as ToolboxView, ot_pack};
+pub use ot::{Awaited, SearchIndex, Toolbox as ToolboxView, ot_pack};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
@@ -31,4 +33,6 @@ pub use runner::{RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };
+pub use snippets::check_template;
+pub use steps::Steps;
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

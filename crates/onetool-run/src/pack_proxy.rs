@@ -49,6 +49,33 @@ pub struct PackProxy {
 /// An account of more calls than this says how many there were.
 const RECORDED_CALLS: usize = 1000;
 
+/// Modules whose import is forgotten most.
+const MODULES: &[&str] = &[
+    "asyncio",
+    "base64",
+    "collections",
+    "csv",
+    "dataclasses",
+    "datetime",
+    "functools",
+    "hashlib",
+    "itertools",
+    "json",
+    "math",
+    "os",
+    "pathlib",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "sys",
+    "textwrap",
+    "time",
+    "typing",
+    "urllib",
+    "uuid",
+];
+
 impl PackProxy {
     pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>, gate: Gate) -> Self {
         Self { shared, ctx, used, gate, calls: Mutex::new(Vec::new()) }
@@ -73,7 +100,10 @@ impl PackProxy {
         let packs: Vec<&str> = catalog.packs().map(|pack| pack.name.as_str()).collect();
         let message = format!("name '{name}' is not defined");
         let candidates = packs.iter().copied().chain(self.shared.state.aliases.keys().map(String::as_str));
-        let meant = nearest(name, candidates).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        let meant = nearest(name, candidates).map(|near| format!("; did you mean '{near}'?"));
+        let forgotten = || MODULES.contains(&name).then(|| format!("; did you forget `import {name}`?"));
+        let absent = || self.shared.absence(name).map(|why| format!(": {why}"));
+        let meant = absent().or_else(forgotten).or(meant).unwrap_or_default();
         match self.used.get(name) {
             Some(Use::Called) => {
                 let tools: Vec<String> =
@@ -150,7 +180,7 @@ impl Host for PackProxy {
         if entry.pack.tools.is_empty() && matches!(entry.pack.origin, Origin::Proxy { .. }) {
             return Ok(Lookup::Function(name.to_owned()));
         }
-        Err(self.shared.unknown_function(entry, bare))
+        Err(Shared::unknown_function(entry, bare))
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {

@@ -125,7 +125,7 @@ mod tests {
             name: "f".into(),
             description: String::new(),
             signature: Signature::from_json_schema(&schema),
-            input_schema: schema,
+            input_schema: schema.into(),
             output_schema: None,
             returns: None,
             example: None,

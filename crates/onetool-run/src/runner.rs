@@ -11,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode, Second};
+use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
 use crate::replay::Recording;
 use crate::settings::RunSettings;
+use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
 use crate::{fence_processor, precheck, snippets, type_check};
 
@@ -40,6 +42,7 @@ pub struct Runner {
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
+    direct: Arc<DirectRuns>,
 }
 
 /// How a stored text is laid out in lines.
@@ -57,7 +60,8 @@ struct Wishes {
 
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
-        Self { toolbox, sandbox, settings: Arc::new(parking_lot::RwLock::new(Arc::new(settings))) }
+        let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
+        Self { toolbox, sandbox, settings, direct: Arc::default() }
     }
 
     pub fn toolbox(&self) -> &Toolbox {
@@ -75,14 +79,15 @@ impl Runner {
 
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
-        let started = Instant::now();
+        let mut watch = Stopwatch::start();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
         let ctx = ctx.within();
-        let mut reply = self.run_with(command, &ctx, &settings, &shared).await;
+        let mut reply = self.run_with(command, &ctx, &settings, &shared, &mut watch).await;
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redacted(reply.text);
-        shared.record_run(command, &reply, started.elapsed(), &ctx);
+        watch.end_of(|steps| &mut steps.present);
+        shared.record_run(command, &reply, watch.steps, &ctx);
         reply
     }
 
@@ -92,8 +97,11 @@ impl Runner {
         ctx: &CallContext,
         settings: &RunSettings,
         shared: &Arc<Shared>,
+        watch: &mut Stopwatch,
     ) -> RunReply {
-        let prepared = match prepare(command, settings, shared) {
+        let prepared = prepare(command, settings, shared);
+        watch.end_of(|steps| &mut steps.prepare);
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(text) => return finish_error(text, settings.sanitise, settings),
         };
@@ -101,9 +109,11 @@ impl Runner {
         if wants_check && let Some(refusal) = precheck::check(&prepared, shared) {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
+        watch.end_of(|steps| &mut steps.prepare);
         if wants_check && let Some(refusal) = type_check::check(&prepared, shared, &self.sandbox).await {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
+        watch.end_of(|steps| &mut steps.check);
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
@@ -112,8 +122,13 @@ impl Runner {
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
-        let execution = self.execute(&prepared, &settings.limits, proxy.clone(), &ctx.cancel, shared).await;
+        let limits = &settings.limits;
+        let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
+            Some(call) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
+            None => self.execute(&prepared, limits, proxy.clone(), &ctx.cancel, shared).await,
+        };
         drop(guard);
+        watch.end_of(|steps| &mut steps.execute);
         self.reply(execution, &prepared, settings, shared, &proxy).await
     }
 
@@ -127,11 +142,11 @@ impl Runner {
         shared: &Shared,
     ) -> Execution {
         let started = Instant::now();
-        let first = program(prepared);
+        let first = program(prepared, shared);
         let again = |engine| {
             let is_pack = |name: &str| is_pack(shared, name);
             let surroundings = code::Surroundings { is_pack: &is_pack, engine, collect_called: false };
-            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared))
+            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared, shared))
         };
         match prepared.second {
             Second::Nothing => self.sandbox.execute(prepared.engine, &first, limits, host, cancel.clone()).await,
@@ -198,8 +213,10 @@ impl Runner {
         if execution.printed_truncated {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
-        let format =
-            wishes.format.unwrap_or({ if prepared.facts.ends_with_ot_call { Format::Overview } else { Format::Json } });
+        let format = wishes.format.unwrap_or_else(|| match &prepared.facts.last_call {
+            Some(name) if is_of_ot(name, shared) => Format::Overview,
+            _ => Format::Json,
+        });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
             && !wishes.sanitise
@@ -246,8 +263,15 @@ impl Runner {
                 Layout::Json => store.store_json(&text, &tool, output.preview_lines),
                 Layout::Text => store.store(&text, &tool, output.preview_lines),
             };
+            // The summary is all that is left of it.
             match stored {
-                Ok(stored) => Ok(stored.summary(None)),
+                Ok(stored) => {
+                    drop(text);
+                    if size > MUCH_MEMORY {
+                        onetool_sandbox::give_back_heap();
+                    }
+                    Ok(stored.summary(None))
+                }
                 // A disk that is full must not cost the model its result altogether.
                 Err(error) => Err(format!(
                     "{}\n[the whole result has {} bytes and could not be stored: {error}]",
@@ -265,11 +289,26 @@ impl Runner {
     }
 }
 
+/// What a sandbox is to run.
+fn program(prepared: &PreparedCode, shared: &Shared) -> Program {
+    let facts = &prepared.facts;
+    let is_free = |name: &&String| !facts.bound.contains(*name) && shared.state.catalog.pack(name).is_some();
+    Program {
+        code: prepared.text.clone(),
+        script_name: "run".to_owned(),
+        packs: facts.used.keys().filter(is_free).cloned().collect(),
+        read_back: facts.computed_magic().map(str::to_owned).collect(),
+    }
+}
+
 /// Errors are sanitised too: their text may come from outside.
 fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunReply {
     let text = account::cap(text, settings.max_error_bytes);
     RunReply::error(if sanitise { present::sanitise(&text) } else { text })
 }
+
+/// After a result of this many bytes, memory is given back.
+const MUCH_MEMORY: usize = 8 << 20;
 
 const NOTHING: &str = "Code executed successfully (no value returned)";
 
@@ -280,16 +319,14 @@ fn trim_newline(mut text: String) -> String {
     text
 }
 
-fn program(prepared: &PreparedCode) -> Program {
-    Program {
-        code: prepared.text.clone(),
-        script_name: "run".to_owned(),
-        read_back: prepared.facts.computed_magic().map(str::to_owned).collect(),
-    }
-}
-
 fn is_pack(shared: &Shared, name: &str) -> bool {
     shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
+}
+
+/// Whether a call is one of the `ot` pack, by its name or by an alias.
+fn is_of_ot(name: &str, shared: &Shared) -> bool {
+    let target = shared.resolve_alias(name).ok().flatten();
+    target.as_deref().unwrap_or(name).starts_with("ot.")
 }
 
 /// From the command to code; the error is a text for the client.

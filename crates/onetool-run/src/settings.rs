@@ -8,12 +8,14 @@ use indexmap::IndexMap;
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
 
-use crate::{Catalog, Gate};
+use crate::{Catalog, Gate, SearchIndex};
 
 /// A parameter of a snippet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SnippetParameter {
     pub required: bool,
+    /// The type as the snippet's author wrote it; only shown.
+    pub kind: Option<String>,
     pub default: Option<serde_json::Value>,
     pub description: Option<String>,
 }
@@ -87,9 +89,13 @@ pub struct ToolboxState {
     pub stats: StatsSettings,
     /// The project's folder.
     pub folder: PathBuf,
+    /// Folders that are written to, the one that holds most of the others first.
+    pub storage: Vec<PathBuf>,
     /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,
+    /// What searches in all this look words up in.
+    pub search: Arc<SearchIndex>,
 }
 
 /// How runs are executed and answered.

@@ -19,7 +19,7 @@ const TEMPLATE_FUEL: u64 = 200_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnippetError {
-    #[error("unknown snippet '${name}'{}", suggestion(.nearest))]
+    #[error("unknown snippet '${name}'{}", suggestion(.nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String> },
     #[error("snippet '${name}': {problem}\nusage: {usage}")]
     Usage { name: String, problem: String, usage: String },
@@ -29,8 +29,8 @@ pub enum SnippetError {
     Endless { name: String },
 }
 
-fn suggestion(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
         || "; ot.snippets() lists what there is".to_owned(),
         |name| format!("; did you mean '${name}'? ot.snippets() lists what there is"),
     )
@@ -49,7 +49,8 @@ pub fn expand(command: &str, snippets: &IndexMap<String, Snippet>) -> Result<Str
         if !is_snippet(&text) {
             return Ok(text);
         }
-        text = expand_once(&text, snippets)?.trim().to_owned();
+        let expanded = expand_once(&text, snippets)?;
+        expanded.trim().clone_into(&mut text);
     }
     if is_snippet(&text) { Err(SnippetError::Endless { name: call_name(&text).to_owned() }) } else { Ok(text) }
 }
@@ -103,12 +104,17 @@ fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<Strin
         .map_err(|error| SnippetError::Template { name: name.to_owned(), message: error_text(&error) })
 }
 
+/// Whether a template can be understood, without anything to fill in. The error says what is wrong with it.
+pub fn check_template(body: &str) -> Result<(), String> {
+    environment().template_from_str(body).map(|_| ()).map_err(|error| error_text(&error))
+}
+
 fn error_text(error: &minijinja::Error) -> String {
     let line = error.line().map(|line| format!(" (template line {line})")).unwrap_or_default();
     format!("{}{line}", error.detail().map_or_else(|| error.kind().to_string(), str::to_owned))
 }
 
-fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<String, minijinja::Error> {
+fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -119,7 +125,11 @@ fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<St
                 .map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
         });
     }
-    let text = environment.render_str(body, minijinja::value::Serde(values))?;
+    environment
+}
+
+fn render(body: &str, values: &IndexMap<String, serde_json::Value>) -> Result<String, minijinja::Error> {
+    let text = environment().render_str(body, minijinja::value::Serde(values))?;
     if text.len() > MAX_EXPANDED {
         return Err(minijinja::Error::new(
             minijinja::ErrorKind::InvalidOperation,

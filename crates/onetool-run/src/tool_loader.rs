@@ -10,33 +10,35 @@ use crate::Catalog;
 /// The sources, and the state in which their packs were last read.
 pub struct ToolLoader {
     sources: Vec<Arc<dyn ToolSource>>,
-    generations: Mutex<Vec<u64>>,
+    read: Mutex<Read>,
+}
+
+/// What was read last, and how old the sources were then. Nothing, before the first time.
+#[derive(Default)]
+struct Read {
+    generations: Vec<u64>,
+    catalog: Arc<Catalog>,
 }
 
 impl ToolLoader {
     pub fn new(sources: Vec<Arc<dyn ToolSource>>) -> Self {
-        Self { sources, generations: Mutex::new(Vec::new()) }
+        Self { sources, read: Mutex::default() }
     }
 
     pub fn sources(&self) -> &[Arc<dyn ToolSource>] {
         &self.sources
     }
 
-    /// Reads all packs.
-    pub fn load(&self) -> Arc<Catalog> {
-        *self.generations.lock() = self.current();
-        Arc::new(Catalog::new(&self.sources))
-    }
-
-    /// A new catalog, if any source has changed since the last one was made.
-    pub fn changed(&self) -> Option<Arc<Catalog>> {
+    /// The catalog of now: the one that was read last, unless a source has changed since.
+    ///
+    /// Whoever comes while another reads waits for what is read.
+    pub fn catalog(&self) -> Arc<Catalog> {
         let now = self.current();
-        let mut known = self.generations.lock();
-        if *known == now {
-            return None;
+        let mut read = self.read.lock();
+        if read.generations != now {
+            *read = Read { generations: now, catalog: Arc::new(Catalog::new(&self.sources)) };
         }
-        *known = now;
-        Some(Arc::new(Catalog::new(&self.sources)))
+        read.catalog.clone()
     }
 
     fn current(&self) -> Vec<u64> {

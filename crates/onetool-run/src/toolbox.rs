@@ -23,6 +23,7 @@ use crate::parameters;
 use crate::permission::{Permission, Permissions};
 use crate::runner::RunReply;
 use crate::settings::ToolboxState;
+use crate::steps::Steps;
 use crate::tool_loader::ToolLoader;
 
 /// A tool that calls a tool that calls a tool …: this deep at the most.
@@ -52,6 +53,7 @@ pub struct CallOutcome<'a> {
 pub struct RunOutcome<'a> {
     pub command: &'a str,
     pub duration: Duration,
+    pub steps: Steps,
     pub chars_out: usize,
     pub is_error: bool,
     pub ctx: &'a CallContext,
@@ -103,25 +105,30 @@ impl Toolbox {
     /// The toolbox as it is now, with what the sources offer now.
     pub fn now(&self) -> Arc<Shared> {
         let shared = self.current.read().clone();
-        match shared.loader.changed() {
-            None => shared,
-            Some(catalog) => {
-                let state = ToolboxState { catalog, ..(*shared.state).clone() };
-                let fresh = Arc::new(Shared {
-                    state: Arc::new(state),
-                    projects: shared.projects.clone(),
-                    loader: shared.loader.clone(),
-                    permissions: shared.permissions.clone(),
-                    recorder: shared.recorder.clone(),
-                });
-                let mut current = self.current.write();
-                // Somebody may have replaced the whole toolbox meanwhile: theirs is newer.
-                if Arc::ptr_eq(&current, &shared) {
-                    *current = fresh.clone();
-                }
-                fresh
-            }
+        let catalog = shared.loader.catalog();
+        if Arc::ptr_eq(&catalog, &shared.state.catalog) {
+            return shared;
         }
+        let state = ToolboxState { catalog, ..(*shared.state).clone() };
+        let fresh = Arc::new(Shared {
+            state: Arc::new(state),
+            projects: shared.projects.clone(),
+            loader: shared.loader.clone(),
+            permissions: shared.permissions.clone(),
+            recorder: shared.recorder.clone(),
+        });
+        let mut current = self.current.write();
+        // Somebody may have replaced the whole toolbox meanwhile: theirs is newer.
+        if Arc::ptr_eq(&current, &shared) {
+            *current = fresh.clone();
+        }
+        fresh
+    }
+
+    /// Reads all tools and makes them ready to be searched, so that the first who asks need not wait. Takes its time.
+    pub fn warm_up(&self) {
+        let state = &self.now().state;
+        state.search.prepare(state);
     }
 
     /// The sources, for health and shutdown.
@@ -150,12 +157,10 @@ impl ToolCaller for Toolbox {
 
 impl Shared {
     fn new(parts: ToolboxParts) -> Self {
-        let loader = Arc::new(ToolLoader::new(parts.sources));
-        let state = ToolboxState { catalog: loader.load(), ..parts.state };
         Self {
-            state: Arc::new(state),
+            state: Arc::new(parts.state),
             projects: parts.projects,
-            loader,
+            loader: Arc::new(ToolLoader::new(parts.sources)),
             permissions: parts.permissions,
             recorder: parts.recorder,
         }
@@ -243,7 +248,7 @@ impl Shared {
         let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
         found.ok_or_else(|| {
             let pack = fresh.unwrap_or_else(|| entry.pack.clone());
-            self.unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
+            Self::unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
         })
     }
 
@@ -251,11 +256,17 @@ impl Shared {
         let names: Vec<&str> = self.state.catalog.packs().map(|pack| pack.name.as_str()).collect();
         let meant =
             nearest(pack, names.iter().copied()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        ToolError::not_found(format!("no pack '{pack}'{meant}"))
+        let why = self.absence(pack).map(|why| format!(": {why}"));
+        ToolError::not_found(format!("no pack '{pack}'{}", why.unwrap_or(meant)))
             .with_hint(format!("available packs: {}", listed(names)))
     }
 
-    pub(crate) fn unknown_function(&self, entry: &CatalogPack, function: &str) -> ToolError {
+    /// Why a pack that one would expect is not there.
+    pub(crate) fn absence(&self, pack: &str) -> Option<String> {
+        self.loader.sources().iter().find_map(|source| source.absence(pack))
+    }
+
+    pub(crate) fn unknown_function(entry: &CatalogPack, function: &str) -> ToolError {
         let names: Vec<&str> = entry.pack.tools.keys().map(String::as_str).collect();
         let meant = nearest(function, names.iter().copied())
             .map(|near| format!("; did you mean '{near}'?"))
@@ -265,10 +276,11 @@ impl Shared {
             .with_hint(format!("available functions in {}: {}{note}", entry.pack.name, listed(names)))
     }
 
-    pub(crate) fn record_run(&self, command: &str, reply: &RunReply, duration: Duration, ctx: &CallContext) {
+    pub(crate) fn record_run(&self, command: &str, reply: &RunReply, steps: Steps, ctx: &CallContext) {
         self.recorder.run(&RunOutcome {
             command,
-            duration,
+            duration: steps.total(),
+            steps,
             chars_out: reply.text.len(),
             is_error: reply.is_error,
             ctx,

@@ -20,6 +20,7 @@ use differences::Differences;
 use survey::Survey;
 
 pub use nesting::is_nested_deeply;
+pub(crate) use table::is_builtin;
 
 /// How deep the parser may recurse.
 const MAX_RECURSION: u16 = 200;

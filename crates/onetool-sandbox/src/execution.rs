@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onetool_sdk::Value;
+use onetool_sdk::{ToolError, Value};
 
 /// What to run.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +10,8 @@ pub struct Program {
     pub code: String,
     /// The name of the text in tracebacks.
     pub script_name: String,
+    /// Packs that the program names: an engine may ask the host for them before the program does.
+    pub packs: Vec<String>,
     /// Names whose final values are wanted, e.g. `__format__`.
     pub read_back: Vec<String>,
 }
@@ -79,6 +81,25 @@ pub enum Failure {
     TooLarge(String),
     /// The engine cannot run here; says why and what to do.
     Unavailable(String),
+}
+
+impl Failure {
+    /// A failed call that nothing caught, in this line at the top level.
+    pub fn raised_by(error: &ToolError, line: u32) -> Self {
+        let exception = error.exception().to_owned();
+        let message = shown_message(&exception, &error.text());
+        Self::Raised { exception, message, frames: vec![Frame { line, function: None }] }
+    }
+}
+
+/// Python shows the missing key by its `repr`; the interpreter hands over its `str`.
+pub(crate) fn shown_message(exception: &str, message: &str) -> String {
+    let is_literal = message.starts_with(['\'', '"', '(', '[']) || message.parse::<f64>().is_ok();
+    if exception != "KeyError" || is_literal || message.contains('\n') {
+        message.to_owned()
+    } else {
+        Value::from(message).repr()
+    }
 }
 
 /// What came of a program.

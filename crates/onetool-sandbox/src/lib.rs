@@ -8,6 +8,7 @@ mod cpython;
 mod execution;
 mod host;
 pub mod monty;
+mod resident;
 mod sandbox;
 
 pub use choose::{
@@ -19,4 +20,5 @@ pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, Frame, Limits, Program};
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
 pub use monty::Finding;
+pub use resident::{give_back_code, give_back_heap};
 pub use sandbox::Sandbox;

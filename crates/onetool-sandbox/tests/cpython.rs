@@ -24,6 +24,7 @@ fn program(code: &str) -> Program {
         code: code.to_owned(),
         script_name: "run.py".to_owned(),
         read_back: vec!["__format__".to_owned(), "missing".to_owned()],
+        ..Program::default()
     }
 }
 

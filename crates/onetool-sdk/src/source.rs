@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use indexmap::IndexMap;
 
-use crate::{Arguments, CallContext, QualifiedName, Signature, ToolError, Value};
+use crate::{Arguments, CallContext, InputSchema, QualifiedName, Signature, ToolError, Value};
 
 /// Everything that is known of a tool without calling it.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct ToolSpec {
     pub description: String,
     pub signature: Signature,
     /// JSON Schema of the arguments, an object.
-    pub input_schema: serde_json::Value,
+    pub input_schema: InputSchema,
     /// JSON Schema of the result, where the tool promises one.
     pub output_schema: Option<serde_json::Value>,
     /// What it returns, in words.
@@ -126,6 +126,11 @@ pub trait ToolSource: Send + Sync {
     /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function that a pack
     /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it.
     async fn settle(&self, _pack: &str, _ctx: &CallContext) {}
+
+    /// Why a pack of this name is not among `packs`, where one would expect it to be.
+    fn absence(&self, _pack: &str) -> Option<String> {
+        None
+    }
 
     /// What is wrong, or worth telling, now.
     fn health(&self) -> Vec<HealthNote> {

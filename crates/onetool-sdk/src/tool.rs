@@ -68,7 +68,7 @@ impl Tool {
         ToolDefinition {
             name: self.spec.name.clone(),
             description: self.spec.description.clone(),
-            parameters: self.spec.input_schema.clone(),
+            parameters: self.spec.input_schema.to_json(),
         }
     }
 
@@ -265,7 +265,7 @@ fn tool(
         name: name.to_owned(),
         description: description.to_owned(),
         signature,
-        input_schema: schema,
+        input_schema: schema.into(),
         output_schema: None,
         returns: None,
         example: None,

@@ -140,8 +140,17 @@ impl Validator {
             return Vec::new();
         }
         let mut issues = Vec::new();
-        for error in self.inner.iter_errors(value).take(MAX_ISSUES) {
-            self.explain(&error, &mut issues);
+        let errors: Vec<ValidationError<'_>> = self.inner.iter_errors(value).take(MAX_ISSUES).collect();
+        // A list of the values that may be says more than their type.
+        let listed: Vec<_> = errors
+            .iter()
+            .filter(|error| matches!(error.kind(), ValidationErrorKind::Enum { .. }))
+            .map(ValidationError::instance_path)
+            .collect();
+        for error in &errors {
+            if !matches!(error.kind(), ValidationErrorKind::Type { .. }) || !listed.contains(&error.instance_path()) {
+                self.explain(error, &mut issues);
+            }
         }
         issues.dedup();
         issues.truncate(MAX_ISSUES);
@@ -417,6 +426,12 @@ mod tests {
             ]
         );
         assert_eq!(told(schema, json!([])), ["(root): expected object, got array of 0 items"]);
+        let level = json!({"properties": {"info": {"type": "string", "enum": ["list", "min"]}}});
+        assert_eq!(
+            told(level, json!({"info": null})),
+            ["/info: expected one of \"list\", \"min\", got null"],
+            "the type goes without saying"
+        );
     }
 
     #[test]

@@ -111,6 +111,19 @@ pub fn guarded(child: &ChildCommand<'_>) -> CommandWrap {
     }
 }
 
+/// How many bytes that were written to a child's standard input nobody has read yet; `None` where that can't be told.
+pub(crate) fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        rustix::io::ioctl_fionread(stdin).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = stdin;
+        None
+    }
+}
+
 /// The process group of a child that was started by [`command`]. Dropped, it kills every process in it.
 #[derive(Debug)]
 pub struct Group {

@@ -52,6 +52,14 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whether files can be made in `folder`, or the folder itself where it is not there yet. Tries it, and leaves nothing.
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    let nearest = folder.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(folder);
+    let probe = tempfile::Builder::new().prefix(".tmp-").tempfile_in(nearest);
+    // The name of the probe would only confuse.
+    probe.map(drop).map_err(|error| io::Error::from(error.kind()))
+}
+
 fn fill_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
@@ -136,6 +144,18 @@ mod tests {
         write(&path, b"3").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"3");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_tried_without_a_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        check_writable(folder.path()).unwrap();
+        check_writable(&folder.path().join("not/yet/there")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(check_writable(&folder.path().join("file/below")).is_err());
+        std::os::unix::fs::symlink("/no/such/folder", folder.path().join("nowhere")).unwrap();
+        assert!(check_writable(&folder.path().join("nowhere")).is_err());
     }
 
     #[test]

@@ -1,20 +1,24 @@
 //! Puts the parts together: configuration, sources, toolbox, sandbox, runner. Every command and every server begins
 //! here, and a reload happens here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt as _};
 use onetool_run::{
-    OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack,
+    Awaited, OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack,
+    project_pack,
 };
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
-use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource};
+use onetool_sdk::{CallContext, HealthNote, ToolError, ToolSource};
 use onetool_sources::http::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
 use onetool_sources::native::file::FileSettings;
 use onetool_sources::native::standard::{self, ResultReader};
 use onetool_sources::native::{NativePack, NativeSource, file};
-use onetool_sources::proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
+use onetool_sources::proxy::{self, Offers, ProxySettings, ProxySource, ServerSettings, ServerState};
 use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
 use onetool_store::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_store::results::ResultStore;
@@ -24,6 +28,11 @@ use parking_lot::Mutex;
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::recorder::CallRecorder;
 use crate::telemetry::Exporter;
+
+/// After a start, whoever asks what servers offer or how they are waits this long for them at the most.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
+/// Servers that are asked to hurry at once.
+const AWAITED_AT_ONCE: usize = 8;
 
 /// Everything, ready to run.
 pub struct App {
@@ -52,6 +61,8 @@ struct Current {
     held_back: Vec<HealthNote>,
     workers: Arc<WorkerSource>,
     servers: Arc<ProxySource>,
+    /// When they were started.
+    servers_since: Instant,
     telemetry: Option<Arc<Exporter>>,
     bundles: Bundles,
 }
@@ -67,16 +78,18 @@ pub struct Bundles {
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
     pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::Always)
+        Self::build(ConfigPlaces::from_environment(explicit)?, Traces::Always)
     }
 
-    /// The same for one command in a terminal: a folder that is no project of ours stays as it is.
+    /// The same for one command in a terminal: a folder that is no project of ours stays as it is, and a configuration
+    /// that was named must be there.
     pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(explicit, Traces::WhereAtHome)
+        let places = ConfigPlaces::from_environment(explicit)?;
+        places.require_explicit()?;
+        Self::build(places, Traces::WhereAtHome)
     }
 
-    fn build(explicit: Option<PathBuf>, traces: Traces) -> anyhow::Result<Arc<Self>> {
-        let places = ConfigPlaces::from_environment(explicit)?;
+    fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(config::resolve(&places, config::load(&places)));
         crate::log::hide(settings.secrets.values());
         let leaves_traces = traces == Traces::Always || settings.own.is_dir();
@@ -95,6 +108,7 @@ impl App {
             let current = Current {
                 workers: Arc::new(worker_source(&settings, app.clone())),
                 servers: Arc::new(proxy_source(&settings)),
+                servers_since: Instant::now(),
                 telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
                 held_back: Vec::new(),
@@ -110,6 +124,17 @@ impl App {
                 reloading: Mutex::new(()),
             }
         }))
+    }
+
+    /// The first run must find its child and all tools ready; a client need not wait for that.
+    pub async fn warm_up(self: Arc<Self>) {
+        let toolbox = self.runner.toolbox().clone();
+        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
+        if let Err(failure) = self.runner.sandbox().warm_up().await {
+            tracing::error!(?failure, "the sandbox does not start");
+        }
+        let _ = reading.await;
+        onetool_sandbox::give_back_code();
     }
 
     pub fn settings(&self) -> Arc<Resolved> {
@@ -168,6 +193,7 @@ impl App {
         }
         if settings.servers != current.settings.servers {
             let old = std::mem::replace(&mut current.servers, Arc::new(proxy_source(&settings)));
+            current.servers_since = Instant::now();
             retired.push(old);
         }
         if settings.telemetry != current.settings.telemetry {
@@ -203,6 +229,7 @@ impl App {
     }
 }
 
+#[async_trait]
 impl ToolboxView for App {
     fn state(&self) -> Arc<ToolboxState> {
         let shared = self.runner.toolbox().now();
@@ -223,14 +250,24 @@ impl ToolboxView for App {
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());
         }
-        for clash in state.catalog.clashes() {
-            state.notes.push(HealthNote {
-                severity: Severity::Warning,
-                subject: clash.name.clone(),
-                message: format!("two packs have this name: {} answers, {} is left out", clash.winner, clash.loser),
-            });
-        }
         Arc::new(state)
+    }
+
+    async fn settle(&self, awaited: Awaited, ctx: &CallContext) {
+        let (servers, until) = {
+            let current = self.current.lock();
+            (current.servers.clone(), current.servers_since + FIRST_CONTACT)
+        };
+        let is_awaited = |server: &proxy::ServerStatus| {
+            server.state == ServerState::Connecting && (awaited == Awaited::Outcomes || server.tool_count == 0)
+        };
+        let packs = servers.status().into_iter().filter(is_awaited).map(|server| server.pack);
+        let ctx = CallContext { deadline: Some(ctx.deadline.map_or(until, |at| at.min(until))), ..ctx.clone() };
+        let waits = packs.map(|pack| {
+            let (servers, ctx) = (servers.clone(), ctx.clone());
+            async move { servers.settle(&pack, &ctx).await }
+        });
+        stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;
     }
 
     fn reload(&self) -> Result<(), ToolError> {
@@ -300,7 +337,7 @@ fn file_settings(settings: &Resolved) -> FileSettings {
 
 /// What decides over workers; if it is the same, the workers stay.
 fn worker_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?}", settings.workers, settings.tools_dir, settings.folder)
+    format!("{:?} {:?} {}", settings.workers, settings.tools_dir, settings.folder.display())
 }
 
 fn worker_source(settings: &Resolved, app: Weak<App>) -> WorkerSource {
@@ -341,17 +378,21 @@ impl WorkerServices for Services {
 
 fn proxy_source(settings: &Resolved) -> ProxySource {
     let servers: Vec<ServerSettings> = settings.servers.clone();
+    // A folder that is no project of ours stays as it is: what servers look like is then remembered for the user.
+    let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
+    let folder = user.unwrap_or(&settings.own);
     ProxySource::new(ProxySettings {
         servers,
-        cache_folder: settings.own.join("cache").join("servers"),
-        pin_file: settings.own.join("pins.json"),
+        cache_folder: folder.join("cache").join("servers"),
+        pin_file: folder.join("pins.json"),
         offers: Offers::default(),
     })
 }
 
 /// What decides over bundles and their requests.
 fn bundle_keys(settings: &Resolved) -> String {
-    format!("{:?} {:?} {:?} {:?}", settings.bundles_dir, settings.http, settings.packages, settings.secrets.all())
+    let folder = settings.bundles_dir.display();
+    format!("{folder} {:?} {:?} {:?}", settings.http, settings.packages, settings.secrets.all())
 }
 
 fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Result<Bundles> {
@@ -403,6 +444,16 @@ fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Weak<App>)
     ]
 }
 
+/// Where files are written, the folder that holds the others by default first.
+fn storage(settings: &Resolved) -> Vec<PathBuf> {
+    let mut folders = vec![settings.own.clone(), settings.log_dir.clone(), settings.output.result_store_dir.clone()];
+    if settings.stats.enabled {
+        folders.extend(settings.stats.file.parent().map(Path::to_owned));
+    }
+    folders.push(settings.bundles_dir.clone());
+    folders
+}
+
 fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> ToolboxParts {
     let settings = &current.settings;
     let native = Arc::new(NativeSource::new(native_packs(settings, stats, app)));
@@ -425,8 +476,10 @@ fn parts(current: &Current, stats: &Arc<StatsRecorder>, app: Weak<App>) -> Toolb
             output: settings.output.clone(),
             stats: settings.stats.clone(),
             folder: settings.folder.clone(),
+            storage: storage(settings),
             engine: "3.14 (monty)".to_owned(),
             notes: settings.notes.iter().chain(&current.held_back).cloned().collect(),
+            search: Arc::default(),
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),

@@ -1,6 +1,7 @@
 //! Every call and every run, in the log, in the statistics and, where it is wanted, in traces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::Utc;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
@@ -44,12 +45,18 @@ impl Recorder for CallRecorder {
     }
 
     fn run(&self, outcome: &RunOutcome<'_>) {
-        let ms = outcome.duration.as_secs_f64() * 1e3;
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        let ms = milliseconds(outcome.duration);
+        let steps = &outcome.steps;
         let error = outcome.is_error.then(|| "error".to_owned());
         tracing::info!(
             span = "run",
             run = %outcome.ctx.run_id,
             duration_ms = ms,
+            prepare_ms = milliseconds(steps.prepare),
+            check_ms = milliseconds(steps.check),
+            execute_ms = milliseconds(steps.execute),
+            present_ms = milliseconds(steps.present),
             outcome = error.as_deref().unwrap_or("ok"),
             chars_in = outcome.command.len(),
             chars_out = outcome.chars_out,

@@ -153,7 +153,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
 }
 
 /// The value of a literal.
-fn literal(expr: &Expr) -> Option<Value> {
+pub(super) fn literal(expr: &Expr) -> Option<Value> {
     match expr {
         Expr::StringLiteral(text) => Some(Value::Str(text.value.to_str().to_owned())),
         Expr::BooleanLiteral(truth) => Some(Value::Bool(truth.value)),

@@ -25,8 +25,8 @@ pub const MAGIC: &[&str] = &["__format__", "__sanitize__", "__check__"];
 pub struct Facts {
     /// The last statement is an expression: its value is the run's.
     pub ends_with_expression: bool,
-    /// The last expression is one call `ot.x(…)` and nothing else.
-    pub ends_with_ot_call: bool,
+    /// The last expression, or what the last line returns, is one call of this name (`ot.tools`, `ws`) and nothing else.
+    pub last_call: Option<String>,
     /// `return` stands outside any function.
     pub returns_at_top: bool,
     /// `await`, `async` or `asyncio` occur.
@@ -57,23 +57,19 @@ impl Facts {
         let mut facts = collector.facts;
         facts.is_empty = module.body.is_empty();
         facts.uses_async |= source.contains("asyncio");
-        if let Some(Stmt::Expr(last)) = module.body.last() {
-            facts.ends_with_expression = true;
-            let value = match &*last.value {
-                Expr::Await(awaited) => &*awaited.value,
-                other => other,
-            };
-            facts.ends_with_ot_call = matches!(value, Expr::Call(call)
-                if matches!(&*call.func, Expr::Attribute(attribute)
-                    if matches!(&*attribute.value, Expr::Name(name) if name.id == "ot")))
-                && !facts.bound.contains("ot");
-        }
+        facts.ends_with_expression = matches!(module.body.last(), Some(Stmt::Expr(_)));
+        let last = match module.body.last() {
+            Some(Stmt::Expr(last)) => Some(&last.value),
+            Some(Stmt::Return(last)) => last.value.as_ref(),
+            _ => None,
+        };
+        facts.last_call = last.and_then(|value| facts.name_called(value));
         for statement in &module.body {
             if let Stmt::Assign(assign) = statement
                 && let [Expr::Name(target)] = assign.targets.as_slice()
                 && let Some(name) = MAGIC.iter().find(|name| **name == target.id)
             {
-                facts.magic.insert(name, literal(&assign.value));
+                facts.magic.insert(name, magic_value(&assign.value));
             }
         }
         for name in MAGIC {
@@ -83,6 +79,24 @@ impl Facts {
             }
         }
         facts
+    }
+
+    /// The name of the tool or alias that `value` calls, where it is a call and nothing else.
+    fn name_called(&self, value: &Expr) -> Option<String> {
+        let value = match value {
+            Expr::Await(awaited) => &*awaited.value,
+            other => other,
+        };
+        let Expr::Call(call) = value else { return None };
+        let free = |name: &str| !self.bound.contains(name);
+        match &*call.func {
+            Expr::Name(name) if free(&name.id) => Some(name.id.to_string()),
+            Expr::Attribute(attribute) => match &*attribute.value {
+                Expr::Name(pack) if free(&pack.id) => Some(format!("{}.{}", pack.id, attribute.attr)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     pub fn magic(&self, name: &str) -> Option<&MagicValue> {
@@ -95,7 +109,7 @@ impl Facts {
     }
 }
 
-fn literal(value: &Expr) -> MagicValue {
+pub(super) fn magic_value(value: &Expr) -> MagicValue {
     match value {
         Expr::StringLiteral(text) => MagicValue::Text(text.value.to_str().to_owned()),
         Expr::BooleanLiteral(truth) => MagicValue::Truth(truth.value),

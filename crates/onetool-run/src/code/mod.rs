@@ -8,8 +8,10 @@ mod called;
 mod calls;
 mod facts;
 mod grounds;
+mod handed_over;
 mod imports;
 mod indentation;
+mod single;
 mod wrapping;
 
 pub use wrapping::NO_VALUE;
@@ -23,6 +25,7 @@ use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::{CallSite, Place};
 pub use facts::{Facts, MagicValue, Use};
+pub use single::SingleCall;
 
 /// What a run hands to a sandbox.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct PreparedCode {
     pub facts: Facts,
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
+    /// The call that the code is, where it is nothing else and needs no interpreter.
+    pub single: Option<SingleCall>,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
@@ -135,18 +140,22 @@ fn prepare_parsed(
         (Engine::Auto, None) => (Engine::Monty, Second::CPython),
     };
     let calls = calls::call_sites(parsed.syntax(), source, &facts, surroundings.is_pack);
+    let single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
     let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
     let mut edits: Vec<Edit> = Vec::new();
     // The other engine marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
         awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
     }
+    if engine == Engine::Monty && !facts.returns_at_top {
+        edits.extend(handed_over::edit(parsed.syntax()));
+    }
     let (text, line_offset) = if facts.returns_at_top {
         wrapping::as_function(source, parsed, &facts, edits)
     } else {
         (apply(source, edits), 0)
     };
-    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, called, engine, need, second }
+    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, single, called, engine, need, second }
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.
@@ -164,7 +173,8 @@ fn parse_leniently(code: &str) -> Result<(String, Parsed<ModModule>), SyntaxProb
 }
 
 fn problem(code: &str, error: &ParseError) -> SyntaxProblem {
-    let offset = error.location.start().to_usize().min(code.len());
+    // Where the code ends too early, its last line is the place, not the nothing after it.
+    let offset = error.location.start().to_usize().min(code.trim_end().len());
     let line_start = code[..offset].rfind('\n').map_or(0, |at| at + 1);
     let text = code[line_start..].lines().next().unwrap_or("");
     SyntaxProblem {
@@ -279,6 +289,8 @@ mod tests {
     fn syntax_errors_name_the_line() {
         let problem = prepare("x = 1\ny = = 2\n", NOTHING).unwrap_err();
         assert_eq!((problem.line, problem.text.as_str()), (2, "y = = 2"));
+        let problem = prepare("x = 1\ny = (x +\n\n", NOTHING).unwrap_err();
+        assert_eq!((problem.line, problem.text.as_str()), (2, "y = (x +"));
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! `ot.health`: what works and what does not.
+//!
+//! Whatever is wrong is told once: a server's trouble by the server's line, even where its source or the configuration
+//! has a note on it too.
 
-use onetool_sdk::{Severity, Tool, Value, define_tool};
+use onetool_sdk::{HealthNote, Origin, Severity, Tool, Value, define_tool};
+use onetool_store::atomic;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{ToolboxHandle, count, dict, texts};
-use crate::ToolboxState;
+use super::{Awaited, ToolboxHandle, blocking, count, dict, texts};
+use crate::{Clash, ServerStatus, ToolboxState};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,89 +19,140 @@ struct Input {}
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("health", "Check the toolbox: version, tools, servers, problems.", move |_: Input, _| {
+    define_tool("health", "Check the toolbox: version, tools, servers, problems.", move |_: Input, ctx| {
         let toolbox = toolbox.clone();
-        observed(info_span!("ot.health"), async move { toolbox.state().map(|state| report(&state)) })
+        observed(info_span!("ot.health"), async move {
+            let state = toolbox.settled(Awaited::Outcomes, &ctx.call).await?;
+            blocking(move || Ok(report(&state))).await
+        })
     })
     .with_returns("dict", "version, python, cwd, registry, proxy; problems and notes where there are any")
     .with_example("ot.health()")
 }
 
 fn report(state: &ToolboxState) -> Value {
-    let problems = problems(state);
+    let noted: Vec<&HealthNote> = state.notes.iter().filter(|note| !tells_of_a_server(state, note)).collect();
+    let broken = noted.iter().any(|note| note.severity == Severity::Error);
     let mut fields = vec![
         ("version", Value::from(super::version::VERSION)),
         ("python", state.engine.as_str().into()),
         ("cwd", Value::Str(state.folder.display().to_string())),
-        ("registry", registry(state)),
+        (
+            "registry",
+            dict([
+                ("status", Value::from(if broken { "degraded" } else { "ok" })),
+                ("tool_count", count(state.catalog.tool_count())),
+            ]),
+        ),
         ("proxy", proxy(state)),
     ];
-    if !problems.is_empty() {
-        fields.push(("problems", texts(problems)));
+    let mut lines = Lines::default();
+    for note in &noted {
+        let line = format!("{}: {}", note.subject, note.message);
+        if note.severity == Severity::Info { lines.note(line) } else { lines.problem(line) }
     }
-    let notes = notes(state);
-    if !notes.is_empty() {
-        fields.push(("notes", texts(notes)));
+    for server in &state.servers {
+        if let Some(line) = server_line(server, &noted) {
+            if server.state == "disabled" { lines.note(line) } else { lines.problem(line) }
+        }
+    }
+    for clash in state.catalog.clashes() {
+        // One's own pack in place of a bundle is how bundles are meant to be replaced.
+        let line = clash_line(clash);
+        if matches!(clash.loser, Origin::Bundle { .. }) { lines.note(line) } else { lines.problem(line) }
+    }
+    for line in unwritable(state) {
+        lines.problem(line);
+    }
+    for pack in state.catalog.packs().filter(|pack| !matches!(pack.origin, Origin::Proxy { .. })) {
+        if let Some(note) = &pack.note {
+            lines.note(format!("pack {}: {note}", pack.name));
+        }
+    }
+    if !lines.problems.is_empty() {
+        fields.push(("problems", texts(lines.problems)));
+    }
+    if !lines.notes.is_empty() {
+        fields.push(("notes", texts(lines.notes)));
     }
     dict(fields)
 }
 
-fn registry(state: &ToolboxState) -> Value {
-    let broken = state.notes.iter().any(|note| note.severity == Severity::Error);
-    dict([
-        ("status", Value::from(if broken { "degraded" } else { "ok" })),
-        ("tool_count", count(state.catalog.tool_count())),
-    ])
+/// What is to be told, each line once.
+#[derive(Default)]
+struct Lines {
+    problems: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Lines {
+    fn problem(&mut self, line: String) {
+        if !self.problems.contains(&line) {
+            self.problems.push(line);
+        }
+    }
+
+    fn note(&mut self, line: String) {
+        if !self.problems.contains(&line) && !self.notes.contains(&line) {
+            self.notes.push(line);
+        }
+    }
+}
+
+/// How a server is shown: one that is still being waited for is not connected.
+fn shown_state(server: &ServerStatus) -> &str {
+    if server.state == "connecting" { "disconnected" } else { &server.state }
 }
 
 /// A server that is switched off is nobody's fault; one that should be there and is not degrades the whole.
 fn proxy(state: &ToolboxState) -> Value {
-    let any = |wanted: &str| state.servers.iter().any(|server| server.state == wanted);
-    let status = if any("disconnected") {
-        "degraded"
-    } else if any("connecting") {
-        "connecting"
-    } else {
-        "ok"
+    let is_degraded = state.servers.iter().any(|server| shown_state(server) == "disconnected");
+    let servers = state.servers.iter().map(|server| (server.name.as_str(), Value::from(shown_state(server))));
+    dict([
+        ("status", Value::from(if is_degraded { "degraded" } else { "ok" })),
+        ("server_count", count(state.servers.len())),
+        ("servers", dict(servers)),
+    ])
+}
+
+/// Whether a note is what a server's own line will say.
+fn tells_of_a_server(state: &ToolboxState, note: &HealthNote) -> bool {
+    let server = note.subject.strip_prefix("proxy:").and_then(|name| state.servers.iter().find(|s| s.name == name));
+    server.and_then(|server| server.reason.as_deref()).is_some_and(|reason| note.message.contains(reason))
+}
+
+/// Why a server is not there, unless another note has said so.
+fn server_line(server: &ServerStatus, noted: &[&HealthNote]) -> Option<String> {
+    if server.state == "connected" {
+        return None;
+    }
+    let reason = server.reason.as_deref().unwrap_or("it has not answered yet, and is still being tried");
+    let is_told = noted.iter().any(|note| note.message.contains(reason) && note.message.contains(&server.name));
+    (!is_told).then(|| format!("server {}: {reason}", server.name))
+}
+
+fn clash_line(clash: &Clash) -> String {
+    let described = |origin: &Origin| match origin {
+        Origin::Native => "the built-in pack".to_owned(),
+        Origin::Worker { file } => format!("the file {}", file.display()),
+        Origin::Proxy { server } => format!("the server '{server}'"),
+        Origin::Bundle { .. } => "the bundle of this name".to_owned(),
     };
-    let servers = state.servers.iter().map(|server| (server.name.as_str(), Value::from(server.state.as_str())));
-    dict([("status", Value::from(status)), ("server_count", count(state.servers.len())), ("servers", dict(servers))])
+    format!("pack {}: {} answers, {} is left out", clash.name, described(&clash.winner), described(&clash.loser))
 }
 
-fn problems(state: &ToolboxState) -> Vec<String> {
-    let clashes = state.catalog.clashes().iter().map(|clash| {
-        format!("pack {}: {} is left out, because {} has the name already", clash.name, clash.loser, clash.winner)
-    });
-    let servers = state
-        .servers
-        .iter()
-        .filter(|server| server.state != "connected")
-        .filter_map(|server| server.reason.as_ref().map(|reason| format!("server {}: {reason}", server.name)));
-    let noted = state
-        .notes
-        .iter()
-        .filter(|note| note.severity != Severity::Info)
-        .map(|note| format!("{}: {}", note.subject, note.message));
-    distinct(noted.chain(servers).chain(clashes))
-}
-
-fn notes(state: &ToolboxState) -> Vec<String> {
-    let noted = state
-        .notes
-        .iter()
-        .filter(|note| note.severity == Severity::Info)
-        .map(|note| format!("{}: {}", note.subject, note.message));
-    let packs =
-        state.catalog.packs().filter_map(|pack| pack.note.as_ref().map(|note| format!("pack {}: {note}", pack.name)));
-    distinct(noted.chain(packs))
-}
-
-fn distinct(lines: impl Iterator<Item = String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for line in lines {
-        if !kept.contains(&line) {
-            kept.push(line);
+/// Folders that nothing can be kept in; of folders within one another, the outermost.
+fn unwritable(state: &ToolboxState) -> Vec<String> {
+    let mut refused = Vec::new();
+    let mut lines = Vec::new();
+    for folder in &state.storage {
+        if refused.iter().any(|outer| folder.starts_with(outer)) {
+            continue;
+        }
+        if let Err(error) = atomic::check_writable(folder) {
+            refused.push(folder);
+            lines.push(format!("{} can't be written to ({error}); what belongs there is not kept", folder.display()));
         }
     }
-    kept
+    lines
 }

@@ -3,16 +3,15 @@
 //! An exact name (tool, pack, alias, snippet) gets its own page; anything else is searched for.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-use onetool_sdk::{Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
+use onetool_sdk::{Origin, Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
 
-use super::search::{Hit, IndexCache, Kind};
+use super::search::{Hit, Kind};
 use super::span::observed;
-use super::{Info, ToolboxHandle, first_line, packs, snippets, texts};
+use super::{Awaited, Info, ToolboxHandle, first_line, packs, snippets, texts};
 use crate::ToolboxState;
 
 const DOCUMENTATION: &str = "https://onetool.beycom.online/reference/tools";
@@ -27,6 +26,7 @@ const SHOWN_SCHEMA: usize = 4_000;
 /// A query is cut here before it is repeated.
 const SHOWN_QUERY: usize = 100;
 
+/// `{EXAMPLES}` stands for calls that name what is really there.
 const OVERVIEW: &str = "\
 # OneTool
 
@@ -49,14 +49,13 @@ Python code calls every tool as pack.function(name=value). The value of the last
 
 ## Examples
 
-- ot.help(query=\"web fetch\")
-- ot.tools(pattern=\"brave\", info=\"full\")
-- ot.packs(pattern=\"excel\", info=\"full\")
+- ot.help(query=\"find text in files\")
+{EXAMPLES}
 - ot.result(handle=\"...\", search=\"error\")
 
 ## Tips
 
-- Arguments have names: brave.search(query=\"...\"). A unique beginning of a name is enough: q=\"...\".
+- Arguments have names: ot.tools(pattern=\"file\"). A unique beginning of a name is enough: p=\"file\".
 - One run may call many tools; keep what is large in variables and return only what you need.
 - A result too large to show is stored; ot.result reads it in pieces.";
 
@@ -73,28 +72,27 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    let cache = Arc::new(IndexCache::default());
-    define_tool("help", "Explain a tool, pack, snippet or alias, or search for one.", move |input: Input, _| {
-        let (toolbox, cache) = (toolbox.clone(), cache.clone());
+    define_tool("help", "Explain a tool, pack, snippet or alias, or search for one.", move |input: Input, ctx| {
+        let toolbox = toolbox.clone();
         observed(info_span!("ot.help", query = input.query), async move {
-            let state = toolbox.state()?;
-            Ok(answer(&state, &cache, input.query.as_deref().unwrap_or("").trim(), input.info))
+            let state = toolbox.settled(Awaited::Tools, &ctx.call).await?;
+            Ok(answer(&state, input.query.as_deref().unwrap_or("").trim(), input.info))
         })
     })
     .with_returns("str | list", "a text, or names with info=\"list\"")
-    .with_example("ot.help(query=\"web fetch\")")
+    .with_example("ot.help(query=\"find text in files\")")
 }
 
-fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> Value {
+fn answer(state: &ToolboxState, query: &str, info: Info) -> Value {
     if query.is_empty() {
-        return Value::from(OVERVIEW);
+        return Value::Str(overview(state));
     }
     if info != Info::List
         && let Some(page) = page(state, query, info)
     {
         return Value::Str(page);
     }
-    let mut hits = cache.get(state).search(query.trim_start_matches('$'));
+    let mut hits = state.search.get(state).search(query.trim_start_matches('$'));
     if query.starts_with('$') {
         hits.retain(|hit| hit.kind == Kind::Snippet);
     }
@@ -103,6 +101,26 @@ fn answer(state: &ToolboxState, cache: &IndexCache, query: &str, info: Info) -> 
         _ if hits.is_empty() => Value::Str(nothing(query)),
         _ => Value::Str(results(state, query, &hits, info)),
     }
+}
+
+/// How to begin, with examples that work here.
+fn overview(state: &ToolboxState) -> String {
+    let mut examples = Vec::new();
+    if let Some(pack) = example_pack(state) {
+        examples.push(format!("- ot.packs(pattern=\"{}\", info=\"full\")", pack.name));
+        examples.push(format!("- ot.tools(pattern=\"{}.\", info=\"full\")", pack.name));
+        examples.extend(pack.tools.keys().next().map(|tool| format!("- ot.help(query=\"{}.{tool}\")", pack.name)));
+    }
+    OVERVIEW.replace("{EXAMPLES}", &examples.join("\n"))
+}
+
+/// A pack worth an example: one that the user added before the built-in ones, and `ot` where there is no other.
+fn example_pack(state: &ToolboxState) -> Option<&Pack> {
+    let packs = || state.catalog.packs().map(AsRef::as_ref).filter(|pack: &&Pack| !pack.tools.is_empty());
+    packs()
+        .find(|pack| matches!(pack.origin, Origin::Worker { .. } | Origin::Proxy { .. }))
+        .or_else(|| packs().find(|pack| pack.name == "file"))
+        .or_else(|| packs().next())
 }
 
 /// The page of what the query names exactly; names differ by case only where nothing fits better.

@@ -21,18 +21,34 @@ mod version;
 
 use std::sync::{Arc, Weak};
 
-use onetool_sdk::{ToolError, Value};
+use async_trait::async_trait;
+use onetool_sdk::{CallContext, ToolError, Value};
 use onetool_sources::native::NativePack;
 use onetool_store::stats::StatsRecorder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use search::SearchIndex;
+
 use crate::ToolboxState;
 
+/// What is worth a moment's waiting, while servers are still starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The tools of servers that have never been seen.
+    Tools,
+    /// Whether servers can be reached.
+    Outcomes,
+}
+
 /// What the `ot` pack needs of the toolbox that it is part of.
+#[async_trait]
 pub trait Toolbox: Send + Sync {
     /// The toolbox as it is now.
     fn state(&self) -> Arc<ToolboxState>;
+
+    /// Waits for servers that are starting for the first time; shortly, and never longer than `ctx` allows.
+    async fn settle(&self, awaited: Awaited, ctx: &CallContext);
 
     /// Reads the configuration again. Blocks; on an error the last good state stays.
     fn reload(&self) -> Result<(), ToolError>;
@@ -82,6 +98,13 @@ impl ToolboxHandle {
 
     fn state(&self) -> Result<Arc<ToolboxState>, ToolError> {
         self.get().map(|toolbox| toolbox.state())
+    }
+
+    /// The state, once servers that have just been started had their moment.
+    async fn settled(&self, awaited: Awaited, ctx: &CallContext) -> Result<Arc<ToolboxState>, ToolError> {
+        let toolbox = self.get()?;
+        toolbox.settle(awaited, ctx).await;
+        Ok(toolbox.state())
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{Filter, Info, ToolboxHandle, count, dict, no_match, texts};
+use super::{Awaited, Filter, Info, ToolboxHandle, count, dict, no_match, texts};
 use crate::ToolboxState;
 
 #[derive(Deserialize, JsonSchema)]
@@ -24,10 +24,10 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("packs", "List the packs that tools come in.", move |input: Input, _| {
+    define_tool("packs", "List the packs that tools come in.", move |input: Input, ctx| {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.packs", pattern = input.pattern), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.settled(Awaited::Tools, &ctx.call).await?;
             let filter = Filter::new(input.pattern.as_deref());
             let packs: Vec<&Pack> =
                 state.catalog.packs().map(AsRef::as_ref).filter(|pack| filter.accepts(&pack.name)).collect();
@@ -42,7 +42,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         })
     })
     .with_returns("list | str", "names, one dict a pack, or a text")
-    .with_example("ot.packs(pattern=\"brave\", info=\"full\")")
+    .with_example("ot.packs(pattern=\"file\", info=\"full\")")
 }
 
 fn brief(pack: &Pack) -> Value {

@@ -276,9 +276,9 @@ impl Builder {
     }
 }
 
-/// The index of the latest catalog.
+/// The index of the latest catalog, made when it is first needed.
 #[derive(Default)]
-pub(super) struct IndexCache(Mutex<Option<Cached>>);
+pub struct SearchIndex(Mutex<Option<Cached>>);
 
 struct Cached {
     /// Held weakly, which is enough to keep another catalog from getting the same address.
@@ -287,7 +287,12 @@ struct Cached {
     index: Arc<Index>,
 }
 
-impl IndexCache {
+impl SearchIndex {
+    /// Makes the index now, for those who ask later.
+    pub(crate) fn prepare(&self, state: &ToolboxState) {
+        let _ = self.get(state);
+    }
+
     pub(super) fn get(&self, state: &ToolboxState) -> Arc<Index> {
         let names = fingerprint(state);
         let mut cached = self.0.lock();

@@ -86,6 +86,9 @@ pub(super) fn definition(name: &str, snippet: &Snippet, state: &ToolboxState) ->
 
 fn parameter_line(parameter: &SnippetParameter) -> String {
     let mut parts = Vec::new();
+    if let Some(kind) = &parameter.kind {
+        parts.push(format!("type: {}", to_yaml_flow(&Value::from(kind.as_str()))));
+    }
     if !parameter.required && parameter.default.is_none() {
         parts.push("required: false".to_owned());
     }

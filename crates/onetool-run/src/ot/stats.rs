@@ -15,6 +15,9 @@ use super::span::observed;
 use super::{ToolboxHandle, blocking};
 use crate::{StatsSettings, ToolboxState};
 
+/// Of what was given, so much is repeated in an error. Longer than any path or name that can be meant.
+const SHOWN_CHARS: usize = 300;
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
@@ -54,7 +57,7 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
     let Some(period) = Period::parse(&input.period) else {
         return Ok(Value::Str(format!(
             "Error: Invalid period '{}'. Valid: day, week, month, all. Example: ot.stats(period='day')",
-            input.period
+            shown(&input.period)
         )));
     };
     if let Err(error) = recorder.flush() {
@@ -62,6 +65,9 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
         tracing::warn!(%error, "the latest calls are not counted yet");
     }
     let tool = input.tool.as_deref().filter(|tool| !tool.is_empty());
+    if let Some(tool) = tool.filter(|tool| tool.chars().count() > SHOWN_CHARS) {
+        return Ok(Value::Str(format!("Error: No tool is named '{}'. Example: ot.stats(tool='ot.help')", shown(tool))));
+    }
     let report = Report::read(&state.stats.file, period, tool, assumptions(&state.stats), Utc::now())
         .map_err(|error| ToolError::raised("OSError", format!("the statistics can't be read: {error}")))?;
     let mut value = report.to_value();
@@ -72,10 +78,18 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
                     fields.push(("html_report".into(), Value::Str(path.display().to_string())));
                 }
             }
-            Err(reason) => return Ok(Value::Str(format!("Error: Cannot write to '{output}': {reason}"))),
+            Err(reason) => return Ok(Value::Str(format!("Error: Cannot write to '{}': {reason}", shown(output)))),
         }
     }
     Ok(value)
+}
+
+/// What was given, as far as it is repeated.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
 }
 
 fn assumptions(settings: &StatsSettings) -> Assumptions {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{Filter, Info, ToolboxHandle, dict, texts};
+use super::{Awaited, Filter, Info, ToolboxHandle, dict, texts};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,10 +21,10 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("tools", "List the tools that can be called.", move |input: Input, _| {
+    define_tool("tools", "List the tools that can be called.", move |input: Input, ctx| {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.tools", pattern = input.pattern), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.settled(Awaited::Tools, &ctx.call).await?;
             let filter = Filter::new(input.pattern.as_deref());
             let mut listed = Vec::new();
             for (pack, tool) in state.catalog.tools() {
@@ -37,7 +37,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         })
     })
     .with_returns("list", "names, or one dict a tool")
-    .with_example("ot.tools(pattern=\"search\", info=\"full\")")
+    .with_example("ot.tools(pattern=\"file.\", info=\"full\")")
 }
 
 fn entry(pack: &Pack, tool: &ToolSpec, name: String, info: Info) -> Value {

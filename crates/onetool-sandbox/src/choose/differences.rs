@@ -42,6 +42,11 @@ pub(super) struct Differences<'a> {
     derived: Vec<(&'a str, &'a str)>,
     /// Names that are read where an order shows.
     exposed: Vec<&'a str>,
+    /// A value of the host is read, as `pack.value`; a type is asked for.
+    reads_host: bool,
+    asks_type: bool,
+    /// The expression that is called right now.
+    callee: Option<*const Expr>,
 }
 
 impl<'a> Differences<'a> {
@@ -63,6 +68,10 @@ impl<'a> Differences<'a> {
             for (name, source) in &self.derived {
                 found |= self.sets.contains(source) && self.sets.insert(name);
             }
+        }
+        if self.reads_host && self.asks_type {
+            // A path of a project has a type of its own in Python only.
+            self.differs("the type of a value");
         }
         self.reason.or_else(|| self.exposed.iter().any(|name| self.sets.contains(name)).then_some(ORDER))
     }
@@ -199,7 +208,7 @@ impl<'a> Differences<'a> {
                 match method.attr.as_str() {
                     "center" | "casefold" | "title" | "capitalize" | "splitlines" => self.differs("rare characters"),
                     "strptime" if arguments.args.get(1).is_some_and(has_offset) => {
-                        self.differs("strptime() of offsets")
+                        self.differs("strptime() of offsets");
                     }
                     "join" | "extend" | "deque" | "reduce" => self.reads_all(call, Reading::Whole),
                     "update"
@@ -268,6 +277,13 @@ impl<'a> Differences<'a> {
         }
     }
 
+    /// What a comprehension goes through, where its own order is not seen.
+    fn hides(&mut self, comprehensions: &'a [Comprehension]) {
+        for comprehension in comprehensions {
+            self.shelter(&comprehension.iter);
+        }
+    }
+
     fn imported(&mut self, module: &str) {
         if module == "re" {
             self.differs("regular expressions");
@@ -315,7 +331,11 @@ impl<'a> Visitor<'a> for Differences<'a> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Call(call) => self.call(call, expression),
+            Expr::Call(call) => {
+                self.callee = Some(std::ptr::from_ref(&*call.func));
+                self.asks_type |= matches!(self.builtin_of(call), Some("type" | "repr" | "isinstance"));
+                self.call(call, expression);
+            }
             Expr::Starred(starred) => self.reads(&starred.value, Reading::Whole),
             Expr::Named(named) => self.assigned(&named.target, &named.value),
             Expr::Compare(compare) => {
@@ -343,6 +363,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
                     && matches!(&*attribute.value, Expr::Name(name) if name.id == "sys") =>
             {
                 self.differs("what the interpreter says of itself");
+            }
+            Expr::Attribute(attribute) if self.callee != Some(std::ptr::from_ref(expression)) => {
+                self.reads_host |= matches!(&*attribute.value, Expr::Name(name) if self.is_builtin(&name.id));
             }
             Expr::SetComp(comprehension) => self.hides(&comprehension.generators),
             Expr::ListComp(comprehension) if self.is_sheltered(expression) => self.hides(&comprehension.generators),
@@ -373,13 +396,6 @@ impl<'a> Visitor<'a> for Differences<'a> {
     fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
         self.reads(&comprehension.iter, Reading::Piecewise);
         visitor::walk_comprehension(self, comprehension);
-    }
-}
-
-impl<'a> Differences<'a> {
-    /// What a comprehension goes through, where its own order is not seen.
-    fn hides(&mut self, comprehensions: &'a [Comprehension]) {
-        comprehensions.iter().for_each(|one| self.shelter(&one.iter));
     }
 }
 

@@ -240,7 +240,7 @@ impl<'a> Survey<'a> {
             "next" => self.advances(first),
             "sub" => self.replaces(arguments),
             "strptime" if !arguments.args.get(1).is_some_and(is_whole_date) => {
-                self.lacks("strptime() of partial dates")
+                self.lacks("strptime() of partial dates");
             }
             "encode" | "decode" if first.is_some_and(is_rare_encoding) => self.lacks("encodings other than UTF-8"),
             "bytes" if matches!(first, Some(Expr::List(_) | Expr::ListComp(_))) => self.lacks("bytes() of a list"),
@@ -380,7 +380,7 @@ impl<'a> Visitor<'a> for Survey<'a> {
             Expr::Yield(_) | Expr::YieldFrom(_) => self.lacks("'yield'"),
             Expr::TString(_) => self.lacks("template strings"),
             Expr::NumberLiteral(number) if matches!(number.value, Number::Complex { .. }) => {
-                self.lacks("complex numbers")
+                self.lacks("complex numbers");
             }
             Expr::Name(name) => {
                 let name = name.id.as_str();

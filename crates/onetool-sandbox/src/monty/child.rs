@@ -3,11 +3,14 @@
 //! The interpreter caps its memory in the global allocator, so an executable that serves as child must install
 //! [`Allocator`] as its own; without it the memory limit would silently not exist, and the child refuses to serve.
 
-use std::io::{self, BufReader, BufWriter, StdoutLock, Write as _};
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::process::ExitCode;
 
 use monty_proto::worker::{Child, EventSink, HandleOutcome, protocol_violation};
-use monty_proto::{FrameError, FrameReader, pb, write_frame};
+use monty_proto::{FrameError, FrameReader, pb};
+
+use super::stream::Frames;
 
 /// The allocator that an executable must install to serve as a child.
 pub use monty_alloc::LimitedAllocator as Allocator;
@@ -17,6 +20,9 @@ pub const CHILD_ARGUMENT: &str = "subprocess";
 
 /// Deep but legal programs need more stack than a main thread has. Pages that are never touched cost nothing.
 const STACK_BYTES: usize = 256 << 20;
+
+/// After a run, a child may keep so much memory for the next one.
+const KEPT_BYTES: usize = 32 << 20;
 
 /// Serves one parent until it closes the pipe.
 pub fn serve() -> ExitCode {
@@ -30,22 +36,43 @@ pub fn serve() -> ExitCode {
     }
 }
 
-struct Stdout(BufWriter<StdoutLock<'static>>);
+/// Standard output as the protocol's way back, without the standard library's buffer of lines.
+struct Stdout(Frames<File>);
 
 impl EventSink for Stdout {
     fn send(&mut self, event: &pb::ChildEvent) -> Result<(), FrameError> {
-        write_frame(&mut self.0, event)?;
-        self.0.flush().map_err(FrameError::Io)
+        self.0.send(event)
     }
+}
+
+#[cfg(unix)]
+fn standard_output() -> io::Result<File> {
+    use std::os::fd::AsFd as _;
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(windows)]
+fn standard_output() -> io::Result<File> {
+    use std::os::windows::io::AsHandle as _;
+    io::stdout().as_handle().try_clone_to_owned().map(File::from)
 }
 
 fn serve_pipes() -> ExitCode {
     let mut child = Child::default();
     let mut reader = FrameReader::new(BufReader::new(io::stdin().lock()));
-    let mut sink = Stdout(BufWriter::new(io::stdout().lock()));
+    let Ok(pipe) = standard_output() else { return ExitCode::FAILURE };
+    let mut sink = Stdout(Frames::new(pipe));
+    crate::give_back_code();
     loop {
         let outcome = match reader.read::<pb::ParentRequest>() {
-            Ok(Some(request)) => child.handle(request, &mut sink),
+            Ok(Some(request)) => {
+                let ends_run = matches!(request.kind, Some(pb::parent_request::Kind::Reset(_)));
+                let outcome = child.handle(request, &mut sink);
+                if ends_run && crate::resident::bytes() > KEPT_BYTES {
+                    crate::give_back_heap();
+                }
+                outcome
+            }
             Ok(None) => return ExitCode::SUCCESS,
             Err(FrameError::Decode(error)) => {
                 sink.send(&protocol_violation(&error.to_string())).map(|()| HandleOutcome::Continue)

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::convert::{arguments, exception, from_monty, to_monty};
 use super::objects::{HostObject, Objects};
 use super::os_calls;
-use crate::execution::{Execution, Failure, Frame, Limits, Program};
+use crate::choose::is_builtin;
+use crate::execution::{Execution, Failure, Frame, Limits, Program, shown_message};
 use crate::{AWAITED_PREFIX, CallTarget, Host, Lookup};
 
 /// How many children there are.
@@ -131,10 +132,11 @@ impl Monty {
             )));
         }
         let mut checkout = self.check_out(program, run.limits).await?;
-        match run.drive(&mut checkout, &program.code).await {
+        let packs = run.packs(&program.packs);
+        match run.drive(&mut checkout, &program.code, packs).await {
             Ok(value) => {
                 for name in &program.read_back {
-                    if let Ok(value) = run.drive(&mut checkout, name).await {
+                    if let Ok(value) = run.drive(&mut checkout, name, Vec::new()).await {
                         read_back.push((name.clone(), value));
                     }
                 }
@@ -264,10 +266,27 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn drive(&mut self, checkout: &mut Checkout, code: &str) -> Result<Value, Stopped> {
+    /// Packs that the program will ask for, handed over with it: each saves a question. A builtin of the same name goes
+    /// first, as it would if the program asked.
+    fn packs(&mut self, names: &[String]) -> Vec<(String, MontyObject)> {
+        let mut packs = Vec::new();
+        for name in names.iter().filter(|name| !is_builtin(name)) {
+            if let Ok(Lookup::Pack(pack)) = self.host.lookup(name) {
+                packs.push((name.clone(), self.objects.pack(&pack)));
+            }
+        }
+        packs
+    }
+
+    async fn drive(
+        &mut self,
+        checkout: &mut Checkout,
+        code: &str,
+        inputs: Vec<(String, MontyObject)>,
+    ) -> Result<Value, Stopped> {
         let mut event = {
             let mut on_print = on_print_sync(|_, text: &str| self.printed.push(text));
-            checkout.feed(code, Vec::new(), Vec::new(), SKIP_TYPES, &mut on_print).await
+            checkout.feed(code, inputs, Vec::new(), SKIP_TYPES, &mut on_print).await
         };
         loop {
             event = match event {
@@ -432,13 +451,7 @@ impl Run<'_> {
             .iter()
             .map(|frame| Frame { line: frame.start.line, function: frame.frame_name.clone() })
             .collect();
-        let message = if exception == "KeyError" { key_error_text(message) } else { message.to_owned() };
+        let message = shown_message(&exception, message);
         Stopped::Reusable(Failure::Raised { exception, message, frames })
     }
-}
-
-/// Python shows the missing key by its `repr`; the interpreter hands over its `str`.
-fn key_error_text(message: &str) -> String {
-    let is_literal = message.starts_with(['\'', '"', '(', '[']) || message.parse::<f64>().is_ok();
-    if is_literal || message.contains('\n') { message.to_owned() } else { Value::from(message).repr() }
 }

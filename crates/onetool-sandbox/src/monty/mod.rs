@@ -8,6 +8,7 @@ mod convert;
 mod engine;
 mod objects;
 mod os_calls;
+mod stream;
 
 pub(crate) use checker::Checker;
 pub use checker::Finding;

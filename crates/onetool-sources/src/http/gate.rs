@@ -50,6 +50,13 @@ impl ToolSource for GatedSource {
         self.inner.call(call, ctx).await
     }
 
+    fn absence(&self, pack: &str) -> Option<String> {
+        let is_there = self.inner.packs().iter().any(|inner| inner.name == pack);
+        is_there
+            .then(|| format!("the bundle '{pack}' is switched off; `onetool bundles enable {pack}` switches it on"))
+            .or_else(|| self.inner.absence(pack))
+    }
+
     fn health(&self) -> Vec<HealthNote> {
         self.inner.health()
     }

@@ -14,7 +14,7 @@ use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, QualifiedName, Severity, Signature, ToolCall,
-    ToolError, ToolSource, ToolSpec, Value, is_python_identifier,
+    ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
 };
 use onetool_store::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
@@ -284,7 +284,7 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
             .unwrap_or_default(),
         checkable: only.is_some() && signature.parameters.iter().all(|one| is_python_identifier(&one.name)),
         signature,
-        input_schema,
+        input_schema: input_schema.into(),
         output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
         returns: None,
         example: None,
@@ -368,6 +368,18 @@ impl ToolSource for BundleSource {
             })?;
         }
         Ok(Value::from_json(outcome.value))
+    }
+
+    fn absence(&self, pack: &str) -> Option<String> {
+        const LOOKED_AT: usize = 1000;
+        let bundles = self.inner.store.bundles(&[], Disabled::Shown, LOOKED_AT, None).ok()?;
+        let bundle = bundles.items.iter().find(|view| to_python_identifier(view.bundle.slug.as_str()) == pack)?;
+        let slug = &bundle.bundle.slug;
+        Some(if bundle.bundle.is_enabled {
+            format!("the bundle '{slug}' has no tool that is switched on")
+        } else {
+            format!("the bundle '{slug}' is switched off; `onetool bundles enable {slug}` switches it on")
+        })
     }
 
     fn health(&self) -> Vec<HealthNote> {

@@ -22,6 +22,26 @@ pub(super) struct CallLink {
     heard: Mutex<Heard>,
     /// How many questions to the client are open. While one is, it is not the server that is slow.
     questions: AtomicUsize,
+    delivery: Mutex<Delivery>,
+    asks: Asks,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    ToolResult,
+    Other,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    /// It waits for its turn.
+    Waiting,
+    /// It was written, or begun to be, after this many bytes of others. Whether it was read is not known.
+    HandedOver { start: u64 },
+    /// It was written, and the server ended without having read it.
+    Unread,
 }
 
 struct Heard {
@@ -34,9 +54,33 @@ struct Heard {
 pub(super) struct LinkExtension(pub(super) Arc<CallLink>);
 
 impl CallLink {
-    pub(super) fn new(ctx: &CallContext) -> Arc<Self> {
+    pub(super) fn new(ctx: &CallContext, asks: Asks) -> Arc<Self> {
         let heard = Mutex::new(Heard { at: Instant::now(), done: f64::NEG_INFINITY });
-        Arc::new(Self { ctx: ctx.clone(), heard, questions: AtomicUsize::new(0) })
+        let delivery = Mutex::new(Delivery::Waiting);
+        Arc::new(Self { ctx: ctx.clone(), heard, questions: AtomicUsize::new(0), delivery, asks })
+    }
+
+    /// The request begins a try.
+    pub(super) fn begin(&self) {
+        *self.delivery.lock() = Delivery::Waiting;
+    }
+
+    /// The request is about to be written, after this many bytes of others.
+    pub(super) fn hand_over(&self, start: u64) {
+        *self.delivery.lock() = Delivery::HandedOver { start };
+    }
+
+    /// Whether the server may have read the request.
+    pub(super) fn may_have_arrived(&self) -> bool {
+        matches!(*self.delivery.lock(), Delivery::HandedOver { .. })
+    }
+
+    /// What was written from this byte on was never read.
+    fn never_read_from(&self, first: u64) {
+        let mut delivery = self.delivery.lock();
+        if matches!(*delivery, Delivery::HandedOver { start } if start >= first) {
+            *delivery = Delivery::Unread;
+        }
     }
 
     /// When the server last gave a sign of life about this call.
@@ -131,6 +175,19 @@ impl CallsUnderWay {
         notes.by_request.insert(id, Arc::downgrade(link));
         if let Some(token) = token {
             notes.by_token.insert(token, Arc::downgrade(link));
+        }
+    }
+
+    /// Whether a call of a tool waits for the reply to this request.
+    pub(super) fn awaits_tool_result(&self, id: &RequestId) -> bool {
+        let notes = self.notes.lock();
+        notes.by_request.get(id).and_then(Weak::upgrade).is_some_and(|link| link.asks == Asks::ToolResult)
+    }
+
+    /// The server is gone, and what was written from this byte on was never read.
+    pub(super) fn never_read_from(&self, first: u64) {
+        for link in self.notes.lock().by_request.values().filter_map(Weak::upgrade) {
+            link.never_read_from(first);
         }
     }
 

@@ -20,11 +20,13 @@ use serde_json::Value as Json;
 use tokio::sync::Mutex;
 
 use super::calls::{CallLink, LinkExtension};
+use super::child::ChildTransport;
 use super::handler::Handler;
+use super::http::Endpoint;
 use super::listing::{Listing, RemoteTool};
 use super::settings::{Offers, ServerKind, ServerSettings, limits};
 use super::text::Redactor;
-use super::transport::{ChildTransport, Tap, Wire};
+use super::transport::{Tap, Wire};
 use crate::process::{ChildCommand, command};
 
 /// Why a request got no result.
@@ -34,10 +36,12 @@ pub(super) enum Failure {
     Cancelled,
     /// No answer within this time.
     Timeout(Duration),
-    /// The connection ended.
+    /// The connection ended. Whether the server had read the request is not known.
     Closed(String),
-    /// The request could not be handed over.
+    /// The request was lost on its way: the server never had it.
     NotSent(String),
+    /// The request was sent, and what came back is no answer.
+    Unusable(String),
     /// The server answered with an error.
     Rejected(ErrorData),
 }
@@ -47,7 +51,7 @@ impl Failure {
         match self {
             Self::Cancelled => "the request was cancelled".to_owned(),
             Self::Timeout(after) => format!("it did not answer within {} s", after.as_secs_f64()),
-            Self::Closed(reason) | Self::NotSent(reason) => reason.clone(),
+            Self::Closed(reason) | Self::NotSent(reason) | Self::Unusable(reason) => reason.clone(),
             Self::Rejected(error) => format!("it answered with error {}: {}", error.code.0, error.message),
         }
     }
@@ -100,7 +104,7 @@ impl Opening<'_> {
     }
 
     fn new_wire(&self) -> Arc<Wire> {
-        let wire = Wire::new(&self.settings.name, self.redactor.clone());
+        let wire = Wire::new(self.settings, self.redactor.clone());
         *self.heard.lock() = Some(wire.clone());
         wire
     }
@@ -126,12 +130,15 @@ impl Opening<'_> {
                 self.shake_hands(transport, wire, lifecycle).await
             }
             ServerKind::Http { url, headers } => {
-                let transport = self.http.streamable(url, headers).await.map_err(OpenError::Failed)?;
-                let outcome = self.shake_hands(transport, wire, lifecycle.clone()).await;
+                let endpoint = Endpoint { url, headers, wire: &wire };
+                let transport = self.http.streamable(&endpoint).await.map_err(OpenError::Failed)?;
+                let outcome = self.shake_hands(transport, wire.clone(), lifecycle.clone()).await;
                 let Err(OpenError::Failed(reason)) = outcome else { return outcome };
                 // Whatever it was: a server that opens a stream and names an address is one of the older kind.
-                let older = self.http.older(url, headers).await.map_err(|_| OpenError::Failed(reason))?;
-                self.shake_hands(older, self.new_wire(), lifecycle).await
+                let wire = self.new_wire();
+                let endpoint = Endpoint { url, headers, wire: &wire };
+                let older = self.http.older(&endpoint).await.map_err(|_| OpenError::Failed(reason))?;
+                self.shake_hands(older, wire, lifecycle).await
             }
         }
     }
@@ -178,6 +185,26 @@ fn transport_error(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => with_sources(error),
         _ => with_sources(error.error.as_ref()),
+    }
+}
+
+/// Whether a request that failed so cannot have reached its server.
+fn never_arrived(error: &DynamicTransportError) -> bool {
+    let error = error.error.as_ref();
+    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => return error.is_connect(),
+        Some(StreamableHttpError::SessionExpired | StreamableHttpError::TransportChannelClosed) => return true,
+        Some(_) => return false,
+        None => {}
+    }
+    match error.downcast_ref::<std::io::Error>() {
+        // A line of which the end was not written is no message.
+        Some(error) if error.kind() != std::io::ErrorKind::Other => true,
+        Some(error) => {
+            let beneath = error.get_ref().and_then(|beneath| beneath.downcast_ref::<reqwest::Error>());
+            beneath.is_some_and(reqwest::Error::is_connect)
+        }
+        None => false,
     }
 }
 
@@ -234,6 +261,7 @@ impl Connection {
         waiting: Waiting<'_>,
     ) -> Result<ServerResult, Failure> {
         if let Waiting::Call { link, .. } = &waiting {
+            link.begin();
             request.extensions_mut().insert(LinkExtension(Arc::clone(link)));
         }
         let started = Instant::now();
@@ -255,18 +283,30 @@ impl Connection {
         };
         outcome.map_err(|error| match error {
             ServiceError::McpError(error) => Failure::Rejected(error),
-            ServiceError::TransportClosed => Failure::Closed(self.wire.reason_or("it closed the connection")),
-            ServiceError::TransportSend(error) => {
-                Failure::NotSent(self.wire.redactor.show(&transport_error(&error), limits::REASON_CHARS))
+            ServiceError::TransportClosed => {
+                let reason = self.wire.reason_or("it closed the connection");
+                match &waiting {
+                    Waiting::Call { link, .. } if !link.may_have_arrived() => Failure::NotSent(reason),
+                    Waiting::Call { .. } | Waiting::Ours { .. } => Failure::Closed(reason),
+                }
             }
-            other => Failure::NotSent(self.wire.redactor.show(&with_sources(&other), limits::REASON_CHARS)),
+            ServiceError::TransportSend(error) => {
+                let reason = self.wire.redactor.show(&transport_error(&error), limits::REASON_CHARS);
+                if never_arrived(&error) { Failure::NotSent(reason) } else { Failure::Unusable(reason) }
+            }
+            other => Failure::Unusable(self.wire.redactor.show(&with_sources(&other), limits::REASON_CHARS)),
         })
+    }
+
+    /// A request did not get through: nobody else is to try.
+    pub(super) fn abandon(&self) {
+        self.wire.closed.cancel();
     }
 
     /// The same, with the result as JSON: for what is not called often.
     pub(super) async fn request_json(&self, request: ClientRequest, waiting: Waiting<'_>) -> Result<Json, Failure> {
         let result = self.request(request, waiting).await?;
-        serde_json::to_value(result).map_err(|error| Failure::NotSent(error.to_string()))
+        serde_json::to_value(result).map_err(|error| Failure::Unusable(error.to_string()))
     }
 
     /// Whether the server answers at all; an error is an answer too.

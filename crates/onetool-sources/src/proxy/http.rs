@@ -1,6 +1,7 @@
 //! Servers reached over HTTP. One client for all of them, built when the first is needed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -10,8 +11,9 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::sync::OnceCell;
 
-use super::settings::limits;
+use super::bounded::BoundedClient;
 use super::sse::SseTransport;
+use super::transport::Wire;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
@@ -42,21 +44,28 @@ impl HttpClient {
     /// A streamable HTTP endpoint as a transport.
     pub(super) async fn streamable(
         &self,
-        url: &str,
-        headers: &BTreeMap<String, String>,
-    ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-        let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(url)?))
-            .custom_headers(checked_headers(headers)?)
-            .max_sse_event_size(limits::MESSAGE_BYTES);
-        Ok(StreamableHttpClientTransport::with_client(self.client().await?, config))
+        endpoint: &Endpoint<'_>,
+    ) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
+        let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(endpoint.url)?))
+            .custom_headers(checked_headers(endpoint.headers)?)
+            .max_sse_event_size(endpoint.wire.max_message);
+        let client = BoundedClient::new(self.client().await?, endpoint.wire.clone());
+        Ok(StreamableHttpClientTransport::with_client(client, config))
     }
 
     /// An endpoint of the older kind as a transport.
-    pub(super) async fn older(&self, url: &str, headers: &BTreeMap<String, String>) -> Result<SseTransport, String> {
-        let url = checked_url(url)?;
-        let headers: HeaderMap = checked_headers(headers)?.into_iter().collect();
-        SseTransport::open(self.client().await?, &url, headers).await
+    pub(super) async fn older(&self, endpoint: &Endpoint<'_>) -> Result<SseTransport, String> {
+        let url = checked_url(endpoint.url)?;
+        let headers: HeaderMap = checked_headers(endpoint.headers)?.into_iter().collect();
+        SseTransport::open(self.client().await?, &url, headers, endpoint.wire.clone()).await
     }
+}
+
+/// Where a server is, and what is known of the connection that is made to it.
+pub(super) struct Endpoint<'a> {
+    pub(super) url: &'a str,
+    pub(super) headers: &'a BTreeMap<String, String>,
+    pub(super) wire: &'a Arc<Wire>,
 }
 
 fn build() -> reqwest::Result<reqwest::Client> {

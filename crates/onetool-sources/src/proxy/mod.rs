@@ -4,16 +4,19 @@
 //! background, one task a server; nothing that a server does, or fails to do, reaches beyond its own calls.
 //!
 //! Reading order: `settings` (what is configured), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server`
-//! (one server's life), `connection` and `transport` (one connection's life), `listing`, `pins` and `pack` (from what a
+//! (one server's life), `connection`, `transport` and the transports `child`, `http` and `sse` (one connection's life), `listing`, `pins` and `pack` (from what a
 //! server says to what a model sees), `requests` and `result` (one call).
 //!
 //! **Invariant:** what a server says of itself and its tools reaches a model only through `text::clean` and the pins.
 
+mod bounded;
 mod calls;
+mod child;
 mod connection;
 mod handler;
 mod http;
 mod listing;
+mod messages;
 mod pack;
 mod pins;
 mod requests;
@@ -26,5 +29,7 @@ mod text;
 mod transport;
 
 pub use pins::PinError;
-pub use settings::{DEFAULT_TIMEOUT, Enabled, Offers, PinMode, ProxySettings, ServerKind, ServerSettings};
+pub use settings::{
+    DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Enabled, Offers, PinMode, ProxySettings, ServerKind, ServerSettings,
+};
 pub use source::{AcceptError, ProxySource, ServerState, ServerStatus};

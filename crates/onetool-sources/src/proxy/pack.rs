@@ -203,7 +203,7 @@ fn tool_spec(name: &str, tool: &RemoteTool) -> (ToolSpec, Route) {
         name: name.to_owned(),
         description,
         signature,
-        input_schema,
+        input_schema: input_schema.into(),
         output_schema,
         returns: None,
         example: None,
@@ -324,7 +324,7 @@ fn blocked_spec(name: &str, reason: &str) -> ToolSpec {
         name: name.to_owned(),
         description: format!("Blocked: {reason}"),
         signature: Signature { parameters: vec![keywords("kwargs", None)], returns: None },
-        input_schema: json!({"type": "object", "additionalProperties": true}),
+        input_schema: json!({"type": "object", "additionalProperties": true}).into(),
         output_schema: None,
         returns: None,
         example: None,
@@ -351,7 +351,7 @@ fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
         name: name.to_owned(),
         description: description.to_owned(),
         signature: Signature { returns: Some(returns.to_owned()), ..Signature::from_json_schema(&input_schema) },
-        input_schema,
+        input_schema: input_schema.into(),
         output_schema: None,
         returns: None,
         example: None,
@@ -382,9 +382,9 @@ fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
             "list[dict]",
         );
         prompt.signature.parameters.push(keywords("arguments", Some("what the prompt takes")));
-        if let Some(schema) = prompt.input_schema.as_object_mut() {
-            schema.insert("additionalProperties".to_owned(), Json::Bool(true));
-        }
+        let mut schema = prompt.input_schema.to_json();
+        schema["additionalProperties"] = Json::Bool(true);
+        prompt.input_schema = schema.into();
         prompt.checkable = false;
         extras.push((prompt, Route::Prompt));
     }

@@ -9,14 +9,17 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::calls::{CallLink, Question};
-use super::connection::{Connection, Failure, ListKind, Waiting};
+use super::calls::{Asks, CallLink, Question};
+use super::connection::{Failure, ListKind, Waiting};
 use super::handler::{Subject, ask};
 use super::pack::ToolRoute;
 use super::result::{loose_tool_value, prompt_value, resource_value, tool_value};
 use super::server::Server;
 use super::settings::limits;
 use super::text::clean_json;
+
+/// Makes a request, as often as it is sent.
+type RequestMaker<'a> = dyn Fn() -> ClientRequest + Send + Sync + 'a;
 
 /// One call to one server.
 pub(super) struct Request<'a> {
@@ -29,13 +32,12 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     pub(super) async fn tool(&self, route: &ToolRoute, arguments: Arguments) -> Result<Value, ToolError> {
         let arguments = renamed(route, named(self.function, arguments)?);
-        let connection = self.server.connection(self.ctx).await?;
-        let link = CallLink::new(self.ctx);
+        let link = CallLink::new(self.ctx, Asks::ToolResult);
         let mut params = CallToolRequestParams::new(route.original.clone());
         params.arguments = Some(arguments);
         for _ in 0..limits::INPUT_ROUNDS {
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            match self.send(&connection, request, &link).await? {
+            let request = || ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            match self.send(&request, &link).await? {
                 ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.input_responses =
@@ -70,8 +72,8 @@ impl Request<'_> {
         let mut arguments = named(self.function, arguments)?;
         let uri = text_argument(self.function, &mut arguments, "uri")?;
         let params = ReadResourceRequestParams::new(uri);
-        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
-        Ok(resource_value(&self.send_json(request).await?))
+        let request = || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
+        Ok(resource_value(&self.send_json(&request).await?))
     }
 
     pub(super) async fn prompt(&self, arguments: Arguments) -> Result<Value, ToolError> {
@@ -83,31 +85,42 @@ impl Request<'_> {
             other => (name, Json::String(other.to_string())),
         });
         params.arguments = Some(arguments.collect());
-        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
-        Ok(prompt_value(&self.send_json(request).await?))
+        let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
+        Ok(prompt_value(&self.send_json(&request).await?))
     }
 
     async fn list(&self, kind: ListKind) -> Result<Vec<Json>, ToolError> {
-        let connection = self.server.connection(self.ctx).await?;
-        let link = CallLink::new(self.ctx);
+        let link = CallLink::new(self.ctx, Asks::Other);
         let waiting = |_| Waiting::Call { ctx: self.ctx, link: &link, timeout: self.server.settings.timeout };
-        connection.list_items(kind, &waiting).await.map_err(|failure| self.failed(failure))
+        let connection = self.server.connection(self.ctx).await?;
+        let items = match connection.list_items(kind, &waiting).await {
+            Err(Failure::NotSent(_)) => {
+                connection.abandon();
+                self.server.connection(self.ctx).await?.list_items(kind, &waiting).await
+            }
+            items => items,
+        };
+        items.map_err(|failure| self.failed(failure))
     }
 
-    async fn send_json(&self, request: ClientRequest) -> Result<Json, ToolError> {
-        let connection = self.server.connection(self.ctx).await?;
-        let result = self.send(&connection, request, &CallLink::new(self.ctx)).await?;
+    async fn send_json(&self, request: &RequestMaker<'_>) -> Result<Json, ToolError> {
+        let result = self.send(request, &CallLink::new(self.ctx, Asks::Other)).await?;
         serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))
     }
 
-    async fn send(
-        &self,
-        connection: &Connection,
-        request: ClientRequest,
-        link: &Arc<CallLink>,
-    ) -> Result<ServerResult, ToolError> {
-        let waiting = Waiting::Call { ctx: self.ctx, link, timeout: self.server.settings.timeout };
-        connection.request(request, waiting).await.map_err(|failure| self.failed(failure))
+    /// Sends a request and waits for its result. One that never reached the server, because it was gone already, is sent
+    /// once more when the server is back; any other may have had its effect.
+    async fn send(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<ServerResult, ToolError> {
+        let waiting = || Waiting::Call { ctx: self.ctx, link, timeout: self.server.settings.timeout };
+        let connection = self.server.connection(self.ctx).await?;
+        let result = match connection.request(request(), waiting()).await {
+            Err(Failure::NotSent(_)) => {
+                connection.abandon();
+                self.server.connection(self.ctx).await?.request(request(), waiting()).await
+            }
+            result => result,
+        };
+        result.map_err(|failure| self.failed(failure))
     }
 
     /// Answers what a server wants to know before it answers the call itself.
@@ -161,6 +174,12 @@ impl Request<'_> {
             Failure::NotSent(reason) => {
                 self.server.suspect();
                 ToolError::unavailable(format!("the server '{server}' can't be reached for {function}: {reason}"))
+            }
+            Failure::Unusable(reason) => {
+                self.server.suspect();
+                let message = format!("the server '{server}' gave no usable answer to {function}: {reason}");
+                ToolError::new(ErrorKind::Upstream { status: None }, message)
+                    .with_hint("whether the call had an effect is not known")
             }
             Failure::Rejected(error) => {
                 let message = self.server.redactor.show(&error.message, limits::ERROR_CHARS);

@@ -8,12 +8,13 @@ use std::time::Duration;
 /// How long a call, or a connection being made, may take unless the configuration says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The longest message that a server may send, unless the configuration says otherwise: a line, an event, a body.
+pub const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
 /// The limits of this source, in one place.
 pub(super) mod limits {
     use std::time::Duration;
 
-    /// The longest message a stdio server may send.
-    pub(in crate::proxy) const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
     /// The most tools, resources or prompts that are read off one server.
     pub(in crate::proxy) const LISTED_ITEMS: usize = 5_000;
     /// The most pages of one list.
@@ -30,6 +31,8 @@ pub(super) mod limits {
     pub(in crate::proxy) const SCHEMA_BYTES: usize = 256 * 1024;
     /// The largest cache or pin file that is read.
     pub(in crate::proxy) const FILE_BYTES: u64 = 64 * 1024 * 1024;
+    /// The largest body of an HTTP error that is read.
+    pub(in crate::proxy) const ERROR_BODY_BYTES: usize = 64 * 1024;
     /// The longest error text that is passed on, in characters.
     pub(in crate::proxy) const ERROR_CHARS: usize = 8_000;
     /// The longest reason in a status, in characters.
@@ -153,6 +156,8 @@ pub struct ServerSettings {
     /// Globs over the tools' own names.
     pub exclude: Vec<String>,
     pub pin: PinMode,
+    /// The longest message that it may send: a line of standard output, a server-sent event, the body of an answer.
+    pub max_message_bytes: usize,
 }
 
 impl ServerSettings {
@@ -180,6 +185,7 @@ impl ServerSettings {
             include: Vec::new(),
             exclude: Vec::new(),
             pin: PinMode::default(),
+            max_message_bytes: DEFAULT_MESSAGE_BYTES,
         }
     }
 

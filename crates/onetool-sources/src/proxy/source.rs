@@ -227,6 +227,12 @@ impl ToolSource for ProxySource {
         self.shared.generation.load(Ordering::Acquire)
     }
 
+    fn absence(&self, pack: &str) -> Option<String> {
+        let server = self.status().into_iter().find(|server| server.pack == pack || server.name == pack)?;
+        let reason = server.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        Some(format!("the server '{}' is {}{reason}", server.name, server.state.as_str()))
+    }
+
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
         let name = call.name();
         let server = self

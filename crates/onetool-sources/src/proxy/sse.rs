@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -16,7 +17,8 @@ use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::settings::limits;
+use super::messages;
+use super::transport::{Wire, too_long};
 
 /// How long the stream may take to begin.
 const STREAM_BEGINS: Duration = Duration::from_secs(5);
@@ -36,7 +38,7 @@ pub(super) struct SseTransport {
 
 impl SseTransport {
     /// Opens the stream and learns where messages go. `Err` where this is no such server.
-    pub(super) async fn open(client: Client, url: &Url, headers: HeaderMap) -> Result<Self, String> {
+    pub(super) async fn open(client: Client, url: &Url, headers: HeaderMap, wire: Arc<Wire>) -> Result<Self, String> {
         let opening = async {
             let response = client
                 .get(url.clone())
@@ -48,7 +50,7 @@ impl SseTransport {
             if !response.status().is_success() || !is_event_stream(&response) {
                 return Err(format!("no event stream (HTTP status {})", response.status()));
             }
-            let mut events = Events::new(response);
+            let mut events = Events::new(response, wire.max_message);
             while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
                 if event.name == "endpoint" {
                     return Ok((event.data, events));
@@ -65,7 +67,7 @@ impl SseTransport {
             return Err("the server named an address of another origin".to_owned());
         }
         let (sender, incoming) = mpsc::channel(WAITING_MESSAGES);
-        let reader = tokio::spawn(read(events, sender));
+        let reader = tokio::spawn(read(events, sender, wire));
         Ok(Self { client, endpoint, headers, incoming, reader })
     }
 }
@@ -76,18 +78,21 @@ impl Drop for SseTransport {
     }
 }
 
-async fn read(mut events: Events, sender: mpsc::Sender<ServerJsonRpcMessage>) {
-    while let Ok(Some(event)) = events.next().await {
-        if event.name != "message" {
-            continue;
-        }
-        match serde_json::from_str(&event.data) {
-            Ok(message) => {
-                if sender.send(message).await.is_err() {
-                    return;
-                }
+async fn read(mut events: Events, sender: mpsc::Sender<ServerJsonRpcMessage>, wire: Arc<Wire>) {
+    loop {
+        let event = match events.next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return,
+            Err(error) => {
+                *wire.reason.lock() = Some(error.to_string());
+                return;
             }
-            Err(error) => tracing::debug!(target: "onetool::server", "a message is passed over: {error}"),
+        };
+        if event.name == "message"
+            && let Some(message) = messages::read(event.data.as_bytes(), &wire)
+            && sender.send(message).await.is_err()
+        {
+            return;
         }
     }
 }
@@ -133,11 +138,13 @@ struct Event {
 struct Events {
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     parser: Parser,
+    /// The largest event, in bytes.
+    limit: usize,
 }
 
 impl Events {
-    fn new(response: Response) -> Self {
-        Self { chunks: response.bytes_stream().boxed(), parser: Parser::default() }
+    fn new(response: Response, limit: usize) -> Self {
+        Self { chunks: response.bytes_stream().boxed(), parser: Parser::default(), limit }
     }
 
     async fn next(&mut self) -> io::Result<Option<Event>> {
@@ -147,8 +154,8 @@ impl Events {
             }
             let Some(chunk) = self.chunks.next().await else { return Ok(None) };
             self.parser.feed(&chunk.map_err(io::Error::other)?);
-            if self.parser.held() > limits::MESSAGE_BYTES {
-                return Err(io::Error::other("an event is too large"));
+            if self.parser.held() > self.limit {
+                return Err(io::Error::other(too_long(self.limit)));
             }
         }
     }

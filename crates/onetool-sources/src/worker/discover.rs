@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
+use onetool_sdk::Severity;
 
 use super::settings::WorkerSettings;
 use super::tool_file::FileProblem;
@@ -21,8 +22,30 @@ pub(super) struct Candidate {
     pub(super) default_pack: String,
 }
 
+/// Something about a place that is worth telling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlaceNote {
+    pub(super) severity: Severity,
+    pub(super) subject: String,
+    pub(super) reason: String,
+    /// The pack that somebody may look for because of it.
+    pub(super) pack: Option<String>,
+}
+
+impl PlaceNote {
+    fn error(subject: impl Into<String>, problem: FileProblem) -> Self {
+        Self { severity: Severity::Error, subject: subject.into(), reason: problem.reason, pack: None }
+    }
+
+    /// A file that looks as if it should offer tools, and does not.
+    fn unused(path: &Path, name: &str, reason: String) -> Self {
+        let pack = Some(onetool_sdk::to_python_identifier(name));
+        Self { severity: Severity::Info, subject: path.display().to_string(), reason, pack }
+    }
+}
+
 /// All candidates in order of precedence, and what is wrong with the places themselves.
-pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<(String, FileProblem)>) {
+pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<PlaceNote>) {
     let mut found = Vec::new();
     let mut problems = Vec::new();
     if let Some(folder) = &settings.project_tools {
@@ -30,7 +53,7 @@ pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<(Str
     }
     for pattern in &settings.tools_dir {
         if let Err(problem) = by_pattern(&settings.folder, pattern, &mut found) {
-            problems.push((pattern.clone(), problem));
+            problems.push(PlaceNote::error(pattern, problem));
         }
     }
     if let Some(folder) = &settings.global_tools {
@@ -38,16 +61,20 @@ pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<(Str
     }
     let mut seen = HashSet::new();
     found.retain(|candidate: &Candidate| seen.insert(candidate.path.clone()));
+    for folder in [&settings.project_tools, &settings.global_tools].into_iter().flatten() {
+        misplaced(folder, &seen, &mut problems);
+    }
     (found, problems)
 }
 
 /// `<pack>/<pack>_tools.py` below a folder.
-fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<(String, FileProblem)>) {
+fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<PlaceNote>) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
-            problems.push((folder.display().to_string(), FileProblem::new(format!("can't be read: {error}"))));
+            let problem = FileProblem::new(format!("can't be read: {error}"));
+            problems.push(PlaceNote::error(folder.display().to_string(), problem));
             return;
         }
     };
@@ -63,8 +90,44 @@ fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<(Stri
         let path = folder.join(&name).join(format!("{name}_tools.py"));
         if path.is_file() {
             found.push(Candidate { path, default_pack: onetool_sdk::to_python_identifier(&name) });
+        } else if path.symlink_metadata().is_ok() {
+            let problem = FileProblem::new("is no file, or a link that leads nowhere");
+            let pack = Some(onetool_sdk::to_python_identifier(&name));
+            problems.push(PlaceNote { pack, ..PlaceNote::error(path.display().to_string(), problem) });
         }
     }
+}
+
+/// Python files that nobody looks at, because they lie beside where tool files are looked for.
+fn misplaced(folder: &Path, used: &HashSet<PathBuf>, problems: &mut Vec<PlaceNote>) {
+    let python_files = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).take(MAX_ENTRIES);
+        let is_tool_like = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".py") && !name.starts_with(['_', '.']) && path.is_file()
+        };
+        entries.map(|entry| entry.path()).filter(is_tool_like).collect()
+    };
+    let mut notes = Vec::new();
+    for path in python_files(folder).into_iter().filter(|path| !used.contains(path)) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem.strip_suffix("_tools").unwrap_or(&stem);
+        let reason = format!("is not used: move it to {name}/{name}_tools.py, or name it in tools_dir");
+        notes.push(PlaceNote::unused(&path, name, reason));
+    }
+    let folders = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).take(MAX_ENTRIES);
+    for path in folders.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = python_files(&path);
+        let is_used = path.join(format!("{name}_tools.py")).symlink_metadata().is_ok()
+            || files.iter().any(|file| used.contains(file));
+        if !files.is_empty() && !is_used && !name.starts_with(['_', '.']) {
+            let reason = format!("is not used: its tools are looked for in {name}_tools.py, which it lacks");
+            notes.push(PlaceNote::unused(&path, &name, reason));
+        }
+    }
+    notes.sort_by(|one, other| one.subject.cmp(&other.subject));
+    problems.extend(notes);
 }
 
 fn by_pattern(base: &Path, pattern: &str, found: &mut Vec<Candidate>) -> Result<(), FileProblem> {
@@ -174,6 +237,37 @@ mod tests {
             ("g/z/z_tools.py", "z"),
         ];
         assert_eq!(found, expected.map(|(path, pack)| (path.to_owned(), pack)));
-        assert_eq!(problems.iter().map(|(pattern, _)| pattern.as_str()).collect::<Vec<_>>(), ["p/["]);
+        assert_eq!(problems.iter().map(|note| note.subject.as_str()).collect::<Vec<_>>(), ["p/["]);
+    }
+
+    #[test]
+    fn files_beside_the_right_place_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["a/a_tools.py", "b/other.py", "c.py", "d_tools.py", "_e.py", "named.py", "__pycache__/x.py"] {
+            put(root, name);
+        }
+        fs::create_dir_all(root.join("f/f_tools.py")).unwrap();
+        let settings = WorkerSettings {
+            project_tools: Some(root.to_owned()),
+            tools_dir: vec!["named.py".into()],
+            folder: root.to_owned(),
+            ..WorkerSettings::default()
+        };
+        let (_, notes) = candidates(&settings);
+        let told: Vec<(String, &str)> = notes
+            .iter()
+            .map(|note| {
+                let subject = Path::new(&note.subject).strip_prefix(root).unwrap().display();
+                (format!("{subject} {}", note.reason), note.pack.as_deref().unwrap())
+            })
+            .collect();
+        let expected = [
+            ("f/f_tools.py is no file, or a link that leads nowhere", "f"),
+            ("b is not used: its tools are looked for in b_tools.py, which it lacks", "b"),
+            ("c.py is not used: move it to c/c_tools.py, or name it in tools_dir", "c"),
+            ("d_tools.py is not used: move it to d/d_tools.py, or name it in tools_dir", "d"),
+        ];
+        assert_eq!(told, expected.map(|(text, pack)| (text.to_owned(), pack)));
     }
 }

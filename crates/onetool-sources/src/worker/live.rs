@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use onetool_sdk::{CallContext, ErrorKind, ToolError, Value};
@@ -27,6 +28,9 @@ use crate::process::{self, ChildCommand, Group};
 const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("worker_host.py"));
 /// How long a new worker is kept for the call that it was started for.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
+
+/// How long a write to a worker that is gone may take to fail.
+const LAST_WRITE: Duration = Duration::from_millis(100);
 
 /// What a worker is started with.
 pub(super) struct Launch<'a> {
@@ -49,6 +53,8 @@ pub(super) struct Worker {
     pub(super) group: Group,
     pub(super) state: Mutex<State>,
     pub(super) writer: tokio::sync::Mutex<Option<ChildStdin>>,
+    /// Bytes of the lines that were written.
+    written: AtomicU64,
     control: mpsc::UnboundedSender<Control>,
     pub(super) tail: Mutex<Tail>,
     /// Secrets that the tool was given: they are taken out of whatever it says.
@@ -69,11 +75,22 @@ pub(super) struct State {
 }
 
 pub(super) struct Pending {
-    pub(super) reply: oneshot::Sender<Result<Value, ToolError>>,
+    pub(super) reply: oneshot::Sender<Answer>,
     pub(super) ctx: CallContext,
+    /// How many bytes were written before it; `None` until it is written itself.
+    start: Option<u64>,
+    /// Whether another worker will do, where this one never read it.
+    may_move: bool,
     /// Held until the worker is done with the call, even when the caller has left.
     turn: Option<OwnedSemaphorePermit>,
     waiting: Vec<String>,
+}
+
+/// What a caller is told.
+pub(super) enum Answer {
+    Done(Result<Value, ToolError>),
+    /// The worker ended and never read the request.
+    Unread(Option<OwnedSemaphorePermit>),
 }
 
 pub(super) enum Control {
@@ -138,6 +155,7 @@ impl Worker {
                 pending: HashMap::new(),
             }),
             writer: tokio::sync::Mutex::new(Some(stdin)),
+            written: AtomicU64::new(0),
             control,
             tail: Mutex::default(),
             secrets: Mutex::default(),
@@ -230,7 +248,15 @@ impl Worker {
             state.next_id += 1;
             state.last_used = Instant::now();
             state.used |= request.method == "call";
-            state.pending.insert(id, Pending { reply, ctx: own, turn: request.turn, waiting: request.waiting });
+            let pending = Pending {
+                reply,
+                ctx: own,
+                start: None,
+                may_move: request.method == "call",
+                turn: request.turn,
+                waiting: request.waiting,
+            };
+            state.pending.insert(id, pending);
             id
         };
         let mut in_flight = InFlight { worker: self, id, cancel: &cancel, done: false };
@@ -244,14 +270,17 @@ impl Worker {
         let late = tokio::time::sleep_until(request.deadline.into());
         tokio::pin!(late);
         tokio::select! {
-            written = self.write(&line) => {
+            written = self.write_request(id, &line) => {
                 if written.is_err() {
                     // Whoever tries again must get another worker.
                     self.retire();
                     // The supervisor may have answered already; if it has not, the worker never saw the request.
                     return match in_flight.forget() {
                         Some(pending) => Err(RequestFailure::NotSent(pending.turn)),
-                        None => failed(flatten(answer.await).err().unwrap_or_else(|| self.gone(request.label))),
+                        None => match answer.await {
+                            Ok(Answer::Unread(turn)) => Err(RequestFailure::NotSent(turn)),
+                            answer => failed(flatten(answer).err().unwrap_or_else(|| self.gone(request.label))),
+                        },
                     };
                 }
             }
@@ -262,6 +291,10 @@ impl Worker {
             biased;
             answer = &mut answer => {
                 in_flight.done = true;
+                let answer = match answer {
+                    Ok(Answer::Unread(turn)) => return Err(RequestFailure::NotSent(turn)),
+                    answer => answer,
+                };
                 match flatten(answer) {
                     Ok(value) => Ok(value),
                     Err(error) => failed(ToolError {
@@ -287,12 +320,38 @@ impl Worker {
 
     /// Writes one line. A line that is given up in the middle takes the worker with it.
     pub(super) async fn write(&self, line: &[u8]) -> std::io::Result<()> {
+        self.write_at(line, |_| ()).await
+    }
+
+    /// The same for a request, with a note where it stands in what is written.
+    async fn write_request(&self, id: u64, line: &[u8]) -> std::io::Result<()> {
+        self.write_at(line, |start| {
+            if let Some(pending) = self.state.lock().pending.get_mut(&id) {
+                pending.start = Some(start);
+            }
+        })
+        .await
+    }
+
+    async fn write_at(&self, line: &[u8], note: impl FnOnce(u64)) -> std::io::Result<()> {
         let mut writer = self.writer.lock().await;
         let Some(stdin) = writer.as_mut() else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
+        note(self.written.load(Ordering::Acquire));
         let mut half_written = HalfWritten(Some(self));
         let written = stdin.write_all(line).await;
         half_written.0 = None;
+        if written.is_ok() {
+            self.written.fetch_add(line.len() as u64, Ordering::AcqRel);
+        }
         written
+    }
+
+    /// Of a process that is gone: how many of the bytes that were written it may have read.
+    pub(super) async fn read_bytes(&self) -> u64 {
+        // Nobody can be writing for long to a process that is gone.
+        let Ok(writer) = tokio::time::timeout(LAST_WRITE, self.writer.lock()).await else { return u64::MAX };
+        let left = writer.as_ref().and_then(process::unread).unwrap_or(0);
+        self.written.load(Ordering::Acquire).saturating_sub(left)
     }
 
     /// Answers the call `id`.
@@ -305,7 +364,7 @@ impl Worker {
         };
         if let Some(pending) = pending {
             // A caller that has left does not want it.
-            let _ = pending.reply.send(outcome);
+            let _ = pending.reply.send(Answer::Done(outcome));
         }
         if is_idle {
             self.idle.notify_waiters();
@@ -313,8 +372,23 @@ impl Worker {
     }
 }
 
-fn flatten(answer: Result<Result<Value, ToolError>, oneshot::error::RecvError>) -> Result<Value, ToolError> {
-    answer.unwrap_or_else(|_| Err(ToolError::internal("a call to a worker was lost")))
+fn flatten(answer: Result<Answer, oneshot::error::RecvError>) -> Result<Value, ToolError> {
+    match answer {
+        Ok(Answer::Done(outcome)) => outcome,
+        Ok(Answer::Unread(_)) | Err(_) => Err(ToolError::internal("a call to a worker was lost")),
+    }
+}
+
+impl Pending {
+    /// Tells the caller how its call ended that was under way when the worker did. What was not among the bytes that the
+    /// worker may have read never began.
+    pub(super) fn end(self, read: u64, error: ToolError) {
+        self.ctx.cancel.cancel();
+        let never_began = self.start.is_none_or(|start| start >= read);
+        let answer = if never_began && self.may_move { Answer::Unread(self.turn) } else { Answer::Done(Err(error)) };
+        // A caller that has left does not want it.
+        let _ = self.reply.send(answer);
+    }
 }
 
 fn cancelled(label: &str) -> ToolError {

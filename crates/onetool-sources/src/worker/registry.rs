@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 use onetool_sdk::{HealthNote, Pack, Severity};
 use parking_lot::{Mutex, RwLock};
 
-use super::discover::{self, Candidate};
+use super::discover::{self, Candidate, PlaceNote};
 use super::settings::WorkerSettings;
 use super::tool_file::{self, FileProblem, MAX_FILE_BYTES, READER_STACK, ToolFile};
 
@@ -45,7 +45,7 @@ struct Offered {
 struct Files {
     known: HashMap<PathBuf, Known>,
     order: Vec<Candidate>,
-    problems: Vec<(String, FileProblem)>,
+    problems: Vec<PlaceNote>,
     next_check: Instant,
 }
 
@@ -184,13 +184,25 @@ impl Registry {
         Some(subject_and_line(path, problem))
     }
 
+    /// Why a pack of this name is not offered, although something that looks like its file is there.
+    pub(super) fn absence(&self, pack: &str) -> Option<String> {
+        self.await_first();
+        let files = self.files.lock();
+        let broken = files.order.iter().filter(|candidate| candidate.default_pack == pack).find_map(|candidate| {
+            let problem = files.known.get(&candidate.path)?.reading.as_ref().err()?;
+            Some(subject_and_line(&candidate.path, problem))
+        });
+        let place = || files.problems.iter().find(|note| note.pack.as_deref() == Some(pack));
+        broken.or_else(|| place().map(|note| format!("{} {}", note.subject, note.reason)))
+    }
+
     fn offer(&self, files: &Files) {
         let mut offered = Offered::default();
         let mut note = |severity, subject: String, message: String| {
             offered.notes.push(HealthNote { severity, subject, message });
         };
-        for (place, problem) in &files.problems {
-            note(Severity::Error, place.clone(), problem.reason.clone());
+        for place in &files.problems {
+            note(place.severity, place.subject.clone(), place.reason.clone());
         }
         let mut by_pack: HashMap<String, Arc<ToolFile>> = HashMap::new();
         let mut packs = Vec::new();

@@ -74,6 +74,10 @@ impl ToolSource for WorkerSource {
         self.pool.call(call, ctx).await
     }
 
+    fn absence(&self, pack: &str) -> Option<String> {
+        self.registry.absence(pack)
+    }
+
     fn health(&self) -> Vec<HealthNote> {
         let mut notes = self.registry.notes();
         let needy = self.registry.packs_with_dependencies();

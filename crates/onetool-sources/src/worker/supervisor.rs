@@ -81,7 +81,8 @@ impl Supervisor {
         if tokio::time::timeout(DRAIN_TIME, &mut { listener }).await.is_err() {
             tracing::debug!(pack = self.worker.pack(), "standard error of a worker is still open");
         }
-        self.end();
+        let read = self.worker.read_bytes().await;
+        self.end(read);
     }
 
     async fn await_exit(&mut self) {
@@ -231,8 +232,8 @@ impl Supervisor {
         }
     }
 
-    /// Tells every caller that is still waiting.
-    fn end(&self) {
+    /// Tells every caller that is still waiting. `read` bytes of what was written may have been read.
+    fn end(&self, read: u64) {
         let worker = &self.worker;
         let (left, reason) = {
             let mut state = worker.state.lock();
@@ -243,11 +244,9 @@ impl Supervisor {
         let last = worker.redact(&worker.tail.lock().last_lines());
         tracing::debug!(pack = worker.pack(), how, "a worker has ended");
         for pending in left.into_values() {
-            pending.ctx.cancel.cancel();
             let said = if last.is_empty() { String::new() } else { format!("; it said last:\n{last}") };
             let message = format!("the worker of pack '{}' {how}{said}", worker.pack());
-            let _ =
-                pending.reply.send(Err(ToolError::unavailable(message).with_hint("the next call starts a new worker")));
+            pending.end(read, ToolError::unavailable(message).with_hint("the next call starts a new worker"));
         }
         worker.idle.notify_waiters();
     }

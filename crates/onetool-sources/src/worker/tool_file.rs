@@ -1,14 +1,17 @@
 //! One tool file, read and not run: its pack, its functions and what they say of themselves.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use onetool_sdk::{Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier};
+use onetool_sdk::{
+    InputSchema, Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
+};
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;
-use serde_json::{Map, Value as Json, json};
+use serde_json::json;
 
 use super::annotation::{self, TypeReading};
 use super::docstring::{self, Docstring};
@@ -250,19 +253,15 @@ fn spec(function: &StmtFunctionDef, constants: &HashMap<String, Value>, source: 
     }
     let open = parameters.kwarg.is_some();
     let returns = function.returns.as_deref().map(|returns| annotation::read(returns, source));
-    let mut schema = json!({"type": "object", "properties": reader.properties, "additionalProperties": open});
-    if !reader.required.is_empty() {
-        schema["required"] = reader.required.into();
-    }
     ToolSpec {
         name: function.name.to_string(),
         description: documentation.description.clone(),
+        input_schema: reader.schema(open),
+        checkable: reader.exact && !open,
         signature: Signature { parameters: reader.parameters, returns: returns.map(|returns| returns.python) },
-        input_schema: schema,
         output_schema: None,
         returns: documentation.returns.clone(),
         example: documentation.example.clone(),
-        checkable: reader.exact && !open,
     }
 }
 
@@ -271,8 +270,9 @@ struct SignatureReader<'a> {
     constants: &'a HashMap<String, Value>,
     source: &'a str,
     parameters: Vec<Parameter>,
-    properties: Map<String, Json>,
-    required: Vec<Json>,
+    /// Members of the schema's `properties` and elements of its `required`, as JSON.
+    properties: String,
+    required: String,
     exact: bool,
 }
 
@@ -283,8 +283,8 @@ impl<'a> SignatureReader<'a> {
             constants,
             source,
             parameters: Vec::new(),
-            properties: Map::new(),
-            required: Vec::new(),
+            properties: String::new(),
+            required: String::new(),
             exact: true,
         }
     }
@@ -310,10 +310,10 @@ impl<'a> SignatureReader<'a> {
             }
             match &value {
                 Some(value) => property["default"] = value.to_json(),
-                None if default.is_none() => self.required.push(name.clone().into()),
+                None if default.is_none() => append(&mut self.required, format_args!("\"{name}\"")),
                 None => {}
             }
-            self.properties.insert(name.clone(), property);
+            append(&mut self.properties, format_args!("\"{name}\":{property}"));
         }
         self.parameters.push(Parameter {
             name,
@@ -326,6 +326,15 @@ impl<'a> SignatureReader<'a> {
         });
     }
 
+    /// The schema of all arguments; `open` where more are taken than are named. A parameter's name needs no escape.
+    fn schema(&self, open: bool) -> InputSchema {
+        let Self { properties, required, .. } = self;
+        let required = if required.is_empty() { String::new() } else { format!(r#","required":[{required}]"#) };
+        InputSchema::from_text(format!(
+            r#"{{"type":"object","properties":{{{properties}}},"additionalProperties":{open}{required}}}"#
+        ))
+    }
+
     /// A literal, or a constant of the file.
     fn value_of(&self, default: &Expr) -> Option<Value> {
         match default {
@@ -333,6 +342,14 @@ impl<'a> SignatureReader<'a> {
             other => annotation::literal(other),
         }
     }
+}
+
+fn append(list: &mut String, item: std::fmt::Arguments<'_>) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    // Writing into a string cannot fail.
+    let _ = list.write_fmt(item);
 }
 
 #[cfg(test)]

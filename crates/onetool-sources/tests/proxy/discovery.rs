@@ -114,3 +114,29 @@ async fn servers_that_cannot_be_used_say_why() {
     assert!(call(&source, "my_one.echo", json!({"text": "x"})).await.is_ok());
     source.shutdown().await;
 }
+
+#[tokio::test]
+async fn odd_tools_are_left_out_or_made_fit() {
+    let house = House::new();
+    let source = connected(&house, &["--mode", "odd"]).await;
+    let pack = pack(&source, "fixture");
+    let of = |name: &str| pack.tools.get(name).unwrap_or_else(|| panic!("no {name}"));
+    assert!(pack.tools.keys().all(|name| onetool_sdk::is_python_identifier(name)));
+    assert_eq!(of("twice").description, "the first");
+    assert_eq!(of("bidi").description, "Adds two numbers.");
+    assert!(of("long").description.chars().count() <= 4_100);
+    assert_eq!(of("class_").name, "class_");
+    assert_eq!(of("文字").name, "文字");
+    assert!(pack.tools.keys().all(|name| name.chars().count() <= 130));
+    for name in ["list_schema", "no_schema", "true_schema", "huge"] {
+        assert_eq!(of(name).signature.render(name), format!("{name}(**kwargs)"));
+    }
+    for name in ["text_schema", "odd_parts", "null_parts", "cyclic", "around", "deep"] {
+        assert!(of(name).signature.render(name).starts_with(&format!("{name}(")), "{name}");
+    }
+    // As many as may be, of more than that.
+    assert!(pack.tools.len() > 4_900 && pack.tools.len() <= 5_004, "{}", pack.tools.len());
+    let error = call(&source, "fixture.twice", json!({})).await.unwrap_err();
+    assert_eq!(error.message, "fixture.twice: no tool twice");
+    source.shutdown().await;
+}

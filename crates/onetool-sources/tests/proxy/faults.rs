@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use onetool_sources::proxy::{ServerKind, ServerSettings, ServerState};
+use rustix::process::{Pid, Signal};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -85,6 +86,102 @@ async fn a_message_without_end_ends_the_connection() {
     let source = connected(&house, &[]).await;
     let error = call(&source, "fixture.large", json!({"kib": 65 * 1024})).await.unwrap_err();
     assert!(error.message.contains("more than 64 MiB"), "{}", error.message);
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_limit_of_ones_own_holds_for_lines() {
+    let house = House::new();
+    let source = house.source(vec![ServerSettings { max_message_bytes: 1 << 20, ..server("fixture", &[]) }]);
+    source.settle("fixture", &context()).await;
+    let error = call(&source, "fixture.large", json!({"kib": 2048})).await.unwrap_err();
+    assert!(error.message.contains("more than 1 MiB"), "{}", error.message);
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    source.shutdown().await;
+}
+
+fn signal(process: u64, signal: Signal) {
+    let process = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+#[tokio::test]
+async fn the_first_call_after_a_kill_finds_a_new_server() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    for round in 0..5 {
+        let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
+        signal(processes[0], Signal::KILL);
+        // Without giving way to anybody who could find out meanwhile.
+        while is_alive(processes[0]) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x", "round {round}");
+    }
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_has_read_is_sent_anew() {
+    let house = House::new();
+    let source = connected(&house, &[]).await;
+    let processes: Vec<u64> = serde_json::from_str(&text(&source, "fixture.processes", json!({})).await).unwrap();
+    // It reads nothing any more, so the request stays in the pipe.
+    signal(processes[0], Signal::STOP);
+    until("it stands still", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", processes[0])).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    })
+    .await;
+    let (answer, ()) = tokio::join!(text(&source, "fixture.echo", json!({"text": "x"})), async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        signal(processes[0], Signal::KILL);
+    });
+    assert_eq!(answer, "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_had_its_effect_is_not_repeated() {
+    let house = House::new();
+    let source = connected(&house, &["--mode", "hostile"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let tally = folder.path().join("tally");
+    let error = call(&source, "fixture.die_after", json!({"file": tally})).await.unwrap_err();
+    assert!(error.message.contains("was lost during"), "{}", error.message);
+    assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
+    assert_eq!(std::fs::read_to_string(&tally).unwrap(), "x");
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_fails_at_once() {
+    let house = House::new();
+    let source = connected(&house, &["--mode", "hostile"]).await;
+    let deep = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+    for line in [
+        deep.as_str(),
+        r#"{"jsonrpc":"2.0","id":ID,"error":"boom"}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"error":{"code":"x","message":5}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":"both"}}"#,
+    ] {
+        let error = call(&source, "fixture.malformed", json!({"line": line})).await.unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Upstream { .. }), "{line:.60}: {error}");
+        assert!(error.message.len() < 1_000, "{line:.60}: {error}");
+    }
+    for (line, expected) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"result":5}"#, Value::Int(5)),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"a\ud83d"}]}}"#, "a\u{fffd}".into()),
+    ] {
+        let value = call(&source, "fixture.malformed", json!({"line": line})).await;
+        assert_eq!(value.unwrap(), expected, "{line}");
+    }
+    let error = call(&source, "fixture.verbose", json!({"kib": 1024})).await.unwrap_err();
+    assert!(error.message.starts_with("fixture.verbose: no no"), "{:.80}", error.message);
+    assert!(error.message.len() < 9_000, "{}", error.message.len());
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
 }

@@ -117,15 +117,16 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     pub(crate) fn start(flag: &str) -> Self {
-        Self::start_on(flag, 0)
+        Self::start_on(&[flag], 0)
     }
 
     /// On a port that was free a moment ago.
-    pub(crate) fn start_on(flag: &str, port: u16) -> Self {
+    pub(crate) fn start_on(flags: &[&str], port: u16) -> Self {
         use std::io::{BufRead as _, BufReader};
         let mut child = Command::new("python3")
             .arg(server_file())
-            .args([flag, "--port", &port.to_string()])
+            .args(flags)
+            .args(["--port", &port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

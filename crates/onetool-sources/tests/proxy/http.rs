@@ -69,7 +69,7 @@ async fn a_server_that_disappears_is_told_and_found_again() {
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(!error.message.contains("rmcp"), "{error}");
     until("it is found out", || status(&source, "web").state == ServerState::Disconnected).await;
-    let _again = HttpServer::start_on("--http", server.port);
+    let _again = HttpServer::start_on(&["--http"], server.port);
     assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");
     assert_eq!(source.health(), []);
     source.shutdown().await;
@@ -102,5 +102,36 @@ async fn servers_of_the_older_kind_work_too() {
     assert_eq!(text(&source, "web.echo", json!({"text": "x\ny"})).await, "x\ny");
     text(&source, "web.change", json!({"description": "another"})).await;
     until("the new tool is there", || status(&source, "web").tool_count == 20).await;
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_without_end_fails_its_call_and_no_other() {
+    for (flags, path) in
+        [(&["--http", "--mode", "json"] as &[&str], "/mcp"), (&["--http"], "/mcp"), (&["--sse"], "/sse")]
+    {
+        let house = House::new();
+        let server = HttpServer::start_on(flags, 0);
+        let limited = ServerSettings { max_message_bytes: 1 << 20, ..settings(&server, path, "sesame-open") };
+        let source = house.source(vec![limited]);
+        source.settle("web", &context()).await;
+        let fits = call(&source, "web.echo", json!({"text": "y".repeat(900 << 10)})).await.unwrap();
+        assert!(matches!(fits, Value::Str(text) if text.len() == 900 << 10), "{flags:?}");
+        let error = call(&source, "web.large", json!({"kib": 2048})).await.unwrap_err();
+        assert!(error.message.contains("more than 1 MiB"), "{flags:?}: {error}");
+        assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x", "{flags:?}");
+        source.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_gets_the_call_that_the_old_one_could_not() {
+    let house = House::new();
+    let mut server = HttpServer::start("--http");
+    let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
+    source.settle("web", &context()).await;
+    server.stop();
+    let _again = HttpServer::start_on(&["--http"], server.port);
+    assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
 }

@@ -74,9 +74,62 @@ def tools():
         },
         {"inputSchema": "a tool without a name"},
     ]
+    if options.mode == "hostile":
+        listed += [
+            {"name": "malformed", "inputSchema": schema(line=TEXT)},
+            {"name": "verbose", "inputSchema": schema(kib={"type": "integer"})},
+            {"name": "die-after", "inputSchema": schema(file=TEXT)},
+        ]
+    if options.mode == "odd":
+        listed = odd_tools()
     if has_extra_tool:
         listed.append({"name": "extra", "inputSchema": schema()})
     return listed
+
+
+def odd_tools():
+    """Whatever a list of tools may hold that nobody expects."""
+    cyclic = {
+        "type": "object",
+        "properties": {"node": {"$ref": "#/$defs/Node"}, "self": {"$ref": "#"}, "gone": {"$ref": "#/$defs/Gone"}},
+        "$defs": {
+            "Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}},
+            "A": {"$ref": "#/$defs/B"},
+            "B": {"$ref": "#/$defs/A"},
+        },
+    }
+    around = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}
+    deep = {"type": "string"}
+    for _ in range(60):
+        deep = {"type": "object", "properties": {"x": deep}}
+    odd = [
+        {"name": "twice", "description": "the first"},
+        {"name": "twice", "description": "the second"},
+        {"name": "sch\u00e9ma \"quoted\" \n 'newline'\u202e", "inputSchema": {"type": "object"}},
+        {"name": "\u6587\u5b57", "inputSchema": {"type": "object"}},
+        {"name": "\U0001f600", "inputSchema": {"type": "object"}},
+        {"name": "class", "inputSchema": {"type": "object"}},
+        {"name": "__init__", "inputSchema": {"type": "object"}},
+        {"name": "", "inputSchema": {"type": "object"}},
+        {"name": 5, "inputSchema": {"type": "object"}},
+        {"name": "n" * 200, "inputSchema": {"type": "object"}},
+        {"name": "bidi", "description": "Adds\u200b two\u202e numbers\u2066.\x07\U000e0041", "inputSchema": {"type": "object"}},
+        {"name": "long", "description": "word " * 100000, "inputSchema": {"type": "object"}},
+        {"name": "list_schema", "inputSchema": ["string"]},
+        {"name": "no_schema"},
+        {"name": "true_schema", "inputSchema": True},
+        {"name": "text_schema", "inputSchema": {"type": "string"}},
+        {"name": "odd_parts", "inputSchema": {"type": "object", "properties": [1], "required": "all"}},
+        {"name": "null_parts", "inputSchema": {"type": None, "properties": {"a": None, "b": 5, "c": []}, "required": [1, None, "a"]}},
+        {"name": "cyclic", "inputSchema": cyclic},
+        {"name": "around", "inputSchema": around},
+        {"name": "deep", "inputSchema": deep},
+        {"name": "huge", "inputSchema": {"type": "object", "properties": {"p%d" % i: {"type": "string", "description": "x" * 100} for i in range(4000)}}},
+        None,
+        "a string",
+        [],
+    ]
+    return odd + [{"name": f"tool_{number}", "description": "one of many", "inputSchema": schema(text=TEXT)} for number in range(5000)]
 
 
 def text(value):
@@ -132,6 +185,16 @@ def call(name, arguments, request, emit):
         return text("quiet again")
     if name == "large":
         return text("y" * (arguments["kib"] * 1024))
+    if name == "malformed":
+        raw(arguments["line"].replace("ID", str(request["id"])))
+        return None
+    if name == "verbose":
+        error = {"code": -32000, "message": "no " * (arguments["kib"] * 342), "data": "z" * (arguments["kib"] * 1024)}
+        return {"error": error}
+    if name == "die-after":
+        with open(arguments["file"], "a") as file:
+            file.write("x")
+        os._exit(9)
     if name == "change":
         description, has_extra_tool = arguments["description"], True
         emit({"method": "notifications/tools/list_changed"})
@@ -194,9 +257,10 @@ def answer(request, emit):
         return {}
     if method == "tools/list":
         listed, start = tools(), int(params.get("cursor") or 0)
-        page = {"tools": listed[start:start + 7]}
-        if start + 7 < len(listed):
-            page["nextCursor"] = str(start + 7)
+        size = 1000 if options.mode == "odd" else 7
+        page = {"tools": listed[start:start + size]}
+        if start + size < len(listed):
+            page["nextCursor"] = str(start + size)
         return page
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {}, request, emit)
@@ -272,6 +336,20 @@ class Streamable(BaseHTTPRequestHandler):
     def do_DELETE(self):
         self.plain(200)
 
+    def as_json(self, message):
+        """Answers with one body, which has no end where a tool is asked for that much."""
+        replies = []
+        handle(message, lambda reply: replies.append(json.dumps({"jsonrpc": "2.0", **reply}).encode()))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(replies[-1])
+        endless = message["method"] == "tools/call" and message["params"]["name"] == "large"
+        while endless:
+            self.wfile.write(b" " * 65536)
+        self.close_connection = True
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("X-Key") != "sesame-open":
@@ -280,6 +358,8 @@ class Streamable(BaseHTTPRequestHandler):
         if "id" not in message or "method" not in message:
             handle(message, lambda _: None)
             return self.plain(202)
+        if options.mode == "json":
+            return self.as_json(message)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Mcp-Session-Id", "session-1")

@@ -42,6 +42,32 @@ async fn many_first_calls_share_one_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_after_a_kill_finds_a_new_worker() {
+    let tools = Toolbox::new(&[("a", PID)]);
+    for round in 0..5 {
+        let pid = tools.int("a.pid").await;
+        let killed = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        // Without giving way to anybody who could find out meanwhile.
+        while is_alive(pid) {
+            std::hint::spin_loop();
+        }
+        let next = tools.call("a.pid", &[]).await;
+        assert!(matches!(next, Ok(Value::Int(next)) if next != pid), "round {round}: {next:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_may_have_had_its_effect_is_not_repeated() {
+    let die = "import os\ndef die(file: str):\n    with open(file, 'a') as tally:\n        tally.write('x')\n    os._exit(9)\n";
+    let tools = Toolbox::new(&[("d", die)]);
+    let tally = tools.folder.path().join("tally");
+    let error = tools.call("d.die", &[("file", tally.to_string_lossy().as_ref().into())]).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+    assert_eq!(std::fs::read_to_string(&tally).unwrap(), "x");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dependencies_are_installed_apart_and_progress_is_told() {
     let tools = Toolbox::new(&[("s", SIX)]);
     let reports = Arc::new(Reports::default());

@@ -59,7 +59,7 @@ impl BuiltInBundle {
                 implementation: Implementation::Native(NativeImplementation {
                     function: format!("{}.{}", pack.name, spec.name),
                 }),
-                arg_schema: spec.input_schema.clone(),
+                arg_schema: spec.input_schema.to_json(),
                 output_schema: spec.output_schema.clone(),
                 max_calls_per_minute: None,
                 unavailable: None,

@@ -42,6 +42,11 @@ impl Layout {
         self.folder(bundle).join(format!("{tool}.json"))
     }
 
+    /// Whether anything is kept here, or may be: a folder that nobody made is not made for counting alone.
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.root.is_dir() || self.root.parent().is_some_and(Path::is_dir)
+    }
+
     fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")
     }

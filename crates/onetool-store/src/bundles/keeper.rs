@@ -78,6 +78,9 @@ impl Shared {
     }
 
     pub(super) fn flush_usage(&self) -> Result<(), StoreError> {
+        if !self.layout.is_at_home() {
+            return Ok(());
+        }
         let batch = {
             let mut usage = self.usage.lock();
             if !usage.has_pending() {

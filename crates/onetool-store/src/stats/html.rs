@@ -11,7 +11,7 @@ const CHARTED_TOOLS: usize = 15;
 /// Tools that the table lists.
 const LISTED_TOOLS: usize = 200;
 /// A name in a chart is cut here.
-const CHARTED_NAME: usize = 30;
+const CHARTED_NAME: usize = 40;
 
 const STYLE: &str = include_str!("report.css");
 

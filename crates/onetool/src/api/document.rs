@@ -33,7 +33,7 @@ impl Modify for Bearer {
 }
 
 /// The OpenAPI document as JSON.
-pub fn document() -> &'static str {
+fn document() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| Document::openapi().to_json().unwrap_or_else(|_| "{}".to_owned()))
 }

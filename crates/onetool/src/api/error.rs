@@ -87,11 +87,6 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// A body that is JSON, but not what was asked for.
-    pub fn body(error: serde_json::Error) -> Self {
-        Self::invalid(format!("the body is not valid: {error}"))
-    }
-
     /// The answer's body.
     pub fn reply(&self) -> ErrorReply {
         ErrorReply {

@@ -183,6 +183,7 @@ pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: 
     if bytes.is_empty() {
         return Ok(None);
     }
+    let is_nothing = bytes.trim_ascii() == b"null";
     let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
         let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         kind == "application/json" || kind.ends_with("+json")
@@ -190,7 +191,10 @@ pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: 
     if !is_json {
         return Err(ApiError::media_type("a body must have the Content-Type application/json"));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(ApiError::body)
+    if is_nothing {
+        return Ok(None);
+    }
+    super::body::from_bytes(&bytes).map(Some)
 }
 
 pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {

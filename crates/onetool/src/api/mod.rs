@@ -5,6 +5,7 @@
 //! this router and for what the server mounts beside it.
 
 mod access;
+mod body;
 mod bundles;
 mod document;
 mod error;
@@ -29,7 +30,7 @@ use onetool_store::bundles::BundleStore;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Scope, protect};
-pub use document::document;
+pub use body::from_json;
 pub use error::ApiError;
 pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath};
 pub use invoke::{Invoker, Mode};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
 
+use super::body::from_part;
 use super::error::ApiError;
 use super::input::ToolPath;
 
@@ -117,6 +118,7 @@ pub enum ToolType {
 
 /// A tool to store. What the store itself sets (ids, times) may be present and is not taken over; names must be those of
 /// the path.
+#[expect(dead_code, reason = "a tool as it was read may be sent back: what is kept by the store is taken and not used")]
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolBody {
@@ -309,11 +311,11 @@ impl ToolBody {
         let wrong = |error: serde_json::Error| ApiError::invalid(format!("impl: {error}"));
         let (kind, body) = match self.kind {
             ToolType::Http => {
-                let body: HttpBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                let body: HttpBody = from_part("impl", self.implementation.clone())?;
                 ("http", serde_json::to_value(body).map_err(wrong)?)
             }
             ToolType::Native => {
-                let body: NativeBody = serde_json::from_value(self.implementation.clone()).map_err(wrong)?;
+                let body: NativeBody = from_part("impl", self.implementation.clone())?;
                 let length = body.function.chars().count();
                 if length == 0 || length > MAX_FUNCTION_CHARS || body.function.contains(char::is_control) {
                     return Err(ApiError::invalid(format!(

@@ -16,7 +16,14 @@ use serde_json::{Map, Value as Json};
 use super::{ask, table};
 use crate::assemble::App;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool call file.read path=README.md
+  onetool call file.grep pattern=TODO max_matches=5
+  onetool call file.read --json '{\"path\": \"README.md\"}'";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct CallArgs {
     /// The tool: pack.function
     tool: QualifiedName,
@@ -35,7 +42,7 @@ const MAX_INPUT: u64 = 64 << 20;
 
 pub async fn main(args: CallArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let given = args.json.as_deref().map(object).transpose()?;
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let arguments = match given {
         Some(given) => Ok(given),
         None => named(spec(&app, &args.tool).await.as_deref(), &args.arguments),
@@ -149,7 +156,7 @@ mod tests {
             name: "f".into(),
             description: String::new(),
             signature: Signature::from_json_schema(&schema),
-            input_schema: schema,
+            input_schema: schema.into(),
             output_schema: None,
             returns: None,
             example: None,

@@ -7,7 +7,14 @@ use clap_complete::Shell;
 
 use super::{Cli, table};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool completions bash > ~/.local/share/bash-completion/completions/onetool
+  onetool completions zsh > ~/.zfunc/_onetool
+  onetool completions fish > ~/.config/fish/completions/onetool.fish";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct CompletionsArgs {
     /// The shell to write for
     #[arg(value_enum)]

@@ -10,7 +10,13 @@ use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool health
+  onetool health --json";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct HealthArgs {
     #[command(flatten)]
     output: OutputArgs,

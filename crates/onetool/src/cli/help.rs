@@ -7,9 +7,15 @@ use clap::{Args, CommandFactory as _};
 
 use super::table::{OutputArgs, Page, print, print_json};
 use super::{Cli, ask};
-use crate::assemble::App;
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool help file.read
+  onetool help search the web
+  onetool help serve";
 
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct HelpArgs {
     /// A command, a tool, a pack, a $snippet, an alias, or words to search for
     query: Vec<String>,
@@ -34,7 +40,7 @@ pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
         print(&command.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "help", [("query", Some(query)), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

@@ -8,7 +8,13 @@ use clap::Args;
 use super::new_file;
 use crate::config::ConfigPlaces;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool init
+  onetool --config ~/.onetool/onetool.yaml init";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct InitArgs {}
 
 /// Explains in `# ` comments; what can be switched on stands behind a bare `#`.

@@ -19,8 +19,13 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+
+use crate::assemble::App;
+use crate::config::NoSuchConfig;
+use crate::server::http::NoAddress;
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
@@ -75,6 +80,9 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+/// The exit code of a command line that cannot be meant; the same that clap answers with.
+const USAGE: u8 = 2;
+
 /// Stack of the runtime's threads: reading code takes some.
 const STACK_BYTES: usize = 16 << 20;
 
@@ -114,6 +122,56 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("error: {error:#}");
-        ExitCode::FAILURE
+        if error.is::<NoSuchConfig>() || error.is::<NoAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Starts everything for one command, and tells what is wrong with the configuration.
+fn start(config: Option<PathBuf>) -> anyhow::Result<Arc<App>> {
+    let app = App::start_once(config)?;
+    for note in &app.settings().notes {
+        eprintln!("warning: {}: {}", note.subject, note.message);
+    }
+    Ok(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_command_shows_examples_that_it_understands() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().unwrap_or_else(|| panic!("{} has no examples", command.get_name()));
+            let help = help.to_string();
+            let mut seen = 0;
+            for line in help.lines().filter_map(|line| line.split_once("onetool ").map(|(_, rest)| rest)) {
+                let line = line.split("  ").next().unwrap().split(" > ").next().unwrap();
+                let Some(words) = shell_words(line) else { continue };
+                let parsed = Cli::try_parse_from(std::iter::once("onetool".to_owned()).chain(words));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.err().unwrap());
+                seen += 1;
+            }
+            assert!(seen > 0, "{}: {help}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    /// Words as a shell splits them, with single quotes.
+    fn shell_words(line: &str) -> Option<Vec<String>> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in line.trim().chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                other => words.last_mut()?.push(other),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        (!quoted && !words.is_empty()).then_some(words)
+    }
 }

@@ -8,9 +8,15 @@ use anyhow::Context as _;
 use clap::Args;
 use onetool_sdk::{CallContext, Caller, Part};
 
-use crate::assemble::App;
+const EXAMPLES: &str = "\
+Examples:
+  onetool run 'sum(range(10))'
+  onetool run 'file.grep(\"TODO\")[:3]'
+  echo 'ot.tools()' | onetool run -
+  onetool run --file script.py";
 
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// Python code; `-` reads standard input
     #[arg(required_unless_present = "file", allow_hyphen_values = true)]
@@ -32,10 +38,7 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),
     };
-    let app = App::start_once(config)?;
-    for note in &app.settings().notes {
-        eprintln!("warning: {}: {}", note.subject, note.message);
-    }
+    let app = super::start(config)?;
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = crate::cli::progress::sink();
     let cancel = ctx.cancel.clone();

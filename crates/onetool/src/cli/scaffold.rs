@@ -10,7 +10,12 @@ use onetool_sources::worker;
 use super::new_file;
 use crate::config::ConfigPlaces;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool scaffold weather";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ScaffoldArgs {
     /// The pack's name
     pack: String,
@@ -28,6 +33,7 @@ pub fn main(args: ScaffoldArgs, config: Option<PathBuf>) -> anyhow::Result<ExitC
         anyhow::bail!("the pack '{pack}' is built in and cannot be replaced; choose another name");
     }
     let places = ConfigPlaces::from_environment(config)?;
+    places.require_explicit()?;
     let file = places.own().join("tools").join(&pack).join(format!("{pack}_tools.py"));
     new_file::write(&file, &worker::scaffold(&pack))?;
     eprintln!("try it: onetool tools {pack} --full");

@@ -1,4 +1,7 @@
-//! `onetool serve`.
+//! `onetool serve`: MCP on standard input and output, or over HTTP where that is asked for.
+//!
+//! A client that starts us talks to our standard input and output, whatever the configuration says; only `--http`
+//! changes that.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,21 +9,34 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::assemble::App;
+use crate::server::http::{DEFAULT_ADDRESS, parse_address};
 use crate::{server, watch};
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool serve                        MCP on standard input and output, as clients start it
+  onetool serve --http                 MCP and REST at server.bind, else at 127.0.0.1:8765
+  onetool serve --http 127.0.0.1:9000  the same, elsewhere";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// Serve over HTTP at this address: MCP at /mcp, the REST API below /tools, its description at /docs
-    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:8765")]
-    http: Option<String>,
+    /// Serve over HTTP instead: MCP at /mcp, the REST API below /tools, its description at /docs. Without an address,
+    /// at `server.bind` of the configuration, else at 127.0.0.1:8765
+    #[expect(clippy::option_option, reason = "absent, without an address, and with one are three things")]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
+    http: Option<Option<String>>,
 }
 
 pub async fn main(args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let given = args.http.map(|address| address.as_deref().map(parse_address).transpose()).transpose()?;
     let app = App::start(config)?;
     let _watch = watch::start(&app);
-    let address = args.http.or_else(|| app.settings().server.bind.clone());
-    match address {
-        Some(address) => server::http::serve(app, &address).await?,
+    match given {
+        Some(address) => {
+            let address = address.or(app.settings().server.bind).unwrap_or(DEFAULT_ADDRESS);
+            server::http::serve(app, address).await?;
+        }
         None => server::stdio::serve(app).await?,
     }
     Ok(ExitCode::SUCCESS)

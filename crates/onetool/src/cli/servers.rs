@@ -12,7 +12,14 @@ use serde_json::{Value as Json, json};
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
+const EXAMPLES: &str = "\
+Examples:
+  onetool servers list
+  onetool servers test github
+  onetool servers accept github";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ServersArgs {
     #[command(subcommand)]
     command: ServersCommand,
@@ -21,11 +28,13 @@ pub struct ServersArgs {
 #[derive(Subcommand)]
 enum ServersCommand {
     /// List the servers that are configured, without waiting for them
+    #[command(after_help = "Examples:\n  onetool servers list --json")]
     List {
         #[command(flatten)]
         output: OutputArgs,
     },
     /// Connect to one server, or to all, and tell what came of it
+    #[command(after_help = "Examples:\n  onetool servers test\n  onetool servers test github --json")]
     Test {
         /// The server's name
         name: Option<String>,
@@ -33,6 +42,7 @@ enum ServersCommand {
         output: OutputArgs,
     },
     /// Accept what a server (or one tool of it, as server.tool) looks like now
+    #[command(after_help = "Examples:\n  onetool servers accept github\n  onetool servers accept github.search")]
     Accept {
         /// The server's name, or server.tool
         name: String,
@@ -40,7 +50,7 @@ enum ServersCommand {
 }
 
 pub async fn main(args: ServersArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let outcome = match args.command {
         ServersCommand::List { output } => list(&app, &output),
         ServersCommand::Test { name, output } => test(&app, name.as_deref(), &output).await,

@@ -9,9 +9,15 @@ use serde_json::Value as Json;
 
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
-use crate::assemble::App;
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool stats --period week
+  onetool stats --tool file --json
+  onetool stats --html report.html";
 
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StatsArgs {
     /// Only what happened since
     #[arg(long, value_enum, default_value_t = Period::All)]
@@ -60,7 +66,7 @@ pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
         }
         None => None,
     };
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let arguments = [("period", Some(args.period.name().to_owned())), ("tool", args.tool), ("output", output)];
     let answer = ask::ot(&app, "stats", arguments).await;
     app.shutdown().await;

@@ -8,9 +8,15 @@ use serde_json::Value as Json;
 
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
-use crate::assemble::App;
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool tools
+  onetool tools file --full
+  onetool tools --json";
 
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ToolsArgs {
     /// Only tools whose name contains this
     pattern: Option<String>,
@@ -24,7 +30,7 @@ pub struct ToolsArgs {
 }
 
 pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start_once(config)?;
+    let app = super::start(config)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use onetool_sdk::{HealthNote, Severity};
 use serde_json::{Map, Value as Json};
 
-use super::locate;
+use super::document::{self, Document, Lines, at};
+use super::keys;
+use super::reader::dotted;
+use super::shape::{self, Shape};
 
 /// Where configuration is looked for.
 #[derive(Debug, Clone)]
@@ -18,13 +21,21 @@ pub struct ConfigPlaces {
     pub explicit: Option<PathBuf>,
 }
 
+/// A configuration file was named, and there is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}\nhint: --config and ONETOOL_CONFIG name a configuration file; `onetool init` writes one", path.display())]
+pub struct NoSuchConfig {
+    path: PathBuf,
+    problem: String,
+}
+
 impl ConfigPlaces {
     /// From the working directory and the environment.
     pub fn from_environment(explicit: Option<PathBuf>) -> std::io::Result<Self> {
         let folder = std::env::current_dir()?;
         let global = std::env::home_dir().map(|home| home.join(".onetool"));
-        let explicit = explicit.or_else(|| std::env::var_os("ONETOOL_CONFIG").map(PathBuf::from));
-        let explicit = explicit.map(|path| folder.join(path));
+        let named = || std::env::var_os("ONETOOL_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
+        let explicit = explicit.or_else(named).map(|path| folder.join(path));
         // A configuration that lies in some project's `.onetool` speaks for that project.
         let owner = explicit
             .as_deref()
@@ -40,56 +51,47 @@ impl ConfigPlaces {
     pub fn own(&self) -> PathBuf {
         self.project.join(".onetool")
     }
+
+    /// A file that was named must be one that can be read. What is in it is another matter.
+    pub fn require_explicit(&self) -> Result<(), NoSuchConfig> {
+        match self.explicit.as_deref().map(|path| (path, document::read(path))) {
+            Some((path, Err(mistake))) => {
+                Err(NoSuchConfig { path: path.to_owned(), problem: format!("{}{}", at(mistake.line), mistake.message) })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A configuration, merged.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedConfig {
-    pub root: Map<String, Json>,
-    /// The files that were read, the strongest first, with their text.
-    pub files: Vec<(PathBuf, String)>,
+    pub(super) root: Map<String, Json>,
+    /// The files that were read, the strongest first.
+    pub(super) files: Vec<(PathBuf, Lines)>,
     /// Files that are there and could not be understood at all. Each has a note.
-    pub unreadable: Vec<PathBuf>,
-    pub notes: Vec<HealthNote>,
+    pub(super) unreadable: Vec<PathBuf>,
+    pub(super) notes: Vec<HealthNote>,
 }
 
-/// Files larger than this are not read.
-const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Files that include files that include …: this deep at the most.
 const MAX_INCLUDE_DEPTH: usize = 8;
+/// Files that are read at the most.
+const MAX_FILES: usize = 64;
 
 /// Reads and merges all files that count.
 pub fn load(places: &ConfigPlaces) -> LoadedConfig {
     let mut loaded = LoadedConfig::default();
+    // Whatever stands there under the name is read, so that a folder or a link to nothing is told, not passed over.
     let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
-    let project_file = match &places.explicit {
-        Some(path) => {
-            if !path.is_file() {
-                loaded.note(Severity::Error, path, "this configuration file does not exist");
-            }
-            Some(path.clone())
-        }
-        None => candidates(&places.own()).into_iter().find(|path| path.is_file()),
-    };
-    let global_file =
-        places.global.as_deref().and_then(|folder| candidates(folder).into_iter().find(|path| path.is_file()));
-    let mut project = project_file.map(|path| loaded.read(&path, places, 0)).unwrap_or_default();
-    let inherit = project.remove("inherit").and_then(|value| value.as_str().map(str::to_owned));
-    let inherits = match inherit.as_deref() {
-        None | Some("global") => true,
-        Some("bundled" | "none") => false,
-        Some(other) => {
-            let subject = places.own().join("onetool.yaml");
-            loaded.note(
-                Severity::Error,
-                &subject,
-                &format!("inherit: '{other}' is not known; expected global, bundled or none"),
-            );
-            true
-        }
-    };
+    let find = |folder: &Path| candidates(folder).into_iter().find(|path| path.symlink_metadata().is_ok());
+    let project_file = places.explicit.clone().or_else(|| find(&places.own()));
+    let global_file = places.global.as_deref().and_then(find).filter(|global| Some(global) != project_file.as_ref());
+    let mut project = project_file.as_deref().map(|path| loaded.read(path, places)).unwrap_or_default();
+    let inherit = loaded.fit(project_file.as_deref(), "inherit", keys::INHERIT, project.remove("inherit"));
+    let inherits = matches!(inherit.as_ref().and_then(Json::as_str), None | Some("global"));
     let mut root = match global_file {
-        Some(path) if inherits => loaded.read(&path, places, 0),
+        Some(path) if inherits => loaded.read(&path, places),
         _ => Map::new(),
     };
     root.remove("inherit");
@@ -104,13 +106,30 @@ pub fn load(places: &ConfigPlaces) -> LoadedConfig {
 }
 
 impl LoadedConfig {
-    fn note(&mut self, severity: Severity, path: &Path, message: &str) {
-        self.notes.push(HealthNote { severity, subject: path.display().to_string(), message: message.to_owned() });
+    fn note(&mut self, path: &Path, line: Option<usize>, message: &str) {
+        self.notes.push(HealthNote {
+            severity: Severity::Error,
+            subject: path.display().to_string(),
+            message: format!("{}{message}", at(line)),
+        });
     }
 
-    fn refuse(&mut self, path: &Path, message: &str) {
-        self.note(Severity::Error, path, message);
-        self.unreadable.push(path.to_owned());
+    /// What of a key that decides over files fits.
+    fn fit(&mut self, file: Option<&Path>, key: &str, shape: Shape, value: Option<Json>) -> Option<Json> {
+        let mut flaws = Vec::new();
+        let fitting = shape::fit(shape, value?, &mut flaws);
+        for flaw in flaws {
+            let path: Vec<String> = std::iter::once(key.to_owned()).chain(flaw.path).collect();
+            let file = file.unwrap_or(Path::new("configuration"));
+            let line = self.line(file, &path);
+            self.note(file, line, &format!("{}: {}", dotted(&path), flaw.message));
+        }
+        fitting
+    }
+
+    fn line(&self, file: &Path, path: &[String]) -> Option<usize> {
+        let (_, lines) = self.files.iter().rev().find(|(path, _)| path == file)?;
+        lines.find(path).map(|(_, line)| line)
     }
 
     /// `prompts.yaml` and its like: the section alone, or a file with the section's name on top. Weaker than what is
@@ -123,106 +142,92 @@ impl LoadedConfig {
         places: &ConfigPlaces,
         root: &mut Map<String, Json>,
     ) {
-        let Some(path) = [folder.join(file), folder.join("config").join(file)].into_iter().find(|path| path.is_file())
-        else {
-            return;
-        };
-        let mut content = self.read(&path, places, 0);
+        let files = [folder.join(file), folder.join("config").join(file)];
+        let Some(path) = files.into_iter().find(|path| path.symlink_metadata().is_ok()) else { return };
+        let mut content = self.read(&path, places);
         let section = match content.remove(key) {
-            Some(Json::Object(section)) => section,
-            _ => content,
+            Some(section) => section,
+            None => {
+                if let Some((_, lines)) = self.files.iter_mut().rev().find(|(read, _)| *read == path) {
+                    *lines = std::mem::take(lines).below(key);
+                }
+                Json::Object(content)
+            }
         };
         let mut below = Map::new();
-        below.insert(key.to_owned(), Json::Object(section));
+        below.insert(key.to_owned(), section);
         merge(&mut below, std::mem::take(root));
         *root = below;
     }
 
     /// Reads a file with everything that it includes.
-    fn read(&mut self, path: &Path, places: &ConfigPlaces, depth: usize) -> Map<String, Json> {
-        if depth > MAX_INCLUDE_DEPTH {
-            self.note(Severity::Error, path, "included more than 8 files deep; do files include each other?");
-            return Map::new();
+    fn read(&mut self, path: &Path, places: &ConfigPlaces) -> Map<String, Json> {
+        self.read_within(path, places, &mut Vec::new())
+    }
+
+    /// `around` are the files that include this one.
+    fn read_within(&mut self, path: &Path, places: &ConfigPlaces, around: &mut Vec<PathBuf>) -> Map<String, Json> {
+        let Document { root: mut own, lines, repeated } =
+            match document::read(path).and_then(|text| document::parse(&text)) {
+                Ok(document) => document,
+                Err(mistake) => {
+                    self.note(path, mistake.line, &mistake.message);
+                    self.unreadable.push(path.to_owned());
+                    self.files.push((path.to_owned(), Lines::default()));
+                    return Map::new();
+                }
+            };
+        if let Some(repeated) = repeated {
+            self.note(path, repeated.line, &repeated.message);
         }
-        let too_large = std::fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_FILE_BYTES);
-        if too_large {
-            self.refuse(path, "larger than 4 MB; not read");
-            return Map::new();
-        }
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                self.refuse(path, &format!("cannot be read: {error}"));
-                return Map::new();
-            }
-        };
-        let content = match parse(&text) {
-            Ok(content) => content,
-            Err(message) => {
-                self.refuse(path, &message);
-                Map::new()
-            }
-        };
-        self.files.push((path.to_owned(), text));
-        let mut own = content;
-        let includes = own.remove("include");
+        self.files.push((path.to_owned(), lines));
+        let includes = self.fit(Some(path), "include", keys::INCLUDE, own.remove("include"));
+        let names = includes.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut merged = Map::new();
-        for name in names(includes.as_ref()) {
-            match find_include(&name, path, places) {
+        around.push(real(path));
+        for name in names.iter().filter_map(Json::as_str) {
+            let refusal = match find_include(name, path, places) {
+                None => format!("found no file '{}' beside this one, in .onetool or in ~/.onetool", shape::short(name)),
+                Some(found) if around.contains(&real(&found)) => {
+                    format!("'{}' includes this file; files cannot include each other", shape::short(name))
+                }
+                Some(_) if around.len() > MAX_INCLUDE_DEPTH => {
+                    format!(
+                        "'{}' is not read: files include each other more than {MAX_INCLUDE_DEPTH} deep",
+                        shape::short(name)
+                    )
+                }
+                Some(_) if self.files.len() >= MAX_FILES => {
+                    format!("'{}' is not read: more than {MAX_FILES} files are included", shape::short(name))
+                }
                 Some(found) => {
-                    let included = self.read(&found, places, depth + 1);
+                    let included = self.read_within(&found, places, around);
                     merge(&mut merged, included);
+                    continue;
                 }
-                None => {
-                    let line = locate::line(
-                        &self.files.last().map(|(_, text)| text.clone()).unwrap_or_default(),
-                        &["include"],
-                    );
-                    self.note(
-                        Severity::Error,
-                        path,
-                        &format!("{}include: no file '{name}' beside it or in the global folder", locate::at(line)),
-                    );
-                }
-            }
+            };
+            let line = self.line(path, &["include".to_owned()]);
+            self.note(path, line, &format!("include: {refusal}"));
         }
+        around.pop();
         merge(&mut merged, own);
         merged
     }
 }
 
-fn names(value: Option<&Json>) -> Vec<String> {
-    match value {
-        Some(Json::String(name)) => vec![name.clone()],
-        Some(Json::Array(items)) => items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
-        _ => Vec::new(),
-    }
+/// The file behind links, to know it again.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn find_include(name: &str, from: &Path, places: &ConfigPlaces) -> Option<PathBuf> {
-    let name = name.strip_prefix("~/").map_or_else(
-        || PathBuf::from(name),
-        |rest| std::env::home_dir().map_or_else(|| PathBuf::from(rest), |home| home.join(rest)),
-    );
+    let name = super::resolve::expand_home(name);
     let folders = [from.parent().map(Path::to_owned), Some(places.own()), places.global.clone()];
-    folders.into_iter().flatten().map(|folder| folder.join(&name)).find(|path| path.is_file())
-}
-
-/// YAML to JSON. An empty file is an empty mapping.
-pub(super) fn parse(text: &str) -> Result<Map<String, Json>, String> {
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok(Map::new());
-    }
-    match serde_saphyr::from_str::<Json>(text) {
-        Ok(Json::Object(map)) => Ok(map),
-        Ok(Json::Null) => Ok(Map::new()),
-        Ok(_) => Err("line 1: expected a mapping of keys at the top".to_owned()),
-        Err(error) => Err(format!("no valid YAML: {}", error.to_string().lines().next().unwrap_or("unreadable"))),
-    }
+    folders.into_iter().flatten().map(|folder| folder.join(&name)).find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Maps merge deeply; lists and scalars replace.
-pub(super) fn merge(base: &mut Map<String, Json>, over: Map<String, Json>) {
+fn merge(base: &mut Map<String, Json>, over: Map<String, Json>) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
             (Some(Json::Object(below)), Json::Object(above)) => merge(below, above),
@@ -280,8 +285,66 @@ mod tests {
         write(places.own().join("onetool.yaml"), "include: [gone.yaml]\nalias: [\n");
         let loaded = load(&places);
         assert_eq!(loaded.notes.len(), 1, "{:?}", loaded.notes);
-        write(places.own().join("onetool.yaml"), "# x\ninclude: [gone.yaml, onetool.yaml]\n");
-        let loaded = load(&places);
-        assert!(loaded.notes[0].message.contains("gone.yaml"), "{:?}", loaded.notes);
+    }
+
+    fn messages(places: &ConfigPlaces) -> Vec<String> {
+        load(places).notes.into_iter().map(|note| note.message).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_included_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = places(folder.path());
+        let file = places.own().join("onetool.yaml");
+        let said = |text: &str| {
+            write(file.clone(), text);
+            messages(&places)
+        };
+        assert_eq!(
+            said("# x\ninclude: [gone.yaml]\n"),
+            ["line 2: include: found no file 'gone.yaml' beside this one, in .onetool or in ~/.onetool"]
+        );
+        assert_eq!(said("include: [5]\n"), ["line 1: include[0]: found a number, expected text (put it in quotes)"]);
+        assert_eq!(said("include: {a: b}\n"), ["line 1: include: found a mapping, expected text, or a list of such"]);
+        assert_eq!(
+            said("include: onetool.yaml\n"),
+            ["line 1: include: 'onetool.yaml' includes this file; files cannot include each other"]
+        );
+        write(places.own().join("a.yaml"), "include: b.yaml\nalias: {a: x.a}\n");
+        write(places.own().join("b.yaml"), "include: a.yaml\nalias: {b: x.b}\n");
+        assert_eq!(
+            said("include: [a.yaml, b.yaml]\n"),
+            [
+                "line 1: include: 'a.yaml' includes this file; files cannot include each other",
+                "line 1: include: 'b.yaml' includes this file; files cannot include each other"
+            ]
+        );
+        std::fs::create_dir(places.own().join("folder.yaml")).unwrap();
+        assert_eq!(said("include: folder.yaml\n"), ["expected a file, found a folder"]);
+        assert_eq!(said("inherit: [global]\n"), ["line 1: inherit: found a list, expected global, bundled or none"]);
+    }
+
+    #[test]
+    fn whatever_has_the_files_name_is_told_if_it_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = places(folder.path());
+        std::fs::create_dir_all(places.own().join("onetool.yaml")).unwrap();
+        assert_eq!(messages(&places), ["expected a file, found a folder"]);
+        std::fs::remove_dir(places.own().join("onetool.yaml")).unwrap();
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", places.own().join("onetool.yaml")).unwrap();
+            assert_eq!(messages(&places), ["this file does not exist"]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_one_section_has_its_own_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = places(folder.path());
+        write(places.own().join("snippets.yaml"), "# x\nbad:\n  body: 5\n");
+        let settings = crate::config::resolve(&places, load(&places));
+        let messages: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();
+        assert_eq!(messages[0], "line 3: snippets.bad.body: found a number, expected text (put it in quotes)");
     }
 }

@@ -3,11 +3,17 @@
 //! A mistake in one key costs that key alone. It becomes a note in `ot.health()`, with the file, the line, the key and
 //! what was expected; the rest counts.
 
+mod document;
+mod entries;
 mod files;
-mod locate;
+mod keys;
 mod raw;
+mod reader;
 mod resolve;
 mod secrets;
+mod shape;
+#[cfg(test)]
+mod tests;
 
-pub use files::{ConfigPlaces, load};
+pub use files::{ConfigPlaces, NoSuchConfig, load};
 pub use resolve::{Resolved, resolve};

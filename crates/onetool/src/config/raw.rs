@@ -1,10 +1,11 @@
-//! The configuration as it is written. Every key has its type here; unknown ones are refused by name.
+//! The configuration as types. What is read into them was checked against [`super::keys`] before.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Run {
     pub(super) engine: Option<String>,
@@ -26,6 +27,7 @@ pub(super) struct Run {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Output {
     pub(super) max_inline_size: Option<usize>,
@@ -35,6 +37,7 @@ pub(super) struct Output {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Stats {
     pub(super) enabled: Option<bool>,
@@ -50,6 +53,7 @@ pub(super) struct Stats {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Workers {
     pub(super) idle_timeout: Option<f64>,
@@ -61,6 +65,7 @@ pub(super) struct Workers {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Security {
     pub(super) sanitize: Sanitize,
@@ -68,18 +73,20 @@ pub(super) struct Security {
     pub(super) warned: Vec<String>,
     pub(super) allow: Vec<String>,
     /// Pattern to `allow`, `ask` or `deny`; the first that matches counts.
-    pub(super) policy: IndexMap<String, String>,
+    pub(super) policy: IndexMap<String, Json>,
     pub(super) validate_code: Option<bool>,
     pub(super) enabled: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sanitize {
     pub(super) enabled: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Server {
     #[serde(rename = "type")]
@@ -93,11 +100,13 @@ pub(super) struct Server {
     pub(super) env_allow: Vec<String>,
     pub(super) cwd: Option<String>,
     pub(super) timeout: Option<f64>,
+    pub(super) max_message_mb: Option<usize>,
     pub(super) tools: ServerTools,
     pub(super) pin: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ServerTools {
     pub(super) include: Vec<String>,
@@ -105,6 +114,7 @@ pub(super) struct ServerTools {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SnippetEntry {
     pub(super) description: String,
@@ -113,6 +123,7 @@ pub(super) struct SnippetEntry {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SnippetParam {
     pub(super) required: Option<bool>,
@@ -122,18 +133,16 @@ pub(super) struct SnippetParam {
     pub(super) kind: Option<String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(super) enum ProjectEntry {
-    Path(String),
-    Full {
-        path: String,
-        #[serde(default)]
-        attrs: IndexMap<String, Json>,
-    },
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ProjectEntry {
+    pub(super) path: Option<String>,
+    pub(super) attrs: IndexMap<String, Json>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Prompts {
     pub(super) instructions: Option<String>,
@@ -142,18 +151,28 @@ pub(super) struct Prompts {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct PromptTools {
     pub(super) run: PromptTool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct PromptTool {
     pub(super) description: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct MsgPack {
+    pub(super) topics: Vec<TopicEntry>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct TopicEntry {
     pub(super) pattern: String,
@@ -161,12 +180,14 @@ pub(super) struct TopicEntry {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FilePack {
     pub(super) roots: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Bundles {
     pub(super) dir: Option<String>,
@@ -174,6 +195,7 @@ pub(super) struct Bundles {
 
 /// Requests that HTTP tools make.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Http {
     pub(super) allowed_hosts: Vec<String>,
@@ -185,7 +207,9 @@ pub(super) struct Http {
 }
 
 /// Addresses of package registries.
+#[expect(clippy::struct_field_names, reason = "the fields are the keys")]
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Packages {
     pub(super) npm_url: Option<String>,
@@ -194,6 +218,7 @@ pub(super) struct Packages {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct HttpServer {
     pub(super) bind: Option<String>,
@@ -206,6 +231,7 @@ pub(super) struct HttpServer {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Token {
     pub(super) token: String,
@@ -213,6 +239,7 @@ pub(super) struct Token {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Telemetry {
     pub(super) otlp_endpoint: Option<String>,

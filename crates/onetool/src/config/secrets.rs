@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use onetool_sdk::{HealthNote, Severity};
 use serde_json::Value as Json;
 
-use super::files::{ConfigPlaces, parse};
+use super::document::{self, at};
+use super::files::ConfigPlaces;
 
 /// Secrets by name. `Debug` shows names alone.
 #[derive(Clone, Default)]
@@ -28,13 +29,13 @@ impl Secrets {
     /// Reads the project's file over the global one; `OT_SECRETS_FILE` stands for both.
     pub fn load(places: &ConfigPlaces, notes: &mut Vec<HealthNote>) -> Self {
         let mut secrets = Self::default();
-        let files = match std::env::var_os("OT_SECRETS_FILE") {
+        let files = match std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()) {
             Some(path) => vec![PathBuf::from(path)],
             None => [places.global.clone(), Some(places.own())]
                 .into_iter()
                 .flatten()
                 .flat_map(|folder| [folder.join("config/secrets.yaml"), folder.join("secrets.yaml")])
-                .filter(|path| path.is_file())
+                .filter(|path| path.symlink_metadata().is_ok())
                 .collect(),
         };
         secrets.files.clone_from(&files);
@@ -42,33 +43,40 @@ impl Secrets {
             let mut note = |message: String| {
                 notes.push(HealthNote { severity: Severity::Error, subject: path.display().to_string(), message });
             };
-            // Parser messages may quote the file, so none of them is passed on.
-            let content = match std::fs::read_to_string(&path) {
-                Ok(text) => parse(&text),
-                Err(error) => {
-                    note(format!("cannot be read: {error}"));
+            // What the parser says may quote the file, so none of it is passed on but the line.
+            let (text, content) = match document::read(&path).map(|text| (document::parse(&text), text)) {
+                Ok((Ok(content), text)) => (text, content),
+                Ok((Err(mistake), _)) => {
+                    note(format!("{}no valid YAML; expected lines of NAME: value", at(mistake.line)));
+                    secrets.unreadable.push(path);
+                    continue;
+                }
+                Err(mistake) => {
+                    note(format!("{}{}", at(mistake.line), mistake.message));
                     secrets.unreadable.push(path);
                     continue;
                 }
             };
-            let Ok(content) = content else {
-                note("no valid YAML; expected lines of NAME: value".to_owned());
-                secrets.unreadable.push(path);
-                continue;
-            };
-            for (name, value) in content {
+            if let Some(repeated) = content.repeated {
+                note(format!("{}a name stands here a second time; the last one counts", at(repeated.line)));
+            }
+            let lines = content.lines;
+            for (name, value) in content.root {
+                let line = lines.find(std::slice::from_ref(&name)).map(|(_, line)| line);
+                let mut note = |message: String| note(format!("{}{}: {message}", at(line), super::shape::short(&name)));
                 match value {
                     Json::String(text) => match expand(&text) {
                         Ok(value) => {
                             secrets.values.insert(name, value);
                         }
-                        Err(variable) => note(format!("{name}: the environment variable {variable} is not set")),
+                        Err(variable) => note(format!("the environment variable {variable} is not set")),
                     },
-                    Json::Number(number) => {
+                    // 007 and 1.10 are not what they look like.
+                    Json::Number(number) if line.is_some_and(|line| is_written(&text, line, &number.to_string())) => {
                         secrets.values.insert(name, number.to_string());
                     }
                     Json::Null => {}
-                    _ => note(format!("{name}: expected text")),
+                    other => note(format!("found {}, expected text (put it in quotes)", super::shape::kind(&other))),
                 }
             }
         }
@@ -87,6 +95,12 @@ impl Secrets {
     pub fn all(&self) -> &BTreeMap<String, String> {
         &self.values
     }
+}
+
+/// Whether `NAME: value` in this line has exactly this value.
+fn is_written(text: &str, line: usize, value: &str) -> bool {
+    let written = text.lines().nth(line - 1).and_then(|line| line.split_once(':')).map(|(_, written)| written);
+    written.is_some_and(|written| written.split(" #").next().unwrap_or("").trim() == value)
 }
 
 /// `${VAR}` and `${VAR:-default}` from the environment.
@@ -116,6 +130,35 @@ pub(super) fn expand_with(text: &str, get: impl Fn(&str) -> Option<String>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_text_is_told_without_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = ConfigPlaces { project: folder.path().to_owned(), global: None, explicit: None };
+        std::fs::create_dir_all(places.own()).unwrap();
+        let load = |text: &str| {
+            std::fs::write(places.own().join("secrets.yaml"), text).unwrap();
+            let mut notes = Vec::new();
+            let secrets = Secrets::load(&places, &mut notes);
+            (secrets.values, notes.into_iter().map(|note| note.message).collect::<Vec<_>>())
+        };
+        let (values, notes) = load("A: 123456 # x\nB: 0123\nC: [hidden]\nD: true\nE: 1.10\n");
+        assert_eq!(values, BTreeMap::from([("A".to_owned(), "123456".to_owned())]));
+        assert_eq!(
+            notes,
+            [
+                "line 2: B: found a number, expected text (put it in quotes)",
+                "line 3: C: found a list, expected text (put it in quotes)",
+                "line 4: D: found true or false, expected text (put it in quotes)",
+                "line 5: E: found a number, expected text (put it in quotes)",
+            ]
+        );
+        let (_, notes) = load("A: 1\nhidden\n");
+        assert!(notes.len() == 1 && notes[0].ends_with("no valid YAML; expected lines of NAME: value"), "{notes:?}");
+        let (values, notes) = load("A: one\nA: two\n");
+        assert_eq!(values["A"], "two");
+        assert_eq!(notes, ["line 2: a name stands here a second time; the last one counts"]);
+    }
 
     #[test]
     fn variables_expand_once_and_name_what_is_missing() {

@@ -1,8 +1,8 @@
 //! The client at the other end, as tools see it: it can be asked, if it said that it can.
+#![expect(deprecated, reason = "clients of today still offer sampling")]
 
 use async_trait::async_trait;
 use onetool_sdk::{ClientBridge, ToolError};
-#[expect(deprecated, reason = "clients still offer sampling")]
 use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, ElicitationAction};
 use rmcp::{Peer, RoleServer};
 use serde::Serialize;

@@ -1,4 +1,5 @@
 //! What the MCP client sees: one tool, two resources, short instructions.
+#![expect(deprecated, reason = "clients of today still ask for logging")]
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! MCP over streamable HTTP, with the REST API beside it. Loopback unless tokens are configured.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use parking_lot::Mutex;
@@ -31,9 +31,27 @@ const MAX_SESSIONS: usize = 256;
 /// Names the session that a request belongs to.
 const SESSION_HEADER: &str = "mcp-session-id";
 
-pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
-    let address: SocketAddr =
-        address.parse().with_context(|| format!("'{address}' is no address; expected one like 127.0.0.1:8765"))?;
+/// Where we listen if nobody says where: on this machine alone.
+pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8765);
+
+/// What is written where an address should be.
+#[derive(Debug, thiserror::Error)]
+#[error("'{given}' is no address; expected one like 127.0.0.1:8765, localhost:8765 or a port alone")]
+pub struct NoAddress {
+    given: String,
+}
+
+/// Reads an address and a port. A port alone, and `localhost`, mean this machine.
+pub fn parse_address(text: &str) -> Result<SocketAddr, NoAddress> {
+    let text = text.trim();
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    text.parse()
+        .ok()
+        .or_else(|| port.parse().ok().map(|port| SocketAddr::new(DEFAULT_ADDRESS.ip(), port)))
+        .ok_or_else(|| NoAddress { given: text.chars().take(80).collect() })
+}
+
+pub async fn serve(app: Arc<App>, address: SocketAddr) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let site = Arc::new(Site::new(app.clone(), address.ip(), &stop)?);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
@@ -41,8 +59,7 @@ pub async fn serve(app: Arc<App>, address: &str) -> anyhow::Result<()> {
         let router = site.router();
         async move { router.oneshot(request).await }
     });
-    let warming = app.clone();
-    tokio::spawn(async move { warming.runner.sandbox().warm_up().await });
+    tokio::spawn(app.clone().warm_up());
     // Where we listen is data: with port 0 only we know.
     eprintln!("listening at http://{}", listener.local_addr()?);
     let ending = stop.clone();
@@ -123,8 +140,35 @@ fn mcp(app: &Arc<App>, max_body_bytes: usize, stop: &CancellationToken) -> Route
                 return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later"))
                     .into_response();
             }
-            next.run(request).await
+            let is_end = request.method() == Method::DELETE;
+            let mut response = next.run(request).await;
+            // The library says "accepted", which some clients take for a failure; the session has ended by now.
+            if is_end && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            response
         }
     });
     Router::new().route_service("/mcp", service).layer(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            (" 0.0.0.0:0 ", "0.0.0.0:0"),
+            ("[::1]:9", "[::1]:9"),
+            ("localhost:9000", "127.0.0.1:9000"),
+            ("9000", "127.0.0.1:9000"),
+        ] {
+            assert_eq!(parse_address(text).unwrap().to_string(), expected);
+        }
+        for text in ["", "127.0.0.1", "example.org:80", "localhost", "70000", "http://127.0.0.1:80", "-1"] {
+            assert!(parse_address(text).is_err(), "{text}");
+        }
+    }
 }

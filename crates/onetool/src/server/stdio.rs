@@ -13,13 +13,7 @@ use crate::assemble::App;
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
-    // The first run must find its child ready; the client need not wait for that.
-    let warming = app.clone();
-    tokio::spawn(async move {
-        if let Err(failure) = warming.runner.sandbox().warm_up().await {
-            tracing::error!(?failure, "the sandbox does not start");
-        }
-    });
+    tokio::spawn(app.clone().warm_up());
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let serving = async {

@@ -18,7 +18,7 @@ use tokio::process::Command;
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
 
 /// Nothing in a test takes longer, unless something hangs.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A folder with a configuration, and a home folder of its own.
 pub struct Project {
@@ -81,7 +81,11 @@ impl Project {
     }
 
     pub async fn serve(&self) -> Client {
-        let transport = TokioChildProcess::new(self.command(&["serve"])).unwrap();
+        self.serve_with(&["serve"]).await
+    }
+
+    pub async fn serve_with(&self, arguments: &[&str]) -> Client {
+        let transport = TokioChildProcess::new(self.command(arguments)).unwrap();
         let pid = transport.id().unwrap();
         let service = ().serve(transport).await.unwrap();
         Client { service, pid }
@@ -199,7 +203,11 @@ impl Project {
     }
 
     pub async fn serve_http_at(&self, address: &str) -> HttpServer {
-        let mut child = self.command(&["serve", "--http", address]).stderr(Stdio::piped()).spawn().unwrap();
+        self.serve_http_with(&["serve", "--http", address]).await
+    }
+
+    pub async fn serve_http_with(&self, arguments: &[&str]) -> HttpServer {
+        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let base = tokio::time::timeout(PATIENCE, async {
             loop {

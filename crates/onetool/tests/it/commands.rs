@@ -176,3 +176,67 @@ async fn shells_get_their_completions() {
         assert!(script.contains("onetool") && script.contains("scaffold"), "{shell}");
     }
 }
+
+#[tokio::test]
+async fn a_configuration_that_was_named_must_be_there() {
+    let project = Project::empty();
+    for arguments in [&["run", "1"][..], &["tools"], &["health"], &["call", "ot.version"], &["scaffold", "x"]] {
+        let all: Vec<&str> = ["--config", "nope.yaml"].into_iter().chain(arguments.iter().copied()).collect();
+        let refused = outcome(&project, &all).await;
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{arguments:?}");
+        assert!(refused.err.contains("nope.yaml: this file does not exist"), "{arguments:?}: {}", refused.err);
+    }
+    let by_variable = project.command(&["run", "1"]).env("ONETOOL_CONFIG", ".").output().await.unwrap();
+    assert_eq!(by_variable.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&by_variable.stderr).contains("expected a file, found a folder"));
+    // An empty variable names nothing.
+    let unset = project.command(&["run", "1"]).env("ONETOOL_CONFIG", "").output().await.unwrap();
+    assert_eq!(unset.stdout, b"1\n");
+    // What is in it is another matter: the rest works.
+    project.write("odd.yaml", "bogus: 1\n");
+    let odd = outcome(&project, &["--config", "odd.yaml", "tools", "ot.version"]).await;
+    assert_eq!(odd.code, 0);
+    assert!(odd.err.starts_with("warning: ") && odd.err.contains("line 1: bogus"), "{}", odd.err);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_no_project_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    // The user's own configuration holds everywhere.
+    let upstream = Project::empty();
+    std::fs::create_dir(home.path().join(".onetool")).unwrap();
+    std::fs::write(
+        home.path().join(".onetool/onetool.yaml"),
+        format!("servers:\n  up:\n    command: {BINARY}\n    args: [serve]\n    cwd: {}\n", upstream.path().display()),
+    )
+    .unwrap();
+    for arguments in [
+        &["run", "ot.health()"][..],
+        &["run", "boom"],
+        &["call", "ot.version"],
+        &["call", "file.read", "path=none"],
+        &["tools"],
+        &["help", "file.read"],
+        &["help", "search", "files"],
+        &["health"],
+        &["stats"],
+        &["servers", "list"],
+        &["servers", "test"],
+        &["servers", "accept", "up"],
+        &["call", "up.run", "command=1"],
+        &["bundles", "list"],
+        &["bundles", "tools", "list"],
+        &["bundles", "tools", "search", "npm"],
+        &["bundles", "show", "file"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let mut command = tokio::process::Command::new(BINARY);
+        command.args(arguments).current_dir(folder.path()).env("HOME", home.path()).env_remove("ONETOOL_CONFIG");
+        let output = command.output().await.unwrap();
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.is_empty(), "{arguments:?} leaves {left:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod abuse;
+mod browser;
 mod cases;
 mod client;
 mod command_line;
 mod commands;
 mod logging;
+mod ot_pack;
 mod reload;
 mod rest;
 mod run_scenarios;

@@ -58,7 +58,7 @@ async fn a_broken_file_keeps_the_last_good_state_until_it_is_mended() {
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
     // Asking for it makes no difference, and says why.
     let refused = client.err("ot.reload()").await;
-    assert!(refused.contains("onetool.yaml: no valid YAML"), "{refused}");
+    assert!(refused.contains("onetool.yaml: line 1: no valid YAML"), "{refused}");
     assert_eq!(client.ok("v()").await, version);
     // Nor does another file that is fine.
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
@@ -106,4 +106,22 @@ def tell() -> str:
     assert_eq!(client.ok("teller.tell()").await, "word: drow-dnoces");
     // The secret itself never comes back.
     assert_eq!(client.ok("teller.tell()[6:][::-1]").await, "[REDACTED]");
+}
+
+#[tokio::test]
+async fn tools_may_be_edited_and_removed_while_they_are_served() {
+    let project = Project::empty();
+    let file = project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 1}\n");
+    let client = project.serve().await;
+    assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 1}));
+    project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 2}\ndef g(): return 0\n");
+    assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
+    project.write(".onetool/tools/live/live_tools.py", "def g(: return 0\n");
+    let torn = client.err("live.f()").await;
+    assert!(torn.contains("live_tools.py: line 1: "), "{torn}");
+    std::fs::remove_file(&file).unwrap();
+    let gone = client.err("live.f()").await;
+    assert!(gone.contains("live"), "{gone}");
+    project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 3}\n");
+    until(&client, "live.f()", |answer| answer.contains("version\":3")).await;
 }

@@ -96,3 +96,54 @@ async fn nothing_is_left_when_the_server_is_told_to_end() {
         eventually("its children end", || children.iter().all(|&child| !is_alive(child))).await;
     }
 }
+
+#[tokio::test]
+async fn serve_speaks_on_standard_output_whatever_the_configuration_binds() {
+    let project = Project::with("server: {bind: '127.0.0.1:0'}\n");
+    let client = project.serve().await;
+    assert_eq!(client.ok("1 + 1").await, "2");
+    // Only `--http` asks for HTTP; the configuration says where.
+    let server = project.serve_http_with(&["serve", "--http"]).await;
+    assert_eq!(server.get("/tools/bundles").await.0, 200);
+    server.stop().await;
+    let refused = project.command(&["serve", "--http", "nowhere"]).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("'nowhere' is no address"));
+}
+
+#[tokio::test]
+async fn serve_starts_without_the_configuration_that_was_named_and_says_so() {
+    let project = Project::empty();
+    let client = project.serve_with(&["--config", "nope.yaml", "serve"]).await;
+    assert_eq!(client.ok("1 + 1").await, "2");
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("nope.yaml: this file does not exist"), "{health}");
+}
+
+#[tokio::test]
+async fn a_broken_template_is_in_health_and_the_rest_works() {
+    let project = Project::with("snippets:\n  bad: '{{ q '\n  good: '40 + {{ n }}'\n");
+    let client = project.serve().await;
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("line 2: snippets.bad.body: no valid template"), "{health}");
+    assert_eq!(client.ok("$good n=2").await, "42");
+    assert!(client.err("$bad q=1").await.contains("$bad"));
+}
+
+#[tokio::test]
+async fn a_name_that_is_missing_says_why() {
+    let project = Project::with("servers:\n  gone: {url: 'http://127.0.0.1/${NO_SUCH_SECRET}'}\n");
+    project.write(".onetool/tools/torn/torn_tools.py", "def f(:\n    pass\n");
+    project.write(".onetool/tools/loose.py", "def f(): return 1\n");
+    let client = project.serve().await;
+    let torn = client.err("torn.f()").await;
+    assert!(torn.contains("name 'torn' is not defined: ") && torn.contains("torn_tools.py: line 1: "), "{torn}");
+    let loose = client.err("loose.f()").await;
+    assert!(loose.contains("loose.py is not used: move it to loose/loose_tools.py"), "{loose}");
+    let gone = client.err("gone.f()").await;
+    assert!(gone.contains("the server 'gone' is disabled: ") && gone.contains("NO_SUCH_SECRET"), "{gone}");
+    let module = client.err("json.dumps(1)").await;
+    assert!(module.contains("name 'json' is not defined; did you forget `import json`?"), "{module}");
+    // Neither the loose file nor a module is a problem of the whole.
+    assert!(!client.ok("ot.health()['problems']").await.contains("loose.py"));
+}

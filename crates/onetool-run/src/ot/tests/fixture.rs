@@ -16,7 +16,7 @@ use onetool_store::stats::StatsRecorder;
 use parking_lot::RwLock;
 use serde_json::{Value as Json, json};
 
-use crate::ot::{Toolbox, ot_pack};
+use crate::ot::{Awaited, Toolbox, ot_pack};
 use crate::{Catalog, OutputSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic};
 
 /// Packs that are only looked at.
@@ -42,7 +42,7 @@ pub(super) fn spec(name: &str, description: &str, schema: Json) -> Arc<ToolSpec>
         name: name.to_owned(),
         description: description.to_owned(),
         signature: Signature::from_json_schema(&schema),
-        input_schema: schema,
+        input_schema: schema.into(),
         output_schema: None,
         returns: None,
         example: None,
@@ -102,10 +102,13 @@ pub(super) struct TestToolbox {
     pub(super) reloads: AtomicUsize,
 }
 
+#[async_trait]
 impl Toolbox for TestToolbox {
     fn state(&self) -> Arc<ToolboxState> {
         self.state.read().clone()
     }
+
+    async fn settle(&self, _: Awaited, _: &CallContext) {}
 
     fn reload(&self) -> Result<(), ToolError> {
         self.reloads.fetch_add(1, Ordering::SeqCst);
@@ -166,6 +169,7 @@ pub(super) fn toolbox(folder: &Path) -> Arc<TestToolbox> {
 fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
     let parameter = |required, default, description: &str| SnippetParameter {
         required,
+        kind: None,
         default,
         description: Some(description.to_owned()),
     };
@@ -182,6 +186,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
     let package = Snippet { description: "Versions".into(), body: "pkg.npm()".into(), ..Snippet::default() };
     ToolboxState {
         catalog: Arc::new(catalog),
+        search: Arc::default(),
         aliases: IndexMap::from([
             ("ws".to_owned(), "brave.web_search".to_owned()),
             ("alias_f".to_owned(), "demo.foo".to_owned()),
@@ -210,6 +215,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
             chars_per_token: 4.0,
         },
         folder: folder.to_owned(),
+        storage: vec![folder.join(".onetool")],
         engine: "3.14 (monty)".into(),
         notes: Vec::new(),
     }

@@ -54,7 +54,7 @@ pub(super) fn lacks_builtin(name: &str) -> bool {
     LACKING_BUILTINS.binary_search(&name).is_ok()
 }
 
-pub(super) fn is_builtin(name: &str) -> bool {
+pub(crate) fn is_builtin(name: &str) -> bool {
     BUILTINS.contains(&name) || lacks_builtin(name)
 }
 

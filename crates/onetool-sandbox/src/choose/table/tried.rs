@@ -142,6 +142,7 @@ pub(in crate::choose) const REFUSED_BY_MONTY: &[&str] = &[
 /// Programs that it runs, with another answer than Python's.
 pub(in crate::choose) const ANSWERED_DIFFERENTLY: &[&str] = &[
     "class A:\n    def __repr__(self):\n        return 'A'\nA()",
+    "type(proj.home).__name__",
     "d = {}\nd.keys()",
     "range(3)",
     "brave.search(qs=d.values())",

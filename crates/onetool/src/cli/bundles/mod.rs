@@ -15,10 +15,17 @@ use onetool_store::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondit
 
 use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
-use crate::api::{ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
-use crate::assemble::App;
+use crate::api::{self, ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool bundles list                                  what there is
+  onetool bundles put weather bundle.json               a bundle of one's own
+  onetool bundles tools put weather now v1 tool.json    a tool in it
+  onetool bundles tools invoke weather now --args '{}'  call it";
 
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct BundlesArgs {
     #[command(subcommand)]
     command: BundlesCommand,
@@ -27,19 +34,30 @@ pub struct BundlesArgs {
 #[derive(Subcommand)]
 enum BundlesCommand {
     /// List bundles, the newest first
+    #[command(after_help = "Examples:\n  onetool bundles list --all\n  onetool bundles list --json")]
     List(ListArgs),
     /// Show a bundle as JSON
+    #[command(after_help = "Examples:\n  onetool bundles show weather")]
     Show(BundleArgs),
     /// Create or replace a bundle from JSON; a deleted one comes back
+    #[command(
+        after_help = "Examples:\n  echo '{\"displayName\": \"Weather\"}' | onetool bundles put weather\n  onetool bundles put weather bundle.json"
+    )]
     Put(PutArgs),
     /// Switch a bundle on
+    #[command(after_help = "Examples:\n  onetool bundles enable weather")]
     Enable(BundleArgs),
     /// Switch a bundle off, with all its tools
+    #[command(after_help = "Examples:\n  onetool bundles disable weather")]
     Disable(BundleArgs),
     /// Delete an empty bundle; it goes for good after two days
+    #[command(after_help = "Examples:\n  onetool bundles delete weather")]
     Delete(BundleArgs),
     /// List, change and call tools of bundles
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  onetool bundles tools list\n  onetool bundles tools search weather\n  onetool bundles tools invoke npm package --args '{\"name\": \"left-pad\"}'"
+    )]
     Tools(tools::ToolsCommand),
 }
 
@@ -111,7 +129,7 @@ type Outcome = Result<Answer, ApiError>;
 pub async fn main(args: BundlesArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     // A body is read first: a mistake in it needs no app.
     let (command, output) = prepare(args.command)?;
-    let app = App::start_once(config)?;
+    let app = crate::cli::start(config)?;
     let outcome = match command {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,
@@ -191,7 +209,7 @@ fn put(store: &BundleStore, name: &str, mut body: serde_json::Value) -> Outcome 
             BundleId::generate()
         }
     };
-    let body: BundleBody = serde_json::from_value(body).map_err(ApiError::body)?;
+    let body: BundleBody = api::from_json(body)?;
     let (view, written) = store.put_bundle(id, body.draft()?, &Precondition::None)?;
     let verb = match written {
         Written::Created => "created",

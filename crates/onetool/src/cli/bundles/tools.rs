@@ -12,27 +12,37 @@ use serde_json::{Map, Value as Json};
 
 use super::answer::{Answer, read_json, tools_table};
 use super::{Outcome, PagingArgs, names};
-use crate::api::{ApiError, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
+use crate::api::{self, ApiError, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
 use crate::assemble::App;
 use crate::cli::table::OutputArgs;
 
 #[derive(Subcommand)]
 pub(super) enum ToolsCommand {
     /// List tools, the newest first
+    #[command(after_help = "Examples:\n  onetool bundles tools list --bundle weather --json")]
     List(ListArgs),
     /// Show a tool as JSON
+    #[command(after_help = "Examples:\n  onetool bundles tools show weather now v1")]
     Show(ToolArgs),
     /// Store a new tool from JSON; slug and version must be free
+    #[command(after_help = "Examples:\n  onetool bundles tools put weather now v1 tool.json")]
     Put(PutArgs),
     /// Switch a tool on
+    #[command(after_help = "Examples:\n  onetool bundles tools enable weather now")]
     Enable(ToolArgs),
     /// Switch a tool off
+    #[command(after_help = "Examples:\n  onetool bundles tools disable weather now v1")]
     Disable(ToolArgs),
     /// Delete a tool for good
+    #[command(after_help = "Examples:\n  onetool bundles tools delete weather now v1")]
     Delete(ToolArgs),
     /// Search tools: names that begin so, whole words, near words, then the newest
+    #[command(after_help = "Examples:\n  onetool bundles tools search weather")]
     Search(SearchArgs),
     /// Call a tool and print its value
+    #[command(
+        after_help = "Examples:\n  onetool bundles tools invoke weather now --args '{\"city\": \"Bern\"}'\n  onetool bundles tools invoke weather now --args-file args.json --dry-run"
+    )]
     Invoke(InvokeArgs),
 }
 
@@ -188,7 +198,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         }
         Operation::Put { name, body } => {
             let path = name.find(store)?;
-            let body: ToolBody = serde_json::from_value(body).map_err(ApiError::body)?;
+            let body: ToolBody = api::from_json(body)?;
             let draft = body.draft(&path)?;
             let view = store.put_tool(path.bundle, (&path.slug, &path.version), draft, &Precondition::None)?;
             Ok(Answer::sentence(&ToolReply::from(view), format!("{} {} is stored", path.slug, path.version)))

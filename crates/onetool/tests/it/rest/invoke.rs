@@ -62,6 +62,9 @@ async fn bad_arguments_are_400_and_nothing_is_sent() {
         let (status, body) = f.invoke(&tool, args).await;
         assert_eq!((status, &body["ok"], code(&body)), (400, &json!(false), "arguments"), "{body}");
     }
+    let nothing = f.server.request(reqwest::Method::POST, &format!("{tool}/invoke?dryRun=true"));
+    let (status, body) = crate::client::reply(nothing.header("content-type", "application/json").body("null")).await;
+    assert!(status != 400 || !body.to_string().contains("JSON object"), "{body}");
     let (status, _) = f.server.post(&format!("{tool}/invoke"), json!({"arguments": {}})).await;
     assert_eq!(status, 400);
     let (status, _) = f.server.post(&format!("{tool}/invoke?dryRun=perhaps"), json!({"args": {}})).await;

@@ -47,7 +47,12 @@ async fn the_newest_version_answers_and_another_can_be_picked() {
     assert_eq!(f.server.patch(&tool_path(&bundle, "which", "v2"), json!({"isEnabled": false})).await.0, 200);
     assert_eq!(client.ok("own.which()").await, "/v1");
     assert_eq!(f.server.patch(&bundle, json!({"isEnabled": false})).await.0, 200);
-    assert!(client.err("own.which()").await.contains("NameError"));
+    let off = client.err("own.which()").await;
+    assert!(off.contains("NameError") && off.contains("the bundle 'own' is switched off"), "{off}");
+    let file = f.built_in("file").await;
+    assert_eq!(f.server.patch(&file, json!({"isEnabled": false})).await.0, 200);
+    let off = client.err("file.list()").await;
+    assert!(off.contains("the bundle 'file' is switched off"), "{off}");
 }
 
 #[tokio::test]

@@ -1,0 +1,74 @@
+//! Runs that are one call need no interpreter: the host is asked at once, as the sandbox would ask it.
+//!
+//! It saves a conversation with a child process, which takes longer than many a tool. The call itself goes the way of all
+//! calls, and its failure reads as it would from the sandbox.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use onetool_sandbox::{CallTarget, Execution, Failure, Host, Limits, Lookup};
+use onetool_sdk::{Arguments, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::code::SingleCall;
+
+/// More runs of this kind at once go through the sandbox, which makes them wait, or refuses them.
+const AT_ONCE: usize = 256;
+
+/// Counts the runs of this kind that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct DirectRuns {
+    under_way: AtomicUsize,
+}
+
+/// A call that can be made without an interpreter.
+pub(crate) struct DirectCall<'a> {
+    target: CallTarget,
+    arguments: Arguments,
+    line: u32,
+    _place: Place<'a>,
+}
+
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl DirectRuns {
+    /// `None` where the sandbox is to run the code after all: to say what is wrong with it, or because too much is going on.
+    pub(crate) fn enter(&self, call: Option<&SingleCall>, host: &dyn Host, limits: &Limits) -> Option<DirectCall<'_>> {
+        let call = call.filter(|_| limits.max_calls > 0)?;
+        let Ok(Lookup::Pack(pack)) = host.lookup(&call.pack) else { return None };
+        let place = Place(&self.under_way);
+        if self.under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+            return None;
+        }
+        Some(DirectCall {
+            target: CallTarget::Method { pack, function: call.function.clone() },
+            arguments: call.arguments.clone(),
+            line: call.line,
+            _place: place,
+        })
+    }
+}
+
+impl DirectCall<'_> {
+    pub(crate) async fn execute(self, limits: &Limits, host: &dyn Host, cancel: CancellationToken) -> Execution {
+        let result = tokio::select! {
+            biased;
+            result = host.call(self.target, self.arguments) => {
+                result.map_err(|error| Failure::raised_by(&error, self.line))
+            }
+            () = cancel.cancelled() => Err(Failure::Cancelled),
+            () = tokio::time::sleep(limits.timeout) => Err(Failure::Timeout(limits.timeout)),
+        };
+        let result = result.map(|value| match value {
+            // In the sandbox it would be its text too.
+            Value::Opaque(text) => Value::Str(text),
+            value => value,
+        });
+        Execution { result, printed: String::new(), printed_truncated: false, read_back: Vec::new(), calls: 1 }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a process does not need any more does not stay in memory.
+//!
+//! The executable is large, and a page of it once touched stays mapped, with its neighbours, in the server and in each
+//! child. When a process is ready, it gives all those pages back: what it needs from then on comes back from the
+//! system's cache of files, page by page, without a read from disk.
+
+/// Gives the pages of the executable and its libraries back. Wherever that cannot be done, they stay.
+pub fn give_back_code() {
+    #[cfg(target_os = "linux")]
+    if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
+        maps.lines().filter_map(code_of).for_each(forget);
+    }
+}
+
+/// Gives memory back that the allocator has kept for later, as it does after much was taken in small pieces.
+pub fn give_back_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    trim();
+}
+
+/// How much of this process is in memory; 0 where that is not known.
+pub(crate) fn bytes() -> usize {
+    #[cfg(target_os = "linux")]
+    if let Ok(sizes) = std::fs::read_to_string("/proc/self/statm") {
+        let pages = sizes.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        return pages.unwrap_or(0) * rustix::param::page_size();
+    }
+    0
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the system's allocator is asked by its own function")]
+fn trim() {
+    // SAFETY: the function may be called at any time, from any thread; it only gives back pages that nobody uses.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
+/// The addresses of a mapping that holds nothing but a file's own bytes.
+///
+/// That is code, and the first part of a file, with its tables and constants. Other read-only parts may hold what the
+/// loader wrote there, which no file has.
+#[cfg(target_os = "linux")]
+fn code_of(line: &str) -> Option<std::ops::Range<usize>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (addresses, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let (_device, _inode, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let untouched = rights == "r-xp" || rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+    if !untouched || !path.starts_with('/') {
+        return None;
+    }
+    let (from, to) = addresses.split_once('-')?;
+    Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
+}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the kernel is told by address which pages are not needed now")]
+fn forget(addresses: std::ops::Range<usize>) {
+    use rustix::mm::{Advice, madvise};
+    let start = std::ptr::with_exposed_provenance_mut(addresses.start);
+    // SAFETY: the pages are private, were never written and have a file behind them: the next access reads the same bytes.
+    let _ = unsafe { madvise(start, addresses.len(), Advice::LinuxDontNeed) };
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_file_can_give_back_is_given_up() {
+        let code = "55d0c0000000-55d0c2000000 r-xp 00a00000 fe:00 1234   /usr/bin/onetool";
+        assert_eq!(code_of(code), Some(0x55d0_c000_0000..0x55d0_c200_0000));
+        let tables = "55d0bf000000-55d0c0000000 r--p 00000000 fe:00 1234   /usr/bin/onetool";
+        assert_eq!(code_of(tables), Some(0x55d0_bf00_0000..0x55d0_c000_0000));
+        for other in [
+            "55d0c3000000-55d0c3200000 r--p 03a00000 fe:00 1234   /usr/bin/onetool",
+            "55d0c3200000-55d0c3300000 rw-p 03c00000 fe:00 1234   /usr/bin/onetool",
+            "7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0      [vdso]",
+            "7f0000000000-7f0000021000 r--p 00000000 00:00 0",
+            "rubbish",
+            "",
+        ] {
+            assert_eq!(code_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn memory_of_many_small_pieces_is_given_back() {
+        let pieces: Vec<Box<[u8]>> = (0..200_000_u32).map(|_| vec![1; 300].into_boxed_slice()).collect();
+        let full = bytes();
+        // Pieces that stay here and there keep the allocator from giving anything back by itself.
+        let kept: Vec<Box<[u8]>> =
+            pieces.into_iter().enumerate().filter(|(n, _)| n % 1000 == 0).map(|(_, piece)| piece).collect();
+        give_back_heap();
+        let left = bytes();
+        assert!(kept.len() == 200 && full > 50 << 20, "{full}");
+        assert!(left < full - (30 << 20), "{full} {left}");
+    }
+
+    /// The process goes on, with the constants and the code that it had.
+    #[test]
+    fn a_process_goes_on_without_its_pages() {
+        give_back_code();
+        let text = format!("{:?}", ["a", "b"].map(str::to_uppercase));
+        assert_eq!(text, r#"["A", "B"]"#);
+    }
+}

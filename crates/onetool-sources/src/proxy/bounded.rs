@@ -1,0 +1,243 @@
+//! The HTTP client beneath the streamable transport: as the protocol library's own, but nothing is read beyond its limit.
+//!
+//! Bodies are bounded as a whole and streams event by event, both after they have been unpacked: a server does not decide
+//! how much memory its answer takes. A body that is too long fails its call; an event that is ends the connection, as a
+//! line does.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::stream::{self, Stream, StreamExt as _};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::{Client, Response};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::transport::common::client_side_sse::BoxedSseResponse;
+use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::SseStream;
+
+use super::messages;
+use super::settings::limits;
+use super::transport::{Wire, too_long};
+
+type Error = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// An HTTP client that reads only so much.
+#[derive(Clone)]
+pub(super) struct BoundedClient {
+    client: Client,
+    wire: Arc<Wire>,
+}
+
+impl BoundedClient {
+    pub(super) fn new(client: Client, wire: Arc<Wire>) -> Self {
+        Self { client, wire }
+    }
+
+    /// The answer to a POST that went well.
+    async fn answer(
+        &self,
+        response: Response,
+        message: &ClientJsonRpcMessage,
+        session: Option<String>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let wants_reply = matches!(message, JsonRpcMessage::Request(_));
+        let media_type = media_type(&response);
+        if media_type.starts_with(EVENT_STREAM_MIME_TYPE) {
+            let events = SseStream::from_bytes_stream(bounded_events(response, self.wire.clone()));
+            return Ok(StreamableHttpPostResponse::Sse(events.boxed(), session));
+        }
+        if !media_type.starts_with(JSON_MIME_TYPE) {
+            // Some servers acknowledge with an empty answer of no type.
+            let is_acknowledged = !wants_reply && response.content_length() == Some(0);
+            return if is_acknowledged {
+                Ok(StreamableHttpPostResponse::Accepted)
+            } else {
+                Err(Error::UnexpectedContentType(Some(media_type)))
+            };
+        }
+        let body = body(response, self.wire.max_message)
+            .await?
+            .ok_or_else(|| Error::UnexpectedServerResponse(Cow::Owned(too_long(self.wire.max_message))))?;
+        match messages::read(&body, &self.wire) {
+            Some(reply) => Ok(StreamableHttpPostResponse::Json(reply, session)),
+            None if wants_reply => {
+                let start = String::from_utf8_lossy(&body[..body.len().min(limits::REASON_CHARS)]).into_owned();
+                Err(Error::UnexpectedServerResponse(Cow::Owned(format!("no message: {start}"))))
+            }
+            None => Ok(StreamableHttpPostResponse::Accepted),
+        }
+    }
+}
+
+impl StreamableHttpClient for BoundedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let mut request = self.client.post(uri.as_ref());
+        if let Some(token) = auth_header {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in custom_headers {
+            request = request.header(name, value);
+        }
+        request = request.header(ACCEPT, [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", "));
+        let has_session = session_id.is_some();
+        if let Some(session) = session_id {
+            request = request.header(HEADER_SESSION_ID, session.as_ref());
+        }
+        let response = request.json(&message).send().await.map_err(Error::Client)?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(Error::SessionExpired);
+        }
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let session = header(HEADER_SESSION_ID);
+        if status.is_success() {
+            return self.answer(response, &message, session).await;
+        }
+        if status == StatusCode::UNAUTHORIZED
+            && let Some(challenge) = header(WWW_AUTHENTICATE.as_str())
+        {
+            return Err(Error::AuthRequired(AuthRequiredError::new(challenge)));
+        }
+        let retry_after = header(RETRY_AFTER.as_str());
+        refusal(response, retry_after, session).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Error> {
+        self.client.delete_session(uri, session_id, auth_header, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<BoxedSseResponse, Error> {
+        let limit = self.wire.max_message;
+        let client = &self.client;
+        client
+            .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, limit)
+            .await
+    }
+}
+
+/// What a status other than success means: the error that its body holds, or the status itself.
+async fn refusal(
+    response: Response,
+    retry_after: Option<String>,
+    session: Option<String>,
+) -> Result<StreamableHttpPostResponse, Error> {
+    let status = response.status();
+    let is_json = media_type(&response).starts_with(JSON_MIME_TYPE);
+    let is_denied = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    if is_json && !is_denied && status != StatusCode::TOO_MANY_REQUESTS {
+        let body = body(response, limits::ERROR_BODY_BYTES).await.ok().flatten().unwrap_or_default();
+        if let Some(error @ JsonRpcMessage::Error(_)) = messages::read_any(&body) {
+            return Ok(StreamableHttpPostResponse::Json(error, session));
+        }
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
+    }
+    Err(Error::UnexpectedServerResponse(Cow::Owned(format!("HTTP {status}"))))
+}
+
+fn media_type(response: &Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.trim().to_ascii_lowercase()
+}
+
+/// The whole body; `None` where it is longer than `limit` bytes.
+async fn body(mut response: Response, limit: usize) -> Result<Option<Vec<u8>>, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Error::Client)? {
+        if body.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// The bytes of a stream of events. One that is too long ends the connection; until it has ended, nothing more comes, so
+/// that nobody asks for the same event again.
+fn bounded_events(response: Response, wire: Arc<Wire>) -> impl Stream<Item = reqwest::Result<bytes::Bytes>> + Send {
+    let start = (response.bytes_stream().boxed(), EventSize::default(), wire);
+    stream::unfold(start, |(mut chunks, mut size, wire)| async move {
+        let chunk = chunks.next().await?;
+        if let Ok(chunk) = &chunk {
+            size.count(chunk);
+            if size.event > wire.max_message {
+                wire.too_long();
+                wire.closed.cancel();
+                std::future::pending::<()>().await;
+            }
+        }
+        Some((chunk, (chunks, size, wire)))
+    })
+}
+
+/// The size of the event that is being read.
+#[derive(Default)]
+struct EventSize {
+    event: usize,
+    line: usize,
+}
+
+impl EventSize {
+    fn count(&mut self, chunk: &[u8]) {
+        for line in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.event += line.len();
+            let is_whole = line.ends_with(b"\n");
+            let text = line.strip_suffix(b"\n").unwrap_or(line);
+            self.line += text.strip_suffix(b"\r").unwrap_or(text).len();
+            if is_whole {
+                // An empty line ends an event.
+                if self.line == 0 {
+                    self.event = 0;
+                }
+                self.line = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_counted_one_by_one_however_they_are_cut() {
+        let stream = b"data: 12345\r\n\r\nid: 1\ndata: 1\n\ndata: 123";
+        for size in 1..=stream.len() {
+            let mut counted = EventSize::default();
+            stream.chunks(size).for_each(|chunk| counted.count(chunk));
+            assert_eq!(counted.event, "data: 123".len(), "chunks of {size}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Messages to a server and from it.
+//!
+//! Calls of tools are nearly all there is, so they are written straight, and their replies read so; whatever else there is
+//! takes the general way, which costs several times as much. Text that is not quite JSON is mended. A reply that can't be read is an error of its own call, which need
+//! not wait any longer; other rubbish is passed over.
+
+use onetool_sdk::mended_json;
+use rmcp::model::{
+    CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage, ClientRequest, ErrorData,
+    GetMeta as _, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, RequestMetaObject,
+    ServerJsonRpcMessage, ServerResult,
+};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use super::settings::limits;
+use super::text::clean;
+use super::transport::Wire;
+
+/// A call of a tool, as it is written.
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    jsonrpc: JsonRpcVersion2_0,
+    id: &'a RequestId,
+    method: &'a CallToolRequestMethod,
+    params: ToolCallParams<'a>,
+}
+
+#[derive(Serialize)]
+struct ToolCallParams<'a> {
+    #[serde(rename = "_meta")]
+    meta: &'a RequestMetaObject,
+    #[serde(flatten)]
+    rest: &'a CallToolRequestParams,
+}
+
+/// The line for a message, with its end.
+pub(super) fn write(message: &ClientJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    let mut line = match message {
+        JsonRpcMessage::Request(JsonRpcRequest {
+            id, request: request @ ClientRequest::CallToolRequest(call), ..
+        }) if call.params.meta.is_none() => {
+            let params = ToolCallParams { meta: request.get_meta(), rest: &call.params };
+            serde_json::to_vec(&ToolCall { jsonrpc: JsonRpcVersion2_0, id, method: &call.method, params })?
+        }
+        other => serde_json::to_vec(other)?,
+    };
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolReply {
+    #[serde(rename = "jsonrpc")]
+    _version: JsonRpcVersion2_0,
+    id: RequestId,
+    result: CallToolResult,
+}
+
+/// What tells a reply from anything else. The rest is skipped, however deep it is.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<RequestId>,
+    method: Option<IgnoredAny>,
+}
+
+/// The message in a line or an event; `None` where there is none.
+pub(super) fn read(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    if let Ok(reply) = serde_json::from_slice::<ToolReply>(bytes)
+        && wire.calls.awaits_tool_result(&reply.id)
+    {
+        return Some(JsonRpcMessage::response(ServerResult::CallToolResult(reply.result), reply.id));
+    }
+    read_any(bytes)
+}
+
+/// The same where it is not known what is awaited.
+pub(super) fn read_any(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let error = match serde_json::from_slice(bytes) {
+        Ok(message) => return Some(message),
+        Err(error) => error,
+    };
+    let text = mended_json(bytes);
+    if let Ok(message) = serde_json::from_str(&text) {
+        return Some(message);
+    }
+    match serde_json::from_str::<Head>(&text) {
+        Ok(Head { id: Some(id), method: None }) => {
+            let reason = format!("the server's answer can't be read: {error}");
+            Some(JsonRpcMessage::error(ErrorData::internal_error(clean(&reason, limits::REASON_CHARS), None), Some(id)))
+        }
+        _ => {
+            tracing::debug!(target: "onetool::server", "a message is passed over: {error}");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_cannot_be_read_is_an_error_of_its_call() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        for line in [deep.as_str(), r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#, r#"{"id":7,"result":{},"error":{}}"#]
+        {
+            let Some(JsonRpcMessage::Error(error)) = read_any(line.as_bytes()) else { panic!("{line}") };
+            assert_eq!(error.id, Some(RequestId::Number(7)));
+        }
+    }
+
+    #[test]
+    fn a_call_is_written_as_any_message_is() {
+        let mut params = CallToolRequestParams::new("t");
+        params.arguments = serde_json::json!({"a": [1, {"b": null}], "ä": "\n"}).as_object().cloned();
+        let mut call = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
+        call.get_meta_mut().insert("progressToken".into(), 5.into());
+        let message: ClientJsonRpcMessage = JsonRpcMessage::request(call, RequestId::Number(7));
+        let straight: serde_json::Value = serde_json::from_slice(&write(&message).unwrap()).unwrap();
+        assert_eq!(straight, serde_json::to_value(&message).unwrap());
+    }
+
+    #[test]
+    fn rubbish_is_passed_over_and_half_characters_are_mended() {
+        for line in ["not JSON", "[1, 2]", r#"{"jsonrpc": "2.0", "unknown": true}"#, "{\"id\": 7"] {
+            assert!(read_any(line.as_bytes()).is_none(), "{line}");
+        }
+        let half = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a\ud83d"}]}}"#;
+        let Some(JsonRpcMessage::Response(reply)) = read_any(half.as_bytes()) else { panic!("no reply") };
+        assert!(serde_json::to_string(&reply).unwrap().contains("a\u{fffd}"));
+    }
+}

@@ -1,0 +1,265 @@
+//! Every key, with everything that does not belong there: each mistake costs its own key alone and is told in a user's
+//! words, with file, line and key.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::keys::{self, SECTIONS};
+use super::shape::{self, Shape};
+use super::{ConfigPlaces, Resolved, load, raw, resolve};
+
+fn resolved(text: &str) -> (Resolved, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let places = ConfigPlaces { project: folder.path().to_owned(), global: None, explicit: None };
+    std::fs::create_dir_all(places.own()).unwrap();
+    let file = places.own().join("onetool.yaml");
+    std::fs::write(&file, text).unwrap();
+    (resolve(&places, load(&places)), file)
+}
+
+fn messages(text: &str) -> Vec<String> {
+    resolved(text).0.notes.into_iter().map(|note| note.message).collect()
+}
+
+/// Every path of keys, with what it may hold. A name that the user chooses is `x`.
+fn all_keys() -> Vec<(Vec<String>, Shape)> {
+    fn walk(path: &[String], shape: Shape, found: &mut Vec<(Vec<String>, Shape)>) {
+        let below = |step: &str| path.iter().cloned().chain([step.to_owned()]).collect::<Vec<_>>();
+        found.push((path.to_vec(), shape));
+        match shape {
+            Shape::Keys(keys) => keys.iter().for_each(|(key, shape)| walk(&below(key), *shape, found)),
+            Shape::Names(inner) => walk(&below("x"), *inner, found),
+            Shape::List(item) => walk(&below("[0]"), *item, found),
+            Shape::Either(shapes) => {
+                for inner in shapes.iter().filter(|inner| matches!(inner, Shape::Keys(_))) {
+                    walk(path, *inner, found);
+                    found.retain(|(known, shape)| known != path || !matches!(shape, Shape::Keys(_)));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    let packs = [("file", keys::FILE_PACK), ("msg", keys::MSG_PACK), ("package", keys::PACKAGE_PACK)];
+    for (section, shape) in SECTIONS {
+        walk(&[(*section).to_owned()], *shape, &mut found);
+    }
+    for (pack, shape) in packs {
+        walk(&["tools".to_owned(), pack.to_owned()], shape, &mut found);
+    }
+    found.push((vec!["include".to_owned()], keys::INCLUDE));
+    found.push((vec!["inherit".to_owned()], keys::INHERIT));
+    found
+}
+
+fn document(path: &[String], value: Json) -> String {
+    let whole = path
+        .iter()
+        .rev()
+        .fold(value, |inner, step| if step.starts_with('[') { json!([inner]) } else { json!({ step: inner }) });
+    // JSON is YAML. The comment makes the line worth telling.
+    format!("# first\n{whole}\n")
+}
+
+/// Words that only make sense to whoever wrote the program.
+const FOREIGN: &[&str] = &[
+    "f64",
+    "u64",
+    "i64",
+    "usize",
+    "u32",
+    "struct ",
+    "enum ",
+    "variant",
+    "untagged",
+    "invalid type",
+    "invalid value",
+    "invalid length",
+    "missing field",
+    "unknown field",
+    "deserialize",
+    "serde",
+    "Option<",
+    "Vec<",
+    "Some(",
+    "None",
+    "os error",
+    "sequence",
+    "floating point",
+    "boolean",
+    "Json",
+    "raw::",
+];
+
+#[test]
+fn a_wrong_value_in_any_key_is_told_in_words() {
+    let wrong = [
+        json!("zz wrong"),
+        json!(-5),
+        json!(1e300),
+        json!(1.5),
+        json!(true),
+        json!([]),
+        json!([[1]]),
+        json!({"zz": {"zz": 1}}),
+        json!([null]),
+    ];
+    let mut told = 0;
+    for (path, shape) in all_keys() {
+        for value in &wrong {
+            let mut flaws = Vec::new();
+            shape::fit(shape, value.clone(), &mut flaws);
+            let text = document(&path, value.clone());
+            let (settings, file) = resolved(&text);
+            if flaws.is_empty() {
+                // It may still be wrong for a reason of its own, and must then be told as well as the rest.
+            } else {
+                assert!(!settings.notes.is_empty(), "nothing is told of {text}");
+                told += 1;
+            }
+            for note in &settings.notes {
+                assert_eq!(note.subject, file.display().to_string(), "{text} {}", note.message);
+                assert!(note.message.starts_with("line 2: "), "{text}: {}", note.message);
+                assert!(note.message.contains(&path[0]), "{text}: {}", note.message);
+                assert!(note.message.len() < 600, "{text}: {}", note.message);
+                for word in FOREIGN {
+                    assert!(!note.message.contains(word), "{word:?} in {}", note.message);
+                }
+            }
+        }
+    }
+    assert!(told > 500, "{told}");
+}
+
+#[test]
+fn a_key_without_a_value_is_one_that_is_not_there() {
+    for (path, shape) in all_keys() {
+        let is_named = path.iter().any(|step| step == "x" || step.starts_with('['));
+        if is_named || matches!(shape, Shape::Any) {
+            continue;
+        }
+        let text = document(&path, Json::Null);
+        assert_eq!(messages(&text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_everywhere_with_what_was_meant() {
+    for (path, shape) in all_keys() {
+        let Shape::Keys(keys) = shape else { continue };
+        let (name, _) = keys[0];
+        let text = document(&path, json!({ format!("{name}x"): 1 }));
+        let told = messages(&text);
+        let expected = format!("unknown key '{name}x'; did you mean '{name}'?");
+        assert!(told.iter().any(|message| message.contains(&expected)), "{text}: {told:?}");
+    }
+    assert_eq!(messages("outptu: 1\n"), ["line 1: outptu: unknown key 'outptu'; did you mean 'output'?"]);
+}
+
+/// A value that fits.
+fn sample(shape: Shape) -> Json {
+    match shape {
+        Shape::Any | Shape::Text => json!("x"),
+        Shape::Flag => json!(true),
+        Shape::Count(_, most) => json!(most),
+        Shape::Number(least, _) => json!(least),
+        Shape::Seconds => json!(0.5),
+        Shape::Choice(words) => json!(words[0]),
+        Shape::List(item) | Shape::OneOrMore(item) => json!([sample(*item)]),
+        Shape::Names(inner) => json!({"x": sample(*inner)}),
+        Shape::Keys(keys) => keys.iter().map(|(key, shape)| ((*key).to_owned(), sample(*shape))).collect(),
+        Shape::Either(shapes) => sample(shapes[shapes.len() - 1]),
+    }
+}
+
+#[test]
+fn shapes_and_types_have_the_same_keys() {
+    fn same<T: Default + serde::Serialize + serde::de::DeserializeOwned>(shape: Shape) {
+        let Shape::Keys(_) = shape else { panic!("{shape:?}") };
+        let full = sample(shape);
+        serde_json::from_value::<T>(full.clone()).unwrap_or_else(|error| panic!("{error}: {full}"));
+        let of = |value: &Json| {
+            let mut keys: Vec<String> = value.as_object().unwrap_or(&Map::new()).keys().cloned().collect();
+            keys.sort();
+            keys
+        };
+        assert_eq!(of(&full), of(&serde_json::to_value(T::default()).unwrap()));
+    }
+    let inner = |shape: Shape| match shape {
+        Shape::Names(Shape::Either([_, inner]) | inner) => *inner,
+        other => other,
+    };
+    same::<raw::Run>(keys::RUN);
+    same::<raw::Output>(keys::OUTPUT);
+    same::<raw::Stats>(keys::STATS);
+    same::<raw::Workers>(keys::WORKERS);
+    same::<raw::Security>(keys::SECURITY);
+    same::<raw::Prompts>(keys::PROMPTS);
+    same::<raw::Bundles>(keys::BUNDLES);
+    same::<raw::Http>(keys::HTTP);
+    same::<raw::HttpServer>(keys::SERVER);
+    same::<raw::Telemetry>(keys::TELEMETRY);
+    same::<raw::FilePack>(keys::FILE_PACK);
+    same::<raw::MsgPack>(keys::MSG_PACK);
+    same::<raw::Packages>(keys::PACKAGE_PACK);
+    same::<raw::Server>(inner(keys::SERVERS));
+    same::<raw::SnippetEntry>(inner(keys::SNIPPETS));
+    same::<raw::ProjectEntry>(inner(keys::PROJECTS));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_laxer_than_what_was_meant() {
+    use onetool_run::Permission;
+    use onetool_sdk::QualifiedName;
+    use onetool_sources::proxy::Enabled;
+
+    let permission = |text: &str, pack: &str| resolved(text).0.permissions.of(&QualifiedName::new(pack, "f"));
+    for text in ["security: {policy: deny}\n", "security: [policy]\n", "security: {policy: {'file.*': 5}}\n"] {
+        assert_eq!(permission(text, "file"), Permission::Deny, "{text}");
+        assert_eq!(permission(text, "ot"), Permission::Allow, "{text}");
+    }
+    for text in ["security: {sanitize: on}\n", "security: {sanitize: {enabled: maybe}}\n"] {
+        assert!(resolved(text).0.run.sanitise, "{text}");
+    }
+    for text in [
+        "server: {tokens: abc}\n",
+        "server: {tokens: [{token: 5}]}\n",
+        "server: {tokens: [{}]}\n",
+        "server: [tokens]\n",
+    ] {
+        let tokens = resolved(text).0.server.tokens;
+        assert!(!tokens.is_empty() && tokens.iter().all(|token| token.token.len() > 60), "{text}");
+    }
+    for text in ["enabled: maybe", "tools: {include: 5}", "args: [5]", "env: {A: 1}", "pin: strit", "timeout: -1"] {
+        let settings = resolved(&format!("servers:\n  s: {{command: c, {text}}}\n")).0;
+        assert!(matches!(settings.servers[0].enabled, Enabled::No { .. }), "{text}");
+    }
+    let settings = resolved("servers:\n  s: {command: c, timout: 5}\n").0;
+    assert_eq!(settings.servers[0].enabled, Enabled::Yes);
+}
+
+#[test]
+fn no_message_shows_what_may_be_a_secret() {
+    for text in [
+        "server: {tokens: [{token: 8315550199}]}",
+        "server: {tokens: ['hush-8315550199']}",
+        "servers: {s: {url: u, headers: 'hush-8315550199'}}",
+        "servers: {s: {command: c, env: {A: [hush-8315550199]}}}",
+        "servers: {s: {command: c, args: 8315550199}}",
+        "telemetry: {headers: {Authorization: 8315550199}}",
+    ] {
+        let told = messages(text);
+        assert!(!told.is_empty() && told.iter().all(|message| !message.contains("8315550199")), "{text}: {told:?}");
+    }
+}
+
+#[test]
+fn a_template_that_cannot_work_is_told_at_once_and_the_rest_works() {
+    let (settings, _) =
+        resolved("snippets:\n  bad:\n    body: \"{{ q \"\n  good: {body: '1 + {{ n }}'}\nalias: {r: file.read}\n");
+    let messages: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].starts_with("line 3: snippets.bad.body: no valid template: "), "{messages:?}");
+    assert!(settings.snippets.contains_key("good") && settings.aliases.contains_key("r"));
+}
