@@ -24,6 +24,9 @@ enum Reading {
     Piecewise,
 }
 
+/// Operators between an expression and a set in it: chains may be long, and each of their parts asks.
+const MAX_OPERATORS: usize = 8;
+
 const KEPT: &str = "an iterator that is kept";
 const EFFECTS: &str = "an iterator whose items have effects";
 const VIEW: &str = "a view or a range that is kept";
@@ -62,11 +65,16 @@ impl<'a> Differences<'a> {
     }
 
     fn finish(mut self) -> Option<&'static str> {
-        let mut found = true;
-        while found {
-            found = false;
-            for (name, source) in &self.derived {
-                found |= self.sets.contains(source) && self.sets.insert(name);
+        let mut into: HashMap<&str, Vec<&'a str>> = HashMap::new();
+        for (name, source) in &self.derived {
+            into.entry(source).or_default().push(name);
+        }
+        let mut waiting: Vec<&str> = self.sets.iter().copied().collect();
+        while let Some(source) = waiting.pop() {
+            for name in into.remove(source).unwrap_or_default() {
+                if self.sets.insert(name) {
+                    waiting.push(name);
+                }
             }
         }
         if self.reads_host && self.asks_type {
@@ -131,10 +139,16 @@ impl<'a> Differences<'a> {
     }
 
     fn is_set(&self, expression: &Expr) -> bool {
+        self.is_set_within(expression, MAX_OPERATORS)
+    }
+
+    fn is_set_within(&self, expression: &Expr, operators: usize) -> bool {
         match expression {
             Expr::Set(_) | Expr::SetComp(_) => true,
             Expr::BinOp(binary) => {
-                is_set_operator(binary.op) && (self.is_set(&binary.left) || self.is_set(&binary.right))
+                operators > 0
+                    && is_set_operator(binary.op)
+                    && [&binary.left, &binary.right].into_iter().any(|side| self.is_set_within(side, operators - 1))
             }
             Expr::Call(call) => {
                 matches!(self.builtin_of(call), Some("set" | "frozenset"))
