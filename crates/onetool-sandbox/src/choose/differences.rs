@@ -359,6 +359,12 @@ impl<'a> Visitor<'a> for Differences<'a> {
                 }
             }
             Expr::If(choice) => self.shelter(&choice.test),
+            Expr::Dict(dict) => {
+                let has = |is: fn(&Expr) -> bool| dict.iter_keys().flatten().any(is);
+                if has(Expr::is_boolean_literal_expr) && has(Expr::is_number_literal_expr) {
+                    self.differs("keys that are equal and not the same");
+                }
+            }
             Expr::BinOp(binary) => {
                 if is_set_operator(binary.op) && (self.is_sheltered(expression) || self.is_set(expression)) {
                     self.shelter(&binary.left);

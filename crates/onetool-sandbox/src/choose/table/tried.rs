@@ -145,6 +145,7 @@ pub(in crate::choose) const ANSWERED_DIFFERENTLY: &[&str] = &[
     "type(proj.home).__name__",
     "d = {}\nd.keys()",
     "range(3)",
+    "{1: 'a', True: 'b'}",
     "brave.search(qs=d.values())",
     "m = map(str, [1])\nlist(m), list(m)",
     "z = zip([1], [2])\nfor a in z: print(a)\nlist(z)",

@@ -1,0 +1,2 @@
+found = ws(query='a')
+[found['query'], sum([True, found['count'] > 5])]
