@@ -1,2 +1,3 @@
 found = ws(query='a')
-[found['query'], sum([True, found['count'] > 5])]
+flags = [True, found['count'] > 5]
+[found['query'], sum(flags)]

@@ -1,4 +1,5 @@
 import json
 demo.count()
 n = demo.count()
-json.dumps({"n": n, "sum": sum([True, True])})
+flags = [n > 1, True]
+json.dumps({"n": n, "sum": sum(flags)})

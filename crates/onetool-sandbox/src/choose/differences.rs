@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
+    CmpOp, Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
 };
 
 use super::effects::{has_effects, is_plain_body, mutates};
@@ -192,6 +192,7 @@ impl<'a> Differences<'a> {
                 "round" if arguments.len() > 1 => self.differs("round() to digits"),
                 "getattr" if arguments.len() > 2 => self.differs("attributes that may be missing"),
                 "hasattr" => self.differs("attributes that may be missing"),
+                "sum" if arguments.args.first().is_some_and(holds_truth) => self.differs("a sum of truth values"),
                 "divmod" => self.differs("divmod()"),
                 "hash" => self.differs("hash()"),
                 "list" | "tuple" | "dict" => self.reads_all(call, Reading::Whole),
@@ -353,6 +354,17 @@ impl<'a> Visitor<'a> for Differences<'a> {
             Expr::Starred(starred) => self.reads(&starred.value, Reading::Whole),
             Expr::Named(named) => self.assigned(&named.target, &named.value),
             Expr::Compare(compare) => {
+                let ordered = |operator: &CmpOp| matches!(operator, CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE);
+                if compare.ops.iter().any(ordered) {
+                    for side in std::iter::once(&*compare.left).chain(&compare.comparators) {
+                        if self.is_set(side) {
+                            self.differs(ORDER);
+                        }
+                        if let Expr::Name(name) = side {
+                            self.exposed.push(name.id.as_str());
+                        }
+                    }
+                }
                 for side in std::iter::once(&*compare.left).chain(&compare.comparators) {
                     self.shelter_set(side);
                     self.reads(side, Reading::Piecewise);
@@ -459,6 +471,22 @@ fn bound_names(module: &ModModule) -> HashSet<&str> {
     let mut bound = Bound::default();
     bound.visit_body(&module.body);
     bound.0
+}
+
+/// Whether an expression holds truth values that are to be added.
+fn holds_truth(summed: &Expr) -> bool {
+    let is_truth = |item: &Expr| match item {
+        Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
+        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not,
+        _ => false,
+    };
+    match summed {
+        Expr::Generator(generator) => is_truth(&generator.elt),
+        Expr::ListComp(comprehension) => is_truth(&comprehension.elt),
+        Expr::List(list) => list.elts.iter().any(is_truth),
+        Expr::Tuple(tuple) => tuple.elts.iter().any(is_truth),
+        _ => false,
+    }
 }
 
 fn is_set_operator(operator: Operator) -> bool {
