@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use onetool_sdk::{HealthNote, Pack, Severity};
 use parking_lot::{Mutex, RwLock};
@@ -20,6 +20,8 @@ use super::tool_file::{self, FileProblem, MAX_FILE_BYTES, READER_STACK, ToolFile
 
 /// Looking for changes may take one part in this many of the time.
 const CHECK_SHARE: u32 = 20;
+/// A pack that is missing is looked for again, but not more often than this.
+const MISSING_CHECK: Duration = Duration::from_millis(20);
 const MAX_READERS: usize = 8;
 /// Below this many files, one thread reads them all.
 const FILES_A_READER: usize = 16;
@@ -46,6 +48,7 @@ struct Files {
     known: HashMap<PathBuf, Known>,
     order: Vec<Candidate>,
     problems: Vec<PlaceNote>,
+    looked_at: Instant,
     next_check: Instant,
 }
 
@@ -79,8 +82,13 @@ impl Stamp {
 impl Registry {
     /// Finds and reads all files, on a thread of its own: the program starts meanwhile, and waits where it needs them.
     pub(super) fn new(settings: Arc<WorkerSettings>) -> Arc<Self> {
-        let files =
-            Files { known: HashMap::new(), order: Vec::new(), problems: Vec::new(), next_check: Instant::now() };
+        let files = Files {
+            known: HashMap::new(),
+            order: Vec::new(),
+            problems: Vec::new(),
+            looked_at: Instant::now(),
+            next_check: Instant::now(),
+        };
         let registry = Arc::new(Self {
             settings,
             generation: AtomicU64::new(0),
@@ -161,7 +169,8 @@ impl Registry {
             files.problems = problems;
             self.offer(&files);
         }
-        files.next_check = Instant::now() + checked * CHECK_SHARE;
+        files.looked_at = Instant::now();
+        files.next_check = files.looked_at + checked * CHECK_SHARE;
     }
 
     /// The file behind a pack, read again if it has changed since.
@@ -187,6 +196,13 @@ impl Registry {
     /// Why a pack of this name is not offered, although something that looks like its file is there.
     pub(super) fn absence(&self, pack: &str) -> Option<String> {
         self.await_first();
+        // The file may be so new that nobody has looked since.
+        if self.files.lock().looked_at.elapsed() >= MISSING_CHECK {
+            self.look();
+        }
+        if let Some(file) = self.offered.read().by_pack.get(pack) {
+            return Some(format!("{} has just appeared; run this again", file.path.display()));
+        }
         let files = self.files.lock();
         let broken = files.order.iter().filter(|candidate| candidate.default_pack == pack).find_map(|candidate| {
             let problem = files.known.get(&candidate.path)?.reading.as_ref().err()?;

@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post, put};
 use onetool_sdk::ToolCaller;
 use onetool_sources::http::{BundleSource, HttpEngine};
@@ -89,6 +89,7 @@ pub fn router(state: ApiState) -> Router {
         .layer(middleware::from_fn(move |request: Request, next: Next| within(timeout, request, next)));
     let invoke = Router::new().route(&format!("{tool}/invoke"), post(invoke::invoke));
     let pages = Router::new()
+        .route("/", get(|| async { Redirect::temporary("/docs") }))
         .route("/openapi.json", get(|| async { document::openapi() }))
         .route("/docs", get(|| async { document::page() }))
         .route("/docs/app.js", get(|| async { document::script() }))

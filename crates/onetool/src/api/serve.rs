@@ -1,11 +1,18 @@
 //! Accepting connections: limited in number and in what they may take, ended with grace.
+//!
+//! When all places are taken, connections end with the request they are at, and those that wait for one end at once: a
+//! client that keeps many open for later must not keep others out.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +24,8 @@ use tokio_util::task::TaskTracker;
 const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take for a request's head, and how long an idle connection stays.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take for its first when others wait for the place.
+const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 /// The largest head of a request.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
@@ -30,7 +39,11 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     let abort = CancellationToken::new();
+    let mut crowded = CancellationToken::new();
     loop {
+        if slots.available_permits() == 0 {
+            std::mem::take(&mut crowded).cancel();
+        }
         let slot = tokio::select! {
             () = shutdown.cancelled() => break,
             slot = slots.clone().acquire_owned() => slot.map_err(io::Error::other)?,
@@ -46,11 +59,12 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
                 }
             },
         };
-        let (router, shutdown, abort) = (router.clone(), shutdown.clone(), abort.clone());
+        let connection = Connection { router: router.clone(), shutdown: shutdown.clone(), crowded: crowded.clone() };
+        let abort = abort.clone();
         connections.spawn(async move {
             tokio::select! {
                 () = abort.cancelled() => {}
-                () = converse(stream, router, shutdown) => {}
+                () = connection.converse(stream) => {}
             }
             drop(slot);
         });
@@ -64,22 +78,62 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     Ok(())
 }
 
-async fn converse(stream: TcpStream, router: Router, shutdown: CancellationToken) {
-    // Small replies must not wait for more to come.
-    let _ = stream.set_nodelay(true);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => log(ended),
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            log(connection.await);
+/// What one connection is served with, and when it is to end.
+struct Connection {
+    router: Router,
+    shutdown: CancellationToken,
+    crowded: CancellationToken,
+}
+
+impl Connection {
+    /// Answers requests until the client has no more, or the connection is to end.
+    async fn converse(self, stream: TcpStream) {
+        // Small replies must not wait for more to come.
+        let _ = stream.set_nodelay(true);
+        let asked = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (router, crowded) = (self.router, self.crowded.clone());
+            let (asked, answered) = (asked.clone(), answered.clone());
+            service_fn(move |request| {
+                asked.store(true, Ordering::Release);
+                let (router, crowded, answered) = (router.clone(), crowded.clone(), answered.clone());
+                async move {
+                    let mut response = TowerToHyperService::new(router).call(request).await?;
+                    if crowded.is_cancelled() {
+                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    answered.store(true, Ordering::Release);
+                    Ok::<_, Infallible>(response)
+                }
+            })
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return log(ended),
+            () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+            // A client that has asked keeps its place until it is answered: that answer closes the connection.
+            () = self.crowded.cancelled() => {
+                if answered.load(Ordering::Acquire) {
+                    connection.as_mut().graceful_shutdown();
+                } else if tokio::time::timeout(CROWDED_PATIENCE, connection.as_mut()).await.is_ok()
+                    || !asked.load(Ordering::Acquire)
+                {
+                    return;
+                }
+            }
         }
+        tokio::select! {
+            ended = connection.as_mut() => return log(ended),
+            () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        log(connection.await);
     }
 }
 

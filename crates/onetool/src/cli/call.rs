@@ -19,13 +19,14 @@ use crate::assemble::App;
 const EXAMPLES: &str = "\
 Examples:
   onetool call file.read path=README.md
-  onetool call file.grep pattern=TODO max_matches=5
+  onetool call file.grep pattern='fn main' max_matches=5
   onetool call file.read --json '{\"path\": \"README.md\"}'";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CallArgs {
     /// The tool: pack.function
+    #[arg(value_parser = tool_name)]
     tool: QualifiedName,
 
     /// Arguments as name=value (text, or JSON where the tool wants no text) or name:=json
@@ -35,6 +36,10 @@ pub struct CallArgs {
     /// All arguments as one JSON object; `-` reads standard input
     #[arg(long, value_name = "OBJECT")]
     json: Option<String>,
+}
+
+fn tool_name(text: &str) -> Result<QualifiedName, String> {
+    text.parse().map_err(|_| "this is not a tool name; expected pack.function, such as file.read".to_owned())
 }
 
 /// Arguments from standard input, in bytes at the most.

@@ -36,7 +36,11 @@ pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
         print(&usage.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(command) = usage.find_subcommand_mut(&query).filter(|command| !command.is_hide_set()) {
+    let mut command = Some(&mut usage);
+    for word in query.split(' ') {
+        command = command.and_then(|command| command.find_subcommand_mut(word));
+    }
+    if let Some(command) = command {
         print(&command.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

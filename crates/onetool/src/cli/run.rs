@@ -11,7 +11,7 @@ use onetool_sdk::{CallContext, Caller, Part};
 const EXAMPLES: &str = "\
 Examples:
   onetool run 'sum(range(10))'
-  onetool run 'file.grep(\"TODO\")[:3]'
+  onetool run 'file.grep(\"fn main\")'
   echo 'ot.tools()' | onetool run -
   onetool run --file script.py";
 

@@ -67,8 +67,9 @@ pub struct Page {
 
 impl Page {
     pub fn new() -> Self {
-        let coloured =
-            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        let coloured = std::io::stdout().is_terminal() && !is_unwanted;
         Self { text: String::new(), coloured }
     }
 

@@ -35,13 +35,11 @@ pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
     let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;
     let listed = answer?.to_json();
-    if args.output.is_json() {
-        print_json(&listed)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let tools = listed.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut page = Page::new();
-    if args.full {
+    if args.output.is_json() {
+        print_json(&listed)?;
+    } else if args.full {
         for (index, tool) in tools.iter().enumerate() {
             if index > 0 {
                 page.end_line();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use onetool_run::{Permission, Permissions, Project, Snippet, SnippetParameter, Topic, check_template};
-use onetool_sdk::is_python_identifier;
+use onetool_sdk::{is_python_identifier, to_python_identifier};
 use onetool_sources::http::{AllowedHosts, HttpSettings};
 use onetool_sources::proxy::{DEFAULT_MESSAGE_BYTES, Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
@@ -81,6 +81,13 @@ impl Reader {
                 Json::String(body) => raw::SnippetEntry { body, ..raw::SnippetEntry::default() },
                 other => self.checked(&["snippets", &name], other),
             };
+            if !is_snippet_name(&name) {
+                self.problem(
+                    &["snippets", &name],
+                    "a snippet's name has letters, digits, _ and -; it begins with no digit",
+                );
+                continue;
+            }
             if entry.body.trim().is_empty() {
                 if !self.is_wrong(&["snippets", &name, "body"]) {
                     self.problem(&["snippets", &name], "expected a body, the code to run");
@@ -123,6 +130,10 @@ impl Reader {
                 }
                 continue;
             };
+            if name.trim().is_empty() {
+                self.problem(&["projects", &name], "a project needs a name, to be used as proj.name");
+                continue;
+            }
             let path = places.project.join(expand_home(&path));
             projects.insert(name, Project { path, attributes: entry.attrs });
         }
@@ -142,6 +153,10 @@ impl Reader {
             // Started with half of what was meant it could do what was not meant.
             let kind = if self.is_wrong(&["servers", &name]) {
                 Err("its configuration has a mistake".to_owned())
+            } else if !name.chars().any(char::is_alphanumeric) {
+                Err("a server's name needs a letter or a digit; it is the name of its pack".to_owned())
+            } else if PROTECTED.contains(&to_python_identifier(&name).as_str()) {
+                Err("its name is that of a pack that cannot be replaced; choose another".to_owned())
             } else {
                 server_kind(&raw, secrets, places)
             };
@@ -324,6 +339,11 @@ impl Reader {
         }
         Permissions::new(rules).unwrap_or_default()
     }
+}
+
+fn is_snippet_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
 }
 
 fn server_kind(raw: &raw::Server, secrets: &Secrets, places: &ConfigPlaces) -> Result<ServerKind, String> {

@@ -32,7 +32,9 @@ pub struct NoSuchConfig {
 impl ConfigPlaces {
     /// From the working directory and the environment.
     pub fn from_environment(explicit: Option<PathBuf>) -> std::io::Result<Self> {
-        let folder = std::env::current_dir()?;
+        let folder = std::env::current_dir().map_err(|error| {
+            std::io::Error::new(error.kind(), format!("the working directory cannot be used: {error}"))
+        })?;
         let global = std::env::home_dir().map(|home| home.join(".onetool"));
         let named = || std::env::var_os("ONETOOL_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
         let explicit = explicit.or_else(named).map(|path| folder.join(path));
@@ -82,6 +84,10 @@ const MAX_FILES: usize = 64;
 /// Reads and merges all files that count.
 pub fn load(places: &ConfigPlaces) -> LoadedConfig {
     let mut loaded = LoadedConfig::default();
+    let own = places.own();
+    if own.is_file() {
+        loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
+    }
     // Whatever stands there under the name is read, so that a folder or a link to nothing is told, not passed over.
     let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
     let find = |folder: &Path| candidates(folder).into_iter().find(|path| path.symlink_metadata().is_ok());

@@ -124,7 +124,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let log_dir: Option<String> = reader.typed(&["log_dir"], keys::LOG_DIR, take("log_dir"));
     let http: raw::Http = reader.typed(&["http"], keys::HTTP, take("http"));
     reader.fit(&["version"], keys::VERSION, take("version"));
-    for key in root.keys() {
+    // `x-…` is a place for what other keys refer to with YAML's own aliases.
+    for key in root.keys().filter(|key| !key.starts_with("x-")) {
         let known = keys::SECTIONS.iter().map(|(name, _)| *name).chain(["include", "inherit"]);
         reader.problem(&[key], &shape::unknown(key, known));
     }
@@ -174,18 +175,24 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         max_parallel: run.max_parallel.unwrap_or(16),
         max_waiting: run.max_waiting.unwrap_or(256),
         max_wait: seconds(run.max_wait, Duration::from_mins(1)),
-        python: run.python.map(|path| expand_home(&path)),
+        python: run.python.map(|path| reader.program(&["run", "python"], expand_home(&path))),
         allow_unconfined: run.allow_unconfined.unwrap_or(false),
         output: OutputSettings {
             max_inline_size: output.max_inline_size.unwrap_or(50_000),
             result_ttl: Duration::from_secs(output.result_ttl.unwrap_or(3600)),
             preview_lines: output.preview_lines.unwrap_or(10),
-            result_store_dir: own.join(expand_home(output.result_store_dir.as_deref().unwrap_or("tmp"))),
+            result_store_dir: reader.folder(
+                &["output", "result_store_dir"],
+                own.join(expand_home(output.result_store_dir.as_deref().unwrap_or("tmp"))),
+            ),
         },
         stats: StatsSettings {
             enabled: stats.enabled.unwrap_or(true),
-            file: own
-                .join(expand_home(stats.persist_dir.as_deref().unwrap_or("stats")))
+            file: reader
+                .folder(
+                    &["stats", "persist_dir"],
+                    own.join(expand_home(stats.persist_dir.as_deref().unwrap_or("stats"))),
+                )
                 .join(stats.persist_path.as_deref().unwrap_or("stats.jsonl")),
             flush_interval: Duration::from_secs(stats.flush_interval_seconds.unwrap_or(30)),
             context_per_call: stats.context_per_call.unwrap_or(30_000),
@@ -213,18 +220,19 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
             max_memory_mb: workers.max_memory_mb,
         },
         file_roots,
-        bundles_dir: own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles"))),
+        bundles_dir: reader
+            .folder(&["bundles", "dir"], own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles")))),
         http,
         packages: PackageUrls { npm: packages.npm_url, pypi: packages.pypi_url, crates: packages.crates_url },
         server,
         tools,
         telemetry,
         log_level: log_level.unwrap_or_else(|| "info".to_owned()),
-        log_dir: log_dir.map_or_else(|| own.join("logs"), |path| own.join(expand_home(&path))),
+        log_dir: reader.folder(&["log_dir"], own.join(expand_home(log_dir.as_deref().unwrap_or("logs")))),
         secrets,
         files,
         unreadable,
-        notes: reader.notes,
+        notes: reader.into_notes(),
     }
 }
 
@@ -279,6 +287,13 @@ mod tests {
         );
         assert!(notes.iter().any(|note| note.starts_with("line 4: run.zz: unknown key")), "{notes:?}");
         assert!(notes.iter().any(|note| note.starts_with("line 6: bogus: unknown key")), "{notes:?}");
+    }
+
+    #[test]
+    fn parts_may_be_shared_by_aliases_of_yaml() {
+        let settings = resolved("x-limits: &limits {timeout: 7}\nrun:\n  <<: *limits\n  max_calls: 5\n");
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        assert_eq!(settings.run.limits.max_compute, Duration::from_secs(7));
     }
 
     #[test]

@@ -57,8 +57,6 @@ pub(super) enum FlawKind {
 
 /// Words of a value in a message, in characters at the most.
 const MAX_QUOTED: usize = 40;
-/// Flaws of one value that are told; a broken file need not be told a thousand times.
-const MAX_FLAWS: usize = 50;
 
 /// What of `value` fits, if any of it does. A key without a value counts as one that is not there.
 pub(super) fn fit(shape: Shape, value: Json, flaws: &mut Vec<Flaw>) -> Option<Json> {
@@ -73,9 +71,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn flaw(&mut self, kind: FlawKind, message: String) {
-        if self.flaws.len() < MAX_FLAWS {
-            self.flaws.push(Flaw { path: self.path.clone(), kind, message });
-        }
+        self.flaws.push(Flaw { path: self.path.clone(), kind, message });
     }
 
     fn wrong(&mut self, shape: Shape, value: &Json) -> Option<Json> {

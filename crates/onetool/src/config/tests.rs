@@ -263,3 +263,56 @@ fn a_template_that_cannot_work_is_told_at_once_and_the_rest_works() {
     assert!(messages[0].starts_with("line 3: snippets.bad.body: no valid template: "), "{messages:?}");
     assert!(settings.snippets.contains_key("good") && settings.aliases.contains_key("r"));
 }
+
+#[test]
+fn names_that_nothing_could_use_are_told() {
+    for (text, expected) in [
+        ("servers: {'': {command: c}}", "servers.: this server is left out: a server's name needs a letter"),
+        ("servers: {ot: {command: c}}", "servers.ot: this server is left out: its name is that of a pack"),
+        ("projects: {'': .}", "projects.: a project needs a name"),
+        ("snippets: {'a b': '1'}", "snippets.a b: a snippet's name has letters"),
+        ("snippets: {'': '1'}", "snippets.: a snippet's name has letters"),
+        ("alias: {class: file.read}", "alias.class: an alias must be a name in Python"),
+        ("run: {python: /no/such/python}", "run.python: found no file /no/such/python"),
+    ] {
+        let told = messages(text);
+        assert!(told.len() == 1 && told[0].starts_with(&format!("line 1: {expected}")), "{text}: {told:?}");
+    }
+}
+
+#[test]
+fn a_file_where_a_folder_should_be_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = ConfigPlaces { project: folder.path().to_owned(), global: None, explicit: None };
+    let told = |text: &str| -> Vec<String> {
+        std::fs::write(places.own().join("onetool.yaml"), text).unwrap();
+        resolve(&places, load(&places)).notes.into_iter().map(|note| note.message).collect()
+    };
+    std::fs::create_dir_all(places.own()).unwrap();
+    for (text, key) in [
+        ("log_dir: onetool.yaml", "log_dir"),
+        ("stats: {persist_dir: onetool.yaml/deeper}", "stats.persist_dir"),
+        ("bundles: {dir: onetool.yaml}", "bundles.dir"),
+        ("output: {result_store_dir: onetool.yaml}", "output.result_store_dir"),
+    ] {
+        let told = told(text);
+        let expected = format!("line 1: {key}: expected a folder, but ");
+        assert!(told.len() == 1 && told[0].starts_with(&expected), "{text}: {told:?}");
+    }
+    std::fs::remove_dir_all(places.own()).unwrap();
+    std::fs::write(places.own(), "").unwrap();
+    let notes = resolve(&places, load(&places)).notes;
+    assert!(notes[0].message.starts_with("expected a folder, found a file"), "{notes:?}");
+}
+
+#[test]
+fn a_thousand_mistakes_are_counted_and_each_still_counts() {
+    use onetool_sources::proxy::Enabled;
+
+    let servers: Vec<String> = (0..1000).map(|n| format!("  s{n}: {{command: c, args: {n}}}\n")).collect();
+    let unknown: Vec<String> = (0..1000).map(|n| format!("zz{n}: 1\n")).collect();
+    let (settings, _) = resolved(&format!("servers:\n{}{}", servers.concat(), unknown.concat()));
+    assert_eq!(settings.notes.len(), 101);
+    assert!(settings.notes[100].message.ends_with("more problems"), "{}", settings.notes[100].message);
+    assert!(settings.servers.iter().all(|server| matches!(server.enabled, Enabled::No { .. })));
+}

@@ -1,5 +1,6 @@
 //! MCP over streamable HTTP, with the REST API beside it. Loopback unless tokens are configured.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use parking_lot::Mutex;
@@ -57,7 +58,15 @@ pub async fn serve(app: Arc<App>, address: SocketAddr) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
     let router = Router::new().fallback(move |request: Request| {
         let router = site.router();
-        async move { router.oneshot(request).await }
+        async move {
+            let is_read = is_surely_read(&request);
+            let mut response = router.oneshot(request).await?;
+            // What is left of a body that was refused ends the connection; a client must not send the next request on it.
+            if response.status().is_client_error() && !is_read {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     tokio::spawn(app.clone().warm_up());
     // Where we listen is data: with port 0 only we know.
@@ -74,6 +83,13 @@ pub async fn serve(app: Arc<App>, address: SocketAddr) -> anyhow::Result<()> {
     api::serve(listener, router, stop).await?;
     let _ = tokio::time::timeout(SHUTDOWN_GRACE, app.shutdown()).await;
     Ok(())
+}
+
+/// Whether a request's body is so small that it has been read whatever became of the request.
+fn is_surely_read(request: &Request) -> bool {
+    const SMALL: u64 = 16 << 10;
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    length.map_or_else(|| !request.headers().contains_key(header::TRANSFER_ENCODING), |length: u64| length <= SMALL)
 }
 
 /// All that is served, made from the settings in force: a reload brings new bundles, tokens and limits. MCP sessions

@@ -58,14 +58,6 @@ async fn a_broken_configuration_is_told_and_the_rest_works() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_no_project_stays_as_it_is() {
-    let project = Project::empty();
-    std::fs::remove_dir_all(project.path().join(".onetool")).unwrap();
-    assert_eq!(output(&project, &["run", "1 + 1"]).await.0, "2\n");
-    assert!(!project.path().join(".onetool").exists());
-}
-
-#[tokio::test]
 async fn output_that_nobody_reads_to_the_end_is_no_error() {
     let project = Project::empty();
     let mut child =

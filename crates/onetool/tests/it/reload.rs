@@ -122,6 +122,8 @@ async fn tools_may_be_edited_and_removed_while_they_are_served() {
     std::fs::remove_file(&file).unwrap();
     let gone = client.err("live.f()").await;
     assert!(gone.contains("live"), "{gone}");
+    project.write(".onetool/tools/live/live_tools.py", "def f(: return 1\n");
+    until(&client, "live.f()", |answer| answer.contains("live_tools.py: line 1: ")).await;
     project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 3}\n");
     until(&client, "live.f()", |answer| answer.contains("version\":3")).await;
 }

@@ -1,6 +1,6 @@
 //! What the commands read and print: JSON bodies in; tables, sentences and JSON out.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -87,7 +87,11 @@ pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<Exit
         Shown::Json(json) => print_json(&json)?,
         Shown::Sentence(sentence) => Page::new().put(Tone::Plain, &sentence).end_line().print()?,
         Shown::Table { heading, rows, note } => {
-            Page::new().table(heading, &rows).print()?;
+            if rows.is_empty() {
+                eprintln!("there is none");
+            } else {
+                Page::new().table(heading, &rows).print()?;
+            }
             if let Some(note) = note {
                 eprintln!("{note}");
             }
@@ -141,6 +145,9 @@ pub(super) fn tools_table(page: &ToolPage, slug_of: impl Fn(&str) -> String) -> 
 pub(super) fn read_json(file: &Path) -> anyhow::Result<Json> {
     let mut text = String::new();
     if file.as_os_str() == "-" {
+        if std::io::stdin().is_terminal() {
+            eprintln!("reading JSON from the terminal; Ctrl-D ends it");
+        }
         std::io::stdin().take(MAX_INPUT).read_to_string(&mut text).context("standard input")?;
     } else {
         let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;

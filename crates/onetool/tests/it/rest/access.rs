@@ -142,6 +142,14 @@ async fn sessions_are_limited_and_one_that_ends_makes_room() {
 }
 
 #[tokio::test]
+async fn a_browser_that_knows_the_address_alone_finds_the_page() {
+    let f = Fixture::start().await;
+    let page = f.server.request(Method::GET, "/").send().await.unwrap();
+    assert_eq!((page.status().as_u16(), page.url().path()), (200, "/docs"));
+    assert!(page.text().await.unwrap().contains("OneTool API"));
+}
+
+#[tokio::test]
 async fn too_much_is_refused() {
     let upstream = Upstream::start().await;
     let project = project(&upstream, "server: {max_body_bytes: 10000}\n");
@@ -149,8 +157,39 @@ async fn too_much_is_refused() {
     let large = json!({"slug": "x", "description": "x".repeat(20_000)});
     let (status, body) = server.put(&format!("/tools/bundles/{}", new_id()), large).await;
     assert_eq!((status, &body["error"]["code"]), (413, &json!("too_large")));
+    // A client must not go on with a connection whose request was not read to its end.
+    let large =
+        server.request(Method::POST, "/mcp").header("content-type", "application/json").body("x".repeat(50_000));
+    let refused = large.header("accept", "application/json, text/event-stream").send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), &refused.headers()["connection"]), (413, &"close".parse().unwrap()));
     let header = "x".repeat(1_000_000);
     let status = raw(&server.base, &format!("GET /docs HTTP/1.1\r\nHost: localhost\r\nX-A: {header}\r\n\r\n")).await;
     assert!(matches!(status, Some(431) | None), "{status:?}");
     assert_eq!(server.get("/tools/bundles").await.0, 200);
+}
+
+#[tokio::test]
+async fn connections_that_are_kept_for_later_keep_nobody_out() {
+    let f = Fixture::start().await;
+    let address = f.server.base.strip_prefix("http://").unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..600 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        // The answer comes although none of those before has ended; they would end by themselves after half a minute.
+        let mut head = [0; 12];
+        let answered = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_exact(&mut head)).await;
+        answered.expect("a connection is kept out").unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        kept.push(stream);
+    }
+    // Nor do those that never come to the end of their request.
+    for _ in 0..600 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /tools/bundles HTTP/1.1\r\nHost: loc").await.unwrap();
+        kept.push(stream);
+    }
+    let request = f.server.request(Method::GET, "/tools/bundles").timeout(std::time::Duration::from_secs(20));
+    assert_eq!(request.send().await.expect("a request is kept out").status(), 200);
+    assert_eq!(f.server.get("/tools/bundles").await.0, 200);
 }

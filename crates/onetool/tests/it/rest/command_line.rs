@@ -126,3 +126,27 @@ async fn lists_and_searches_are_tables_for_people_and_pages_for_programs() {
     let (denied, _) = refused(p, &["delete", "file"], none).await;
     assert_eq!(denied["error"]["code"], "built_in");
 }
+
+#[tokio::test]
+async fn the_example_bundle_can_be_stored_and_its_key_stays_hidden() {
+    let project = Project::with("http: {allowed_hosts: [api.weatherapi.com]}\n");
+    project.write(".onetool/secrets.yaml", "WEATHER_API_KEY: a-key-that-nobody-sees\n");
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bundles");
+    let (none, mut seen) = (&Json::Null, 0);
+    for bundle in std::fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path()) {
+        let slug = bundle.file_name().unwrap().to_str().unwrap();
+        json_of(&project, &["put", slug, bundle.join("bundle.json").to_str().unwrap()], none).await;
+        for tool in std::fs::read_dir(&bundle).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = tool.file_stem().unwrap().to_str().unwrap();
+            if name != "bundle" {
+                json_of(&project, &["tools", "put", slug, name, "v1", tool.to_str().unwrap()], none).await;
+                seen += 1;
+            }
+        }
+    }
+    assert_ne!(seen, 0);
+    let arguments = ["tools", "invoke", "weather", "current", "--dry-run", "--args", "{\"city\": \"São Paulo\"}"];
+    let shown = json_of(&project, &arguments, none).await;
+    let url = "https://api.weatherapi.com/v1/current.json?q=S%C3%A3o%20Paulo&key=REDACTED";
+    assert_eq!(shown["request"]["url"], url);
+}
