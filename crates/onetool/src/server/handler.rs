@@ -12,10 +12,10 @@ use onetool_run::RunReply;
 use onetool_sdk::{CallContext, Caller, Part};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ContentBlock, ErrorCode, Implementation, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
+    CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -33,6 +33,18 @@ pub struct Handler {
 }
 
 const TOOL: &str = "run";
+
+/// Requests that this server answers.
+const METHODS: &[&str] = &[
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "tools/call",
+    "tools/list",
+];
 
 const DESCRIPTION: &str = "\
 Run Python with every tool at hand as pack.function(...). The value of the last expression is the result; print() works too.
@@ -167,6 +179,25 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         self.log.set_level(context.peer, request.level);
         Ok(())
+    }
+
+    // The library reads a request whose parameters have the wrong form as one of an unknown method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = &request.method;
+        Err(if METHODS.contains(&method.as_str()) {
+            let hint = if method == "tools/call" {
+                ": expected {\"name\": \"run\", \"arguments\": {\"command\": \"…\"}}"
+            } else {
+                ""
+            };
+            ErrorData::invalid_params(format!("the parameters of '{method}' do not have the right form{hint}"), None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method '{method}'"), None)
+        })
     }
 
     // What is not declared is not there, whatever the library would answer for us.
