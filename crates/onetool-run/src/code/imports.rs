@@ -70,7 +70,7 @@ impl Finder<'_> {
         let mut statements = Vec::new();
         for name in names {
             let module = name.name.as_str();
-            let local = name.asname.as_ref().map(|local| local.as_str());
+            let local = name.asname.as_deref();
             match local {
                 Some(local) if (self.is_pack)(module) && local != module => {
                     self.renames = true;

@@ -189,7 +189,7 @@ impl<'a> Differences<'a> {
                 match method.attr.as_str() {
                     "center" | "casefold" | "title" | "capitalize" | "splitlines" => self.differs("rare characters"),
                     "strptime" if arguments.args.get(1).is_some_and(has_offset) => {
-                        self.differs("strptime() of offsets")
+                        self.differs("strptime() of offsets");
                     }
                     "join" | "extend" | "deque" | "reduce" => self.reads_all(call, Reading::Whole),
                     "update"
@@ -360,7 +360,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
 impl<'a> Differences<'a> {
     /// What a comprehension goes through, where its own order is not seen.
     fn hides(&mut self, comprehensions: &'a [Comprehension]) {
-        comprehensions.iter().for_each(|one| self.shelter(&one.iter));
+        for one in comprehensions {
+            self.shelter(&one.iter);
+        }
     }
 }
 

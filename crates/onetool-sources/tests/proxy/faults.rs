@@ -101,6 +101,7 @@ async fn a_limit_of_ones_own_holds_for_lines() {
     source.shutdown().await;
 }
 
+#[expect(clippy::unwrap_used, reason = "a signal that is not sent is a test that fails")]
 fn signal(process: u64, signal: Signal) {
     let process = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
     rustix::process::kill_process(process, signal).unwrap();
