@@ -1,7 +1,6 @@
 //! A toolbox with the real `ot` pack, a local pack and an upstream server.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -99,7 +98,6 @@ fn packs() -> Vec<Arc<Pack>> {
 pub(super) struct TestToolbox {
     pub(super) state: RwLock<Arc<ToolboxState>>,
     pub(super) stats: Arc<StatsRecorder>,
-    pub(super) reloads: AtomicUsize,
 }
 
 #[async_trait]
@@ -111,7 +109,6 @@ impl Toolbox for TestToolbox {
     async fn settle(&self, _: Awaited, _: &CallContext) {}
 
     fn reload(&self) -> Result<(), ToolError> {
-        self.reloads.fetch_add(1, Ordering::SeqCst);
         self.change(|state| {
             state.aliases.insert("fresh".into(), "brave.search".into());
         });
@@ -158,7 +155,7 @@ pub(super) fn toolbox_with(folder: &Path, packs: Vec<Arc<Pack>>) -> Arc<TestTool
     Arc::new_cyclic(|weak: &Weak<TestToolbox>| {
         let native = NativeSource::new(vec![ot_pack(weak.clone(), stats.clone())]);
         let catalog = Catalog::new(&[Arc::new(native), Arc::new(Shelf(packs))]);
-        TestToolbox { state: RwLock::new(Arc::new(state(folder, catalog))), stats, reloads: AtomicUsize::new(0) }
+        TestToolbox { state: RwLock::new(Arc::new(state(folder, catalog))), stats }
     })
 }
 
