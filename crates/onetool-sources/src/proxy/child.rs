@@ -241,6 +241,10 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
 }
 
 /// Waits until a process of ours has ended. Where the system can't tell, for ever.
+#[cfg_attr(
+    target_os = "linux",
+    expect(deprecated, reason = "its successor is unsafe; the descriptor is owned, so that nothing else closes it")
+)]
 async fn exited(process: u32) {
     #[cfg(target_os = "linux")]
     if let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)

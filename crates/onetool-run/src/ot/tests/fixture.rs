@@ -7,8 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, Caller, Origin, Pack, QualifiedName, Signature, ToolCall, ToolError, ToolSource, ToolSpec,
-    Value,
+    Arguments, CallContext, Caller, Origin, Pack, QualifiedName, ToolCall, ToolError, ToolSource, ToolSpec, Value,
 };
 use onetool_sources::native::NativeSource;
 use onetool_store::stats::StatsRecorder;
@@ -37,16 +36,7 @@ impl ToolSource for Shelf {
 }
 
 pub(super) fn spec(name: &str, description: &str, schema: Json) -> Arc<ToolSpec> {
-    Arc::new(ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        signature: Signature::from_json_schema(&schema),
-        input_schema: schema.into(),
-        output_schema: None,
-        returns: None,
-        example: None,
-        checkable: true,
-    })
+    Arc::new(ToolSpec::from_schema(name, description, schema))
 }
 
 pub(super) fn pack(name: &str, description: &str, origin: Origin, tools: Vec<Arc<ToolSpec>>) -> Arc<Pack> {
