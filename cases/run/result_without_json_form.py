@@ -1,1 +1,1 @@
-range(3)
+len

@@ -24,6 +24,8 @@ const SHOWN_CALLS: usize = 20;
 const SHOWN_PRINTED: usize = 4 << 10;
 /// What there is instead of a module.
 const NO_MODULE: &str = "only Python's standard library can be imported; tools need no import, call them as pack.function(...): ot.packs() lists the packs";
+/// What there is instead of `exit()`.
+const NO_EXIT: &str = "a run needs no exit: it ends with its code, and its last expression or `return` is its value";
 /// Characters of a line of code or an error that are shown.
 const SHOWN_LINE: usize = 200;
 
@@ -96,7 +98,11 @@ fn headline(account: &Account<'_>) -> String {
             let (message, hint) =
                 message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
-            let hint = hint.or_else(|| (exception == "ModuleNotFoundError").then_some(NO_MODULE));
+            let hint = hint.or(match exception.as_str() {
+                "ModuleNotFoundError" if message.starts_with("No module named") => Some(NO_MODULE),
+                "SystemExit" => Some(NO_EXIT),
+                _ => None,
+            });
             let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             format!("{head}{}{hint}", places(account.code, frames))
         }

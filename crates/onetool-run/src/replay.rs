@@ -29,14 +29,14 @@ const VALUE_BYTES: usize = 32;
 /// Exceptions by which Monty says that it lacks something. Others would come out the same.
 const RAISED_FOR_LACK: &[&str] = &[
     "AttributeError",
-    "JSONDecodeError",
     "NotImplementedError",
     "OverflowError",
-    "PatternError",
     "RuntimeError",
     "SyntaxError",
     "TypeError",
     "ValueError",
+    "binascii.Error",
+    "json.JSONDecodeError",
 ];
 
 /// A host that remembers what it answered.
@@ -133,7 +133,8 @@ impl Host for Recording {
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
-        let place = self.log.lock().begin(full_name(&target), &arguments);
+        let name = full_name(&target, &*self.host);
+        let place = self.log.lock().begin(name, &arguments);
         let answer = self.host.call(target, arguments).await;
         self.log.lock().end(place, &answer);
         self.noted(answer)
@@ -161,7 +162,7 @@ impl Replay {
         if left.is_empty() {
             return None;
         }
-        let name = full_name(target);
+        let name = full_name(target, &*self.host);
         let made = left.iter().position(|call| call.name == name && call.arguments == *arguments);
         let answer = made.map(|place| left.remove(place)).and_then(|call| call.answer);
         Some(answer.unwrap_or_else(|| {
@@ -190,10 +191,14 @@ impl Host for Replay {
     }
 }
 
-/// The engines hand over functions of packs in two ways.
-fn full_name(target: &CallTarget) -> String {
+/// The engines hand over functions of packs in two ways, and aliases by their own name or by what they stand for.
+fn full_name(target: &CallTarget, host: &dyn Host) -> String {
     match target {
-        CallTarget::Function(name) => name.clone(),
+        CallTarget::Function(name) if name.contains('.') => name.clone(),
+        CallTarget::Function(name) => match host.lookup(name) {
+            Ok(Lookup::Function(function)) => function,
+            _ => name.clone(),
+        },
         CallTarget::Method { pack, function } => format!("{pack}.{function}"),
     }
 }

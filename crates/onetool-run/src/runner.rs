@@ -369,6 +369,19 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     Ok(prepared)
 }
 
+/// Python's truth, for what a wish may be.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Bool(truth) => *truth,
+        Value::Int(number) => *number != 0,
+        Value::Float(number) => *number != 0.0,
+        Value::Str(text) => !text.is_empty(),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) => !items.is_empty(),
+        Value::Dict(pairs) => !pairs.is_empty(),
+        _ => true,
+    }
+}
+
 fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {
     let read_back =
         |name: &str| execution.read_back.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -380,10 +393,8 @@ fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings
     Wishes {
         format: magic("__format__").map(|value| value.as_str().map_or(Format::Json, Format::named)),
         sanitise: match magic("__sanitize__") {
-            Some(Value::Bool(wish)) => wish,
             Some(Value::None) | None => settings.sanitise,
-            Some(Value::Int(0)) => false,
-            Some(_) => true,
+            Some(value) => is_true(&value),
         },
     }
 }

@@ -243,10 +243,14 @@ impl Shared {
         name: &QualifiedName,
         ctx: &CallContext,
     ) -> Result<(Arc<Pack>, Arc<ToolSpec>), ToolError> {
-        entry.source.settle(&name.pack, ctx).await;
+        let settled = entry.source.settle(&name.pack, ctx).await;
         let fresh = entry.source.packs().into_iter().find(|pack| pack.name == name.pack);
         let found = fresh.as_ref().and_then(|pack| Some((pack.clone(), pack.tools.get(&name.function)?.clone())));
         found.ok_or_else(|| {
+            // Without a connection nobody knows whether the function exists.
+            if let Err(error) = settled {
+                return error;
+            }
             let pack = fresh.unwrap_or_else(|| entry.pack.clone());
             Self::unknown_function(&CatalogPack { pack, source: entry.source.clone() }, &name.function)
         })
@@ -304,6 +308,8 @@ async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Resu
         }
     };
     tokio::select! {
+        // The call first: it sets shorter timers than this one, and a timer that comes later costs less.
+        biased;
         result = work => result.unwrap_or_else(|_| {
             tracing::error!(tool = %name, "panic in a tool");
             Err(ToolError::internal(format!("{name} failed inside; the log has the details")))

@@ -154,8 +154,40 @@ async fn cycles_depth_and_hostile_objects_become_text() {
     assert!(deep.contains("nested too deeply"), "{deep}");
     let bad = value("class Bad:\n    def __repr__(self):\n        raise ValueError('no')\nBad()").await.repr();
     assert!(bad.contains("whose repr raised ValueError"), "{bad}");
-    let huge = value("1 << 100_000").await.repr();
-    assert_eq!(huge, "<int of 100001 bits>");
+    assert_eq!(value("10 ** 20_000").await.repr().len(), 20_001);
+    assert_eq!(value("1 << 2_000_000").await.repr(), "<int of 2000001 bits>");
+    assert_eq!(value("range(10 ** 10)").await.repr(), "range(0, 10000000000)");
+}
+
+#[tokio::test]
+async fn objects_are_their_attributes_unless_they_have_a_text() {
+    let class = "class Base: pass\nclass A(Base):\n    def __init__(self):\n        self.x = [1]\n";
+    assert_eq!(value(&format!("{class}A()")).await.repr(), "A(x=[1])");
+    assert_eq!(value(&format!("{class}a = A()\na.a = a\na")).await.repr(), "A(x=[1], a=...)");
+    assert_eq!(value(&format!("{class}    def __str__(self):\n        return 'an A'\nA()")).await.repr(), "an A");
+    assert_eq!(value("import enum\nclass C(enum.Enum):\n    A = 1\nC.A").await.repr(), "C.A");
+}
+
+#[tokio::test]
+async fn endless_recursion_ends_soon_whatever_limit_the_program_sets() {
+    let engine = engine();
+    for code in [
+        "def f(): return f()\nf()",
+        "def f(): return sorted([1], key=lambda x: f())\nf()",
+        "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\nA().a",
+    ] {
+        let code = format!("import sys\nsys.setrecursionlimit(10**9)\n{code}");
+        match run_in(&engine, &code, &Limits::default()).await.result {
+            Err(Failure::Raised { exception, .. }) => assert_eq!(exception, "RecursionError", "{code}"),
+            other => panic!("{code}\n{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn warnings_are_not_printed() {
+    let execution = run("import warnings, re\nwarnings.warn('old')\nre.findall('[[:a:]]', 'a')").await;
+    assert_eq!(execution.printed, "");
 }
 
 #[tokio::test]

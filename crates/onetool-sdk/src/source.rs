@@ -138,8 +138,11 @@ pub trait ToolSource: Send + Sync {
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError>;
 
     /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function that a pack
-    /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it.
-    async fn settle(&self, _pack: &str, _ctx: &CallContext) {}
+    /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it. The
+    /// error says why they could not be learned.
+    async fn settle(&self, _pack: &str, _ctx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
 
     /// Why a pack of this name is not among `packs`, where one would expect it to be.
     fn absence(&self, _pack: &str) -> Option<String> {

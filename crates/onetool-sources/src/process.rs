@@ -111,6 +111,67 @@ pub fn guarded(child: &ChildCommand<'_>) -> CommandWrap {
     }
 }
 
+/// Kills the process groups that it was told of when its standard input ends: that is when we die, however we die.
+#[cfg(unix)]
+const EXECUTOR: &str = r#"
+trap '' INT TERM HUP
+groups=" "
+while read -r what group; do
+    case "$what" in
+        watch) groups="$groups$group " ;;
+        forget) case "$groups" in *" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;; esac ;;
+    esac
+done
+for group in $groups; do kill -KILL "-$group"; done
+"#;
+
+/// The process that outlives us to end those who would. Started with the first that is watched.
+#[cfg(unix)]
+static WATCHER: std::sync::OnceLock<Option<parking_lot::Mutex<std::process::ChildStdin>>> = std::sync::OnceLock::new();
+
+/// A child whose process group ends with us, even when we are killed. For programs that may not notice the end of their
+/// input; dropped, it is no longer watched.
+#[derive(Debug)]
+pub struct Watched {
+    group: u32,
+}
+
+impl Watched {
+    /// Of the child with this process id, which leads its group.
+    pub fn new(leader: u32) -> Self {
+        tell("watch", leader);
+        Self { group: leader }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        tell("forget", self.group);
+    }
+}
+
+#[cfg(unix)]
+fn tell(what: &str, group: u32) {
+    use std::io::Write as _;
+    let watcher = WATCHER.get_or_init(|| {
+        use std::os::unix::process::CommandExt as _;
+        use std::process::{Command, Stdio};
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", EXECUTOR]).env_clear().current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Whatever is sent to our own group must not reach it.
+        command.process_group(0);
+        Some(parking_lot::Mutex::new(command.spawn().ok()?.stdin.take()?))
+    });
+    if let Some(watcher) = watcher {
+        // A few bytes to a program that reads them at once. Without it, programs end with their input, as most do.
+        let _ = watcher.lock().write_all(format!("{what} {group}\n").as_bytes());
+    }
+}
+
+#[cfg(not(unix))]
+fn tell(_: &str, _: u32) {}
+
 /// How many bytes that were written to a child's standard input nobody has read yet; `None` where that can't be told.
 pub(crate) fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
     #[cfg(target_os = "linux")]

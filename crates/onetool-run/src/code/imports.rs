@@ -6,7 +6,7 @@
 
 use onetool_sandbox::is_standard_module;
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Alias, ModModule, Stmt};
+use ruff_python_ast::{Alias, Identifier, ModModule, Stmt};
 use ruff_text_size::Ranged as _;
 
 use super::{Edit, apply};
@@ -70,7 +70,7 @@ impl Finder<'_> {
         let mut statements = Vec::new();
         for name in names {
             let module = name.name.as_str();
-            let local = name.asname.as_ref().map(|local| local.as_str());
+            let local = name.asname.as_ref().map(Identifier::as_str);
             match local {
                 Some(local) if (self.is_pack)(module) && local != module => {
                     self.renames = true;

@@ -173,7 +173,8 @@ fn parse_leniently(code: &str) -> Result<(String, Parsed<ModModule>), SyntaxProb
 }
 
 fn problem(code: &str, error: &ParseError) -> SyntaxProblem {
-    let offset = error.location.start().to_usize().min(code.len());
+    // Where the code ends too early, its last line is the place, not the nothing after it.
+    let offset = error.location.start().to_usize().min(code.trim_end().len());
     let line_start = code[..offset].rfind('\n').map_or(0, |at| at + 1);
     let text = code[line_start..].lines().next().unwrap_or("");
     SyntaxProblem {
@@ -288,6 +289,8 @@ mod tests {
     fn syntax_errors_name_the_line() {
         let problem = prepare("x = 1\ny = = 2\n", NOTHING).unwrap_err();
         assert_eq!((problem.line, problem.text.as_str()), (2, "y = = 2"));
+        let problem = prepare("x = 1\ny = (x +\n\n", NOTHING).unwrap_err();
+        assert_eq!((problem.line, problem.text.as_str()), (2, "y = (x +"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{
-    Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
+    CmpOp, Comprehension, Decorator, ExceptHandler, Expr, ExprCall, ModModule, Operator, Stmt, StmtTry, UnaryOp,
 };
 
 use super::effects::{has_effects, is_plain_body, mutates};
@@ -24,8 +24,12 @@ enum Reading {
     Piecewise,
 }
 
+/// Operators between an expression and a set in it: chains may be long, and each of their parts asks.
+const MAX_OPERATORS: usize = 8;
+
 const KEPT: &str = "an iterator that is kept";
 const EFFECTS: &str = "an iterator whose items have effects";
+const VIEW: &str = "a view or a range that is kept";
 const ORDER: &str = "the order of a set";
 
 #[derive(Default)]
@@ -41,6 +45,11 @@ pub(super) struct Differences<'a> {
     derived: Vec<(&'a str, &'a str)>,
     /// Names that are read where an order shows.
     exposed: Vec<&'a str>,
+    /// A value of the host is read, as `pack.value`; a type is asked for.
+    reads_host: bool,
+    asks_type: bool,
+    /// The expression that is called right now.
+    callee: Option<*const Expr>,
 }
 
 impl<'a> Differences<'a> {
@@ -56,12 +65,21 @@ impl<'a> Differences<'a> {
     }
 
     fn finish(mut self) -> Option<&'static str> {
-        let mut found = true;
-        while found {
-            found = false;
-            for (name, source) in &self.derived {
-                found |= self.sets.contains(source) && self.sets.insert(name);
+        let mut into: HashMap<&str, Vec<&'a str>> = HashMap::new();
+        for (name, source) in &self.derived {
+            into.entry(source).or_default().push(name);
+        }
+        let mut waiting: Vec<&str> = self.sets.iter().copied().collect();
+        while let Some(source) = waiting.pop() {
+            for name in into.remove(source).unwrap_or_default() {
+                if self.sets.insert(name) {
+                    waiting.push(name);
+                }
             }
+        }
+        if self.reads_host && self.asks_type {
+            // A path of a project has a type of its own in Python only.
+            self.differs("the type of a value");
         }
         self.reason.or_else(|| self.exposed.iter().any(|name| self.sets.contains(name)).then_some(ORDER))
     }
@@ -111,11 +129,26 @@ impl<'a> Differences<'a> {
         }
     }
 
+    /// What is a list when it leaves Python, and a text when it leaves Monty.
+    fn is_view(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return false };
+        self.builtin_of(call) == Some("range")
+            || call.arguments.is_empty()
+                && matches!(&*call.func, Expr::Attribute(method)
+                    if matches!(method.attr.as_str(), "keys" | "values" | "items"))
+    }
+
     fn is_set(&self, expression: &Expr) -> bool {
+        self.is_set_within(expression, MAX_OPERATORS)
+    }
+
+    fn is_set_within(&self, expression: &Expr, operators: usize) -> bool {
         match expression {
             Expr::Set(_) | Expr::SetComp(_) => true,
             Expr::BinOp(binary) => {
-                is_set_operator(binary.op) && (self.is_set(&binary.left) || self.is_set(&binary.right))
+                operators > 0
+                    && is_set_operator(binary.op)
+                    && [&binary.left, &binary.right].into_iter().any(|side| self.is_set_within(side, operators - 1))
             }
             Expr::Call(call) => {
                 matches!(self.builtin_of(call), Some("set" | "frozenset"))
@@ -159,6 +192,7 @@ impl<'a> Differences<'a> {
                 "round" if arguments.len() > 1 => self.differs("round() to digits"),
                 "getattr" if arguments.len() > 2 => self.differs("attributes that may be missing"),
                 "hasattr" => self.differs("attributes that may be missing"),
+                "sum" if arguments.args.first().is_some_and(holds_truth) => self.differs("a sum of truth values"),
                 "divmod" => self.differs("divmod()"),
                 "hash" => self.differs("hash()"),
                 "list" | "tuple" | "dict" => self.reads_all(call, Reading::Whole),
@@ -189,7 +223,7 @@ impl<'a> Differences<'a> {
                 match method.attr.as_str() {
                     "center" | "casefold" | "title" | "capitalize" | "splitlines" => self.differs("rare characters"),
                     "strptime" if arguments.args.get(1).is_some_and(has_offset) => {
-                        self.differs("strptime() of offsets")
+                        self.differs("strptime() of offsets");
                     }
                     "join" | "extend" | "deque" | "reduce" => self.reads_all(call, Reading::Whole),
                     "update"
@@ -258,6 +292,13 @@ impl<'a> Differences<'a> {
         }
     }
 
+    /// What a comprehension goes through, where its own order is not seen.
+    fn hides(&mut self, comprehensions: &'a [Comprehension]) {
+        for comprehension in comprehensions {
+            self.shelter(&comprehension.iter);
+        }
+    }
+
     fn imported(&mut self, module: &str) {
         if module == "re" {
             self.differs("regular expressions");
@@ -281,6 +322,12 @@ impl<'a> Visitor<'a> for Differences<'a> {
                     self.differs("a list that changes while it is read");
                 }
             }
+            Stmt::ClassDef(class) => {
+                let is_text = |statement: &Stmt| matches!(statement, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__str__" | "__repr__"));
+                if class.body.iter().any(is_text) {
+                    self.differs("objects with a text of their own");
+                }
+            }
             Stmt::If(branch) => self.shelter(&branch.test),
             Stmt::While(repeated) => self.shelter(&repeated.test),
             Stmt::Try(attempt) => self.attempt(attempt),
@@ -299,16 +346,37 @@ impl<'a> Visitor<'a> for Differences<'a> {
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
-            Expr::Call(call) => self.call(call, expression),
+            Expr::Call(call) => {
+                self.callee = Some(std::ptr::from_ref(&*call.func));
+                self.asks_type |= matches!(self.builtin_of(call), Some("type" | "repr" | "isinstance"));
+                self.call(call, expression);
+            }
             Expr::Starred(starred) => self.reads(&starred.value, Reading::Whole),
             Expr::Named(named) => self.assigned(&named.target, &named.value),
             Expr::Compare(compare) => {
+                let ordered = |operator: &CmpOp| matches!(operator, CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE);
+                if compare.ops.iter().any(ordered) {
+                    for side in std::iter::once(&*compare.left).chain(&compare.comparators) {
+                        if self.is_set(side) {
+                            self.differs(ORDER);
+                        }
+                        if let Expr::Name(name) = side {
+                            self.exposed.push(name.id.as_str());
+                        }
+                    }
+                }
                 for side in std::iter::once(&*compare.left).chain(&compare.comparators) {
                     self.shelter_set(side);
                     self.reads(side, Reading::Piecewise);
                 }
             }
             Expr::If(choice) => self.shelter(&choice.test),
+            Expr::Dict(dict) => {
+                let has = |is: fn(&Expr) -> bool| dict.iter_keys().flatten().any(is);
+                if has(Expr::is_boolean_literal_expr) && has(Expr::is_number_literal_expr) {
+                    self.differs("keys that are equal and not the same");
+                }
+            }
             Expr::BinOp(binary) => {
                 if is_set_operator(binary.op) && (self.is_sheltered(expression) || self.is_set(expression)) {
                     self.shelter(&binary.left);
@@ -328,6 +396,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
             {
                 self.differs("what the interpreter says of itself");
             }
+            Expr::Attribute(attribute) if self.callee != Some(std::ptr::from_ref(expression)) => {
+                self.reads_host |= matches!(&*attribute.value, Expr::Name(name) if self.is_builtin(&name.id));
+            }
             Expr::SetComp(comprehension) => self.hides(&comprehension.generators),
             Expr::ListComp(comprehension) if self.is_sheltered(expression) => self.hides(&comprehension.generators),
             Expr::Generator(generator) if self.is_sheltered(expression) => self.hides(&generator.generators),
@@ -338,6 +409,9 @@ impl<'a> Visitor<'a> for Differences<'a> {
         }
         if self.is_lazy(expression) {
             self.lazy(expression);
+        }
+        if self.is_view(expression) && !self.read.contains_key(&std::ptr::from_ref(expression)) {
+            self.differs(VIEW);
         }
         if self.is_set(expression) && !self.is_sheltered(expression) {
             self.differs(ORDER);
@@ -354,13 +428,6 @@ impl<'a> Visitor<'a> for Differences<'a> {
     fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
         self.reads(&comprehension.iter, Reading::Piecewise);
         visitor::walk_comprehension(self, comprehension);
-    }
-}
-
-impl<'a> Differences<'a> {
-    /// What a comprehension goes through, where its own order is not seen.
-    fn hides(&mut self, comprehensions: &'a [Comprehension]) {
-        comprehensions.iter().for_each(|one| self.shelter(&one.iter));
     }
 }
 
@@ -404,6 +471,22 @@ fn bound_names(module: &ModModule) -> HashSet<&str> {
     let mut bound = Bound::default();
     bound.visit_body(&module.body);
     bound.0
+}
+
+/// Whether an expression holds truth values that are to be added.
+fn holds_truth(summed: &Expr) -> bool {
+    let is_truth = |item: &Expr| match item {
+        Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
+        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not,
+        _ => false,
+    };
+    match summed {
+        Expr::Generator(generator) => is_truth(&generator.elt),
+        Expr::ListComp(comprehension) => is_truth(&comprehension.elt),
+        Expr::List(list) => list.elts.iter().any(is_truth),
+        Expr::Tuple(tuple) => tuple.elts.iter().any(is_truth),
+        _ => false,
+    }
 }
 
 fn is_set_operator(operator: Operator) -> bool {

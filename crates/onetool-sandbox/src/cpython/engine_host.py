@@ -16,6 +16,7 @@ _HEADROOM = 64 << 20  # address space of the interpreter itself
 _REPORTING = 32 << 20  # more memory to report a failure with
 _THREAD_STACK = 1 << 20
 _MAX_FRAMES = 40
+_MAX_RECURSION = 100_000  # deeper than that, memory ends first, slowly and without a clear error
 _READ = 1 << 16
 _CANCEL = b"\x18\n"  # ends a line that is to be ignored
 
@@ -219,7 +220,7 @@ class Pack:
         self._name, self._known = name, {}
 
     def __repr__(self):
-        return "<pack %s>" % self._name
+        return "<pack '%s'>" % self._name
 
     def __getattr__(self, name):
         if name.startswith("__") and name.endswith("__"):
@@ -331,8 +332,14 @@ class Run:
             raise EOFError("no input in a sandbox")
 
         def leave(code=None):
-            raise SystemExit(code)
+            raise SystemExit() if code is None else SystemExit(code)
 
+        real_limit = _sys.setrecursionlimit
+
+        def setrecursionlimit(limit, /):
+            real_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
+
+        _sys.setrecursionlimit = setrecursionlimit
         _builtins.input = no_input
         _builtins.exit = _builtins.quit = leave
         _builtins.eval, _builtins.exec = self.dynamic("eval"), self.dynamic("exec")

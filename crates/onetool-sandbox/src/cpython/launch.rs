@@ -77,7 +77,8 @@ fn become_python(order: &LaunchOrder) -> String {
         return reason;
     }
     let error = Command::new(&order.executable)
-        .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore::SyntaxWarning", "-W", "ignore::DeprecationWarning"])
+        // Warnings would stand before the value, as if the program had printed them.
+        .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore"])
         .args(["-c", HOST])
         .args(descriptors)
         .env_clear()

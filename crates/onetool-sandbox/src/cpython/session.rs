@@ -31,6 +31,7 @@ const END_GRACE: Duration = Duration::from_millis(200);
 const MAX_CONCURRENT_CALLS: usize = 64;
 /// Bytes of answers that the child has not taken yet, above which no more requests are read.
 const MAX_UNREAD_ANSWERS: usize = 1 << 20;
+const SEGMENTATION_FAULT: i32 = 11;
 /// What a message needs besides its value.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
@@ -219,6 +220,12 @@ impl Session<'_> {
         match status.and_then(|status| status.signal()) {
             // The clocks that the child set for itself: processor time and the alarm.
             Some(24 | 14) => Failure::Timeout(self.limits.timeout),
+            // Where nothing but Python's own code runs, only the end of the stack is left to fault at.
+            Some(SEGMENTATION_FAULT) => Failure::Raised {
+                exception: "RecursionError".to_owned(),
+                message: "the program recursed deeper than its stack allows, and its process ended".to_owned(),
+                frames: Vec::new(),
+            },
             Some(signal) => Failure::Crashed(format!("the Python process was ended by signal {signal}")),
             None => Failure::Crashed(match status.and_then(|status| status.code()) {
                 Some(code) => format!("the Python process ended itself with status {code}"),

@@ -11,7 +11,8 @@ import pathlib as _pathlib
 import types as _types
 
 _MAX_JSON_DEPTH = 100  # the reader gives up at 128 levels
-_MAX_INT_BITS = 14_000  # about the 4300 digits at which Python itself refuses to print
+_MAX_INT_BITS = 1 << 20  # its digits take a second to compute
+_MAX_RANGE = 1 << 20  # numbers of a range that are written out
 _MAX_TEXT = 1 << 16  # of the text of an object that has no other form
 _PIECE = 1 << 20
 _ITEMS_PIECE = 10_000
@@ -154,10 +155,36 @@ def make_exception(name, message):
 def text_of(value):
     """The text of any object, however badly it behaves."""
     try:
-        text = repr(value)
+        text = repr(value) if type(value).__str__ is object.__str__ else str(value)
     except Exception as error:
         text = "<%s object whose repr raised %s>" % (type(value).__name__, type(error).__name__)
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."
+
+
+def _digits(value):
+    """The digits of an integer, also of one that Python itself refuses to print."""
+    try:
+        return int.__repr__(value)
+    except ValueError:
+        import sys
+
+        limit = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(0)
+        try:
+            return int.__repr__(value)
+        finally:
+            sys.set_int_max_str_digits(limit)
+
+
+def _is_plain_object(value, kind):
+    """Whether an object is its attributes: its class is the program's and says nothing of its text."""
+    return (
+        kind.__module__ == "__main__"
+        and not isinstance(value, type)
+        and kind.__repr__ is object.__repr__
+        and kind.__str__ is object.__str__
+        and isinstance(getattr(value, "__dict__", None), dict)
+    )
 
 
 class Writer:
@@ -225,7 +252,7 @@ class Writer:
         elif value.bit_length() > _MAX_INT_BITS:
             self.opaque("<int of %d bits>" % value.bit_length())
         else:
-            self.tagged("int", int.__repr__(value))
+            self.tagged("int", _digits(value))
 
     def number(self, value):
         if _math.isfinite(value):
@@ -364,12 +391,16 @@ class Writer:
             self.raw("}")
         elif isinstance(value, _types.MappingProxyType):
             self.nested(value, lambda: self.mapping(value, depth), depth)
+        elif kind is range and value and (value[-1] - value[0]) // value.step > _MAX_RANGE:
+            self.opaque(repr(value))
         elif isinstance(value, (range, type({}.keys()), type({}.values()), type({}.items()))) or (
             kind.__module__ in ("collections", "array") and kind.__name__ in ("deque", "array")
         ):
             self.nested(value, lambda: self.items(list(value), depth + 1), depth)
         elif kind.__module__ in ("decimal", "fractions", "uuid") and kind.__name__ in ("Decimal", "Fraction", "UUID"):
             self.opaque(str(value))
+        elif _is_plain_object(value, kind):
+            self.nested(value, lambda: self.record(kind.__name__, list(vars(value).items()), depth), depth)
         else:
             self.opaque(text_of(value))
 

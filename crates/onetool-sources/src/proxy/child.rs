@@ -24,8 +24,8 @@ use tokio::task::JoinHandle;
 use super::calls::{CallLink, LinkExtension};
 use super::messages;
 use super::settings::limits;
-use super::transport::{Gate, Wire};
-use crate::process::unread;
+use super::transport::{Gate, WORDS_OF_OTHERS, Wire};
+use crate::process::{Watched, unread};
 
 const READ_BYTES: usize = 32 * 1024;
 /// Room for a line that is kept for the next one.
@@ -42,6 +42,7 @@ pub(super) struct ChildTransport {
     watch: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
     has_ended: bool,
+    _watched: Option<Watched>,
 }
 
 /// Standard input of the process.
@@ -61,6 +62,7 @@ impl ChildTransport {
         let stdout = child.stdout().take().ok_or_else(missing)?;
         let stderr = child.stderr().take().ok_or_else(missing)?;
         let writer = Arc::new(Writer { stdin: Mutex::new(Some(stdin)), written: AtomicU64::new(0) });
+        let watched = child.id().map(Watched::new);
         let watch = child.id().map(|id| tokio::spawn(watch(id, writer.clone(), wire.clone())));
         Ok(Self {
             reader: BufReader::with_capacity(READ_BYTES, stdout),
@@ -71,6 +73,7 @@ impl ChildTransport {
             watch,
             wire: wire.clone(),
             has_ended: false,
+            _watched: watched,
         })
     }
 
@@ -233,8 +236,8 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
     if wire.closed.is_cancelled() {
         return;
     }
-    writer.find_unread(&wire);
-    if tokio::time::timeout(limits::LAST_WORDS, writer.is_deserted()).await.unwrap_or(true) {
+    if tokio::time::timeout(limits::LAST_WORDS, writer.is_deserted()).await.unwrap_or(false) {
+        writer.find_unread(&wire);
         wire.reason.lock().get_or_insert_with(|| "the server ended, and what it started did not".to_owned());
         wire.closed.cancel();
     }
@@ -243,19 +246,19 @@ async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
 /// Waits until a process of ours has ended. Where the system can't tell, for ever.
 #[cfg_attr(
     target_os = "linux",
-    expect(deprecated, reason = "its successor is unsafe; the descriptor is owned, so that nothing else closes it")
+    expect(deprecated, reason = "the handle owns its descriptor; the other way to register it is unsafe code")
 )]
 async fn exited(process: u32) {
     #[cfg(target_os = "linux")]
-    if let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)
-        && let Ok(handle) = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::NONBLOCK)
+    if let Some(id) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)
+        && let Ok(handle) = rustix::process::pidfd_open(id, rustix::process::PidfdFlags::NONBLOCK)
         && let Ok(handle) = tokio::io::unix::AsyncFd::with_interest(handle, tokio::io::Interest::READABLE)
         && handle.readable().await.is_ok()
     {
         return;
     }
-    let _ = process;
-    std::future::pending().await
+    tracing::debug!(process, "the end of a process can't be waited for");
+    std::future::pending::<()>().await;
 }
 
 /// Reads standard error to its end, whatever comes, so that the child never waits for us. Some of it is logged.
@@ -282,6 +285,6 @@ fn say(wire: &Wire, gate: &mut Gate, line: &[u8]) {
     }
     let Some(held_back) = gate.pass() else { return };
     let text = wire.redactor.show(&String::from_utf8_lossy(line), limits::STDERR_LINE_BYTES);
-    tracing::debug!(target: "onetool::server", server = wire.server, held_back, "{text}");
+    tracing::debug!(target: WORDS_OF_OTHERS, server = wire.server, held_back, "{text}");
     wire.said(text);
 }

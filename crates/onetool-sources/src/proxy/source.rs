@@ -255,10 +255,10 @@ impl ToolSource for ProxySource {
         }
     }
 
-    async fn settle(&self, pack: &str, ctx: &CallContext) {
-        if let Some(server) = self.by_pack.get(pack) {
-            // The outcome shows in the pack.
-            let _ = server.connection(ctx).await;
+    async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {
+        match self.by_pack.get(pack) {
+            Some(server) => server.connection(ctx).await.map(drop),
+            None => Ok(()),
         }
     }
 

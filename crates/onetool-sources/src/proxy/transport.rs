@@ -165,15 +165,18 @@ impl<T> Tap<T> {
     }
 }
 
+/// Under this name a log has what servers say, not we.
+pub(super) const WORDS_OF_OTHERS: &str = "onetool::said";
+
 fn log_message(server: &str, level: LoggingLevel, text: &str, held_back: u64) {
     match level {
-        LoggingLevel::Debug => tracing::debug!(target: "onetool::server", server, held_back, "{text}"),
+        LoggingLevel::Debug => tracing::debug!(target: WORDS_OF_OTHERS, server, held_back, "{text}"),
         LoggingLevel::Info | LoggingLevel::Notice => {
-            tracing::info!(target: "onetool::server", server, held_back, "{text}");
+            tracing::info!(target: WORDS_OF_OTHERS, server, held_back, "{text}");
         }
-        LoggingLevel::Warning => tracing::warn!(target: "onetool::server", server, held_back, "{text}"),
+        LoggingLevel::Warning => tracing::warn!(target: WORDS_OF_OTHERS, server, held_back, "{text}"),
         LoggingLevel::Error | LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => {
-            tracing::error!(target: "onetool::server", server, held_back, "{text}");
+            tracing::error!(target: WORDS_OF_OTHERS, server, held_back, "{text}");
         }
     }
 }

@@ -87,7 +87,7 @@ async fn progress_postpones_the_timeout() {
     settings.timeout = Duration::from_secs(5);
     let source = house.source(vec![settings]);
     while status(&source, "fixture").state != ServerState::Connected {
-        source.settle("fixture", &context()).await;
+        let _ = source.settle("fixture", &context()).await;
     }
     let started = Instant::now();
     assert_eq!(text(&source, "fixture.steps", json!({"count": 6, "pause": 1})).await, "done");

@@ -89,7 +89,7 @@ async fn fifty_servers_half_of_them_broken_start_without_anybody_waiting() {
     // This thread has not waited once, so no task has run yet.
     assert!(source.status().iter().all(|status| status.state == ServerState::Connecting));
     // The last of the queue is wanted now: it does not queue.
-    source.settle("s49", &context()).await;
+    let _ = source.settle("s49", &context()).await;
     assert_eq!(text(&source, "s49.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
     assert!(source.status().iter().all(|status| status.state == ServerState::Disconnected));
@@ -110,7 +110,7 @@ async fn servers_that_cannot_be_used_say_why() {
     assert_eq!(health[0].severity, Severity::Info);
     assert_eq!(health[0].message, "disabled: TOKEN is not set");
     assert!(health[2].message.contains("like that of the server 'my-one'"), "{health:?}");
-    source.settle("my_one", &context()).await;
+    let _ = source.settle("my_one", &context()).await;
     assert!(call(&source, "my_one.echo", json!({"text": "x"})).await.is_ok());
     source.shutdown().await;
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use onetool_sources::proxy::{ServerKind, ServerSettings, ServerState};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::fixture::{House, call, connected, context, is_alive, server, status, text, until};
+use crate::fixture::{House, call, connected, context, is_alive, server, signal, status, text, until};
 
 #[tokio::test]
 async fn a_crash_fails_its_call_and_the_next_one_works() {
@@ -31,15 +31,15 @@ async fn a_server_that_does_not_start_is_told_with_its_last_words() {
         ServerSettings::stdio("missing", "/no/such/program", [""; 0]),
         server("good", &[]),
     ]);
-    source.settle("fixture", &context()).await;
-    source.settle("missing", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
+    let _ = source.settle("missing", &context()).await;
     let broken = status(&source, "fixture");
     assert_eq!(broken.state, ServerState::Disconnected);
     assert!(broken.reason.as_deref().unwrap().contains("exit status: 7"), "{broken:?}");
     assert!(broken.reason.as_deref().unwrap().contains("no such module: flux"), "{broken:?}");
     let missing = status(&source, "missing");
     assert!(missing.reason.as_deref().unwrap().contains("can't be started"), "{missing:?}");
-    source.settle("good", &context()).await;
+    let _ = source.settle("good", &context()).await;
     assert_eq!(text(&source, "good.echo", json!({"text": "x"})).await, "x");
     let health = source.health();
     assert_eq!(health.len(), 2);
@@ -52,7 +52,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     let house = House::new();
     let silent = ServerSettings { timeout: Duration::from_secs(3), ..server("fixture", &["--mode", "silent"]) };
     let source = house.source(vec![silent]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     until("it is given up", || {
         let reason = status(&source, "fixture").reason.unwrap_or_default();
         reason.contains("not ready within") && reason.contains("waiting for the tide")
@@ -94,16 +94,11 @@ async fn a_message_without_end_ends_the_connection() {
 async fn a_limit_of_ones_own_holds_for_lines() {
     let house = House::new();
     let source = house.source(vec![ServerSettings { max_message_bytes: 1 << 20, ..server("fixture", &[]) }]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let error = call(&source, "fixture.large", json!({"kib": 2048})).await.unwrap_err();
     assert!(error.message.contains("more than 1 MiB"), "{}", error.message);
     assert_eq!(text(&source, "fixture.echo", json!({"text": "x"})).await, "x");
     source.shutdown().await;
-}
-
-fn signal(process: u64, signal: Signal) {
-    let process = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
-    rustix::process::kill_process(process, signal).unwrap();
 }
 
 #[tokio::test]
@@ -190,7 +185,7 @@ async fn an_answer_that_cannot_be_read_fails_at_once() {
 async fn a_frozen_server_is_replaced() {
     let house = House::new();
     let source = house.source(vec![ServerSettings { timeout: Duration::from_secs(10), ..server("fixture", &[]) }]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let mut ctx = context();
     ctx.deadline = Some(Instant::now() + Duration::from_millis(300));
     let error = crate::fixture::call_in(&source, "fixture.freeze", json!({}), &ctx).await.unwrap_err();
@@ -256,6 +251,30 @@ async fn a_server_does_not_outlive_us_when_we_are_killed() {
 }
 
 #[tokio::test]
+async fn a_server_that_reads_nothing_does_not_outlive_us_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = std::env::var_os(VICTIM).map_or_else(|| folder.path().join("note"), std::path::PathBuf::from);
+    if std::env::var_os(VICTIM).is_some() {
+        let house = House::new();
+        let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", note.display());
+        let _source = house.source(vec![ServerSettings::stdio("sleepy", "sh", ["-c".to_owned(), script])]);
+        std::future::pending::<()>().await;
+    }
+    let mut victim = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["faults::a_server_that_reads_nothing_does_not_outlive_us_either", "--exact", "--nocapture"])
+        .env(VICTIM, &note)
+        .stdout(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    until("the server has started", || note.exists()).await;
+    let process: u64 = std::fs::read_to_string(&note).unwrap().trim().parse().unwrap();
+    assert!(is_alive(process));
+    victim.kill().await.unwrap();
+    until("the server is gone", || !is_alive(process)).await;
+}
+
+#[tokio::test]
 async fn a_server_gets_its_own_environment_and_not_ours() {
     let house = House::new();
     let mut settings = server("fixture", &[]);
@@ -263,7 +282,7 @@ async fn a_server_gets_its_own_environment_and_not_ours() {
         env.insert("FIXTURE_TOKEN".into(), "open sesame".into());
     }
     let source = house.source(vec![settings]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     let environment: Json = serde_json::from_str(&text(&source, "fixture.environment", json!({})).await).unwrap();
     assert_eq!(environment["FIXTURE_TOKEN"], "open sesame");
     assert!(environment.get("CARGO_MANIFEST_DIR").is_none(), "{environment}");

@@ -52,7 +52,7 @@ impl House {
 /// One server named `fixture`, connected.
 pub(crate) async fn connected(house: &House, arguments: &[&str]) -> ProxySource {
     let source = house.source(vec![server("fixture", arguments)]);
-    source.settle("fixture", &context()).await;
+    let _ = source.settle("fixture", &context()).await;
     assert_eq!(status(&source, "fixture").state, ServerState::Connected, "{:?}", source.status());
     source
 }
@@ -107,6 +107,11 @@ pub(crate) fn is_alive(process: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // A zombie that nobody has reaped yet is not alive.
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+pub(crate) fn signal(process: u64, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
 }
 
 /// An HTTP server in a process of its own, ended with this value.

@@ -32,7 +32,7 @@ async fn streamable_http_works_like_stdio() {
     let house = House::new();
     let server = HttpServer::start("--http");
     let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     assert_eq!(status(&source, "web").state, ServerState::Connected, "{:?}", source.status());
     assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");
     assert_eq!(call(&source, "web.add", json!({"a": 1, "b": 2})).await.unwrap(), Value::Int(3));
@@ -49,7 +49,7 @@ async fn a_refused_key_is_told_without_the_key() {
     let house = House::new();
     let server = HttpServer::start("--http");
     let source = house.source(vec![settings(&server, "/mcp?token=hush-hush", "wrong-key")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     let status = status(&source, "web");
     assert_eq!(status.state, ServerState::Disconnected);
     let reason = status.reason.unwrap();
@@ -63,7 +63,7 @@ async fn a_server_that_disappears_is_told_and_found_again() {
     let house = House::new();
     let mut server = HttpServer::start("--http");
     let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     server.stop();
     let error = call(&source, "web.echo", json!({"text": "x"})).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -80,7 +80,7 @@ async fn cancelling_over_http_returns_at_once() {
     let house = House::new();
     let server = HttpServer::start("--http");
     let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     let ctx = context();
     let cancel = ctx.cancel.clone();
     let hang = call_in(&source, "web.hang", json!({}), &ctx);
@@ -97,7 +97,7 @@ async fn servers_of_the_older_kind_work_too() {
     let house = House::new();
     let server = HttpServer::start("--sse");
     let source = house.source(vec![settings(&server, "/sse", "any")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     assert_eq!(status(&source, "web").state, ServerState::Connected, "{:?}", source.status());
     assert_eq!(text(&source, "web.echo", json!({"text": "x\ny"})).await, "x\ny");
     text(&source, "web.change", json!({"description": "another"})).await;
@@ -114,7 +114,7 @@ async fn an_answer_without_end_fails_its_call_and_no_other() {
         let server = HttpServer::start_on(flags, 0);
         let limited = ServerSettings { max_message_bytes: 1 << 20, ..settings(&server, path, "sesame-open") };
         let source = house.source(vec![limited]);
-        source.settle("web", &context()).await;
+        let _ = source.settle("web", &context()).await;
         let fits = call(&source, "web.echo", json!({"text": "y".repeat(900 << 10)})).await.unwrap();
         assert!(matches!(fits, Value::Str(text) if text.len() == 900 << 10), "{flags:?}");
         let error = call(&source, "web.large", json!({"kib": 2048})).await.unwrap_err();
@@ -129,7 +129,7 @@ async fn a_server_that_was_restarted_gets_the_call_that_the_old_one_could_not() 
     let house = House::new();
     let mut server = HttpServer::start("--http");
     let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
-    source.settle("web", &context()).await;
+    let _ = source.settle("web", &context()).await;
     server.stop();
     let _again = HttpServer::start_on(&["--http"], server.port);
     assert_eq!(text(&source, "web.echo", json!({"text": "x"})).await, "x");

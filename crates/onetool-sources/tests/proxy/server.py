@@ -237,6 +237,8 @@ def ask(emit, method, params):
 def answer(request, emit):
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
+        if options.mode == "chatty":
+            emit({"method": "notifications/message", "params": {"level": "error", "data": "all is lost, it says"}})
         if options.mode == "modern":
             return {"error": {"code": -32601, "message": "there is no initialize any more"}}
         return {

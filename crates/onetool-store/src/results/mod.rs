@@ -33,6 +33,8 @@ const LEFTOVER_AGE: Duration = Duration::from_hours(24);
 /// So many expired results are remembered, the latest ones, and for so long after they were made.
 const REMEMBERED: usize = 200;
 const REMEMBERED_FOR: TimeDelta = TimeDelta::days(7);
+/// Begins the name of what is left of an expired result.
+const MEMORY_PREFIX: &str = "expired-";
 /// A meta file is never larger.
 const META_BYTES: u64 = 64 * 1024;
 /// A handle is repeated in an error up to this many characters.
@@ -167,9 +169,11 @@ impl ResultStore {
         if !is_handle(handle) {
             return Err(not_found());
         }
-        let meta = read_meta(&self.meta_path(handle)).filter(|meta| meta.handle == handle).ok_or_else(not_found)?;
+        let expired = || ResultError::Expired { handle: shown(handle) };
+        let meta = read_meta(&self.meta_path(handle)).filter(|meta| meta.handle == handle);
+        let meta = meta.ok_or_else(|| if self.memory_path(handle).exists() { expired() } else { not_found() })?;
         if self.is_expired(meta.created_at, Utc::now()) {
-            return Err(ResultError::Expired { handle: shown(handle) });
+            return Err(expired());
         }
         let file = File::open(self.text_path(handle)).map_err(|_| not_found())?;
         // A text that was cut short by a crash is not the result.
@@ -188,7 +192,7 @@ impl ResultStore {
         let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
         let now = Utc::now();
         let mut kept: Vec<Meta> = Vec::new();
-        let mut expired: Vec<Meta> = Vec::new();
+        let mut gone: Vec<Meta> = Vec::new();
         let mut removed = 0;
         for entry in entries.take(CLEANED_ENTRIES).flatten() {
             let name = entry.file_name();
@@ -198,10 +202,20 @@ impl ResultStore {
             } else if let Some(handle) = handle_in(name, ".meta.json") {
                 match read_meta(&entry.path()) {
                     Some(meta) => {
-                        let list = if self.is_expired(meta.created_at, now) { &mut expired } else { &mut kept };
-                        list.push(Meta { handle: handle.to_owned(), ..meta });
+                        let meta = Meta { handle: handle.to_owned(), ..meta };
+                        if self.is_expired(meta.created_at, now) {
+                            removed += self.expire(handle);
+                            gone.push(meta);
+                        } else {
+                            kept.push(meta);
+                        }
                     }
                     None => remove_if_old(&entry.path(), LEFTOVER_AGE),
+                }
+            } else if name.starts_with(MEMORY_PREFIX) {
+                match read_meta(&entry.path()) {
+                    Some(meta) if is_handle(&meta.handle) => gone.push(meta),
+                    _ => remove_if_old(&entry.path(), LEFTOVER_AGE),
                 }
             } else if let Some(handle) = handle_in(name, ".txt")
                 && !self.meta_path(handle).exists()
@@ -209,11 +223,10 @@ impl ResultStore {
                 remove_if_old(&entry.path(), LEFTOVER_AGE);
             }
         }
-        expired.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
-        for (index, meta) in expired.iter().enumerate() {
-            removed += usize::from(fs::remove_file(self.text_path(&meta.handle)).is_ok());
+        gone.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
+        for (index, meta) in gone.iter().enumerate() {
             if index >= REMEMBERED || now.signed_duration_since(meta.created_at) > REMEMBERED_FOR {
-                let _ = fs::remove_file(self.meta_path(&meta.handle));
+                let _ = fs::remove_file(self.memory_path(&meta.handle));
             }
         }
         kept.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
@@ -232,6 +245,17 @@ impl ResultStore {
         let gone = fs::remove_file(self.meta_path(handle)).is_ok();
         let _ = fs::remove_file(self.text_path(handle));
         usize::from(gone)
+    }
+
+    /// The files of the result go; what it was stays, so that asking for it can say that it has expired.
+    fn expire(&self, handle: &str) -> usize {
+        let gone = fs::rename(self.meta_path(handle), self.memory_path(handle)).is_ok();
+        let _ = fs::remove_file(self.text_path(handle));
+        usize::from(gone)
+    }
+
+    fn memory_path(&self, handle: &str) -> PathBuf {
+        self.folder.join(format!("{MEMORY_PREFIX}{handle}.json"))
     }
 
     fn text_path(&self, handle: &str) -> PathBuf {

@@ -141,7 +141,7 @@ fn expired_results_go_when_a_new_one_comes() {
     let forever = ResultStore::new(folder.path(), Duration::ZERO);
     assert!(forever.query(&old, &all(&store), &always).is_ok());
     let new = store.store("new", "t", 1).unwrap().meta.handle;
-    assert!(!store.text_path(&old).exists(), "its text is gone");
+    assert!(!store.text_path(&old).exists() && !store.meta_path(&old).exists(), "its files are gone");
     let error = store.query(&old, &all(&store), &always).unwrap_err();
     assert_eq!(error.to_string(), format!("Result expired: {old}"), "but not the memory of it");
     assert!(forever.query(&old, &all(&store), &always).is_err());

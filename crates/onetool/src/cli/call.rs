@@ -73,7 +73,8 @@ pub async fn main(args: CallArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
 async fn spec(app: &App, name: &QualifiedName) -> Option<std::sync::Arc<ToolSpec>> {
     let known = || app.runner.toolbox().now().catalog().tool(name).cloned();
     if known().is_none() {
-        app.servers().settle(&name.pack, &ask::context(app)).await;
+        // The call itself says what is wrong.
+        let _ = app.servers().settle(&name.pack, &ask::context(app)).await;
     }
     known()
 }

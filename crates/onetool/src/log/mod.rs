@@ -49,7 +49,8 @@ pub fn start(folder: &Path, level: &str) {
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        .with_filter(EnvFilter::new("onetool=error"));
+        // What servers say (`onetool::said`) is no problem of ours, whatever they call it.
+        .with_filter(EnvFilter::new("onetool=error,onetool::said=off"));
     let (file_filter, file_handle) = reload::Layer::new(filter(level));
     let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());
     let mut layers = vec![stderr.boxed(), Audience.with_filter(audience_filter).boxed()];

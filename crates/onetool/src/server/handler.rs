@@ -2,18 +2,20 @@
 #![expect(deprecated, reason = "clients of today still ask for logging")]
 
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt as _;
 use onetool_run::RunReply;
 use onetool_sdk::{CallContext, Caller, Part};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ContentBlock, ErrorCode, Implementation, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
+    CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -31,6 +33,18 @@ pub struct Handler {
 }
 
 const TOOL: &str = "run";
+
+/// Requests that this server answers.
+const METHODS: &[&str] = &[
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "tools/call",
+    "tools/list",
+];
 
 const DESCRIPTION: &str = "\
 Run Python with every tool at hand as pack.function(...). The value of the last expression is the result; print() works too.
@@ -73,12 +87,10 @@ impl Handler {
             ctx.progress = sink;
         }
         ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
-        // A task of its own: a panic inside ends this run, not the session.
-        let runner = self.app.runner.clone();
-        let command = command.to_owned();
-        let task = tokio::spawn(async move { runner.run(&command, ctx).await });
-        let reply = task.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a run panicked");
+        // A panic inside ends this run, not the session. Every request has a task of its own already.
+        let run = AssertUnwindSafe(Box::pin(self.app.runner.run(command, ctx))).catch_unwind();
+        let reply = run.await.unwrap_or_else(|_| {
+            tracing::error!("a run panicked");
             RunReply {
                 text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
                 parts: Vec::new(),
@@ -167,6 +179,25 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         self.log.set_level(context.peer, request.level);
         Ok(())
+    }
+
+    // The library reads a request whose parameters have the wrong form as one of an unknown method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = &request.method;
+        Err(if METHODS.contains(&method.as_str()) {
+            let hint = if method == "tools/call" {
+                ": expected {\"name\": \"run\", \"arguments\": {\"command\": \"…\"}}"
+            } else {
+                ""
+            };
+            ErrorData::invalid_params(format!("the parameters of '{method}' do not have the right form{hint}"), None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method '{method}'"), None)
+        })
     }
 
     // What is not declared is not there, whatever the library would answer for us.

@@ -1,8 +1,10 @@
 //! Messages as lines on standard input and output.
 //!
 //! Every request gets an answer, also one that is no valid message: text that is not quite UTF-8 or has half a surrogate
-//! pair is mended; what cannot be read is answered with the protocol's own error, under its id where it has one.
+//! pair is mended; what cannot be read is answered with the protocol's own error, under its id where it has one. So is a
+//! request with the id of another that is under way, which the library would forget.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -10,8 +12,8 @@ use futures_util::future::Either;
 use onetool_sdk::mended_json;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientRequest, GetMeta as _, JsonRpcMessage,
-    JsonRpcVersion2_0, RequestId,
+    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientNotification, ClientRequest, GetMeta as _,
+    JsonRpcError, JsonRpcMessage, JsonRpcVersion2_0, RequestId,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -32,6 +34,8 @@ pub struct Lines {
     /// The rest of a line that was too long.
     discarding: bool,
     writer: Arc<Mutex<Output>>,
+    /// Requests that have no answer yet.
+    open: Arc<parking_lot::Mutex<HashSet<RequestId>>>,
 }
 
 impl Lines {
@@ -41,6 +45,7 @@ impl Lines {
             line: Vec::new(),
             discarding: false,
             writer: Arc::new(Mutex::new(output())),
+            open: Arc::default(),
         }
     }
 
@@ -70,6 +75,23 @@ impl Lines {
         }
     }
 
+    /// The id of a request if another has it; keeps account of ids.
+    fn taken<'m>(&self, message: &'m RxJsonRpcMessage<RoleServer>) -> Option<&'m RequestId> {
+        match message {
+            JsonRpcMessage::Request(request) => (!self.open.lock().insert(request.id.clone())).then_some(&request.id),
+            JsonRpcMessage::Notification(notification) => {
+                // Nobody waits for the answer any more.
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open.lock().remove(id);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
     async fn refuse(&self, id: Json, code: i32, message: &str) {
         let reply = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
         let _ = write_line(&self.writer, reply.to_string().into_bytes()).await;
@@ -93,6 +115,15 @@ impl Transport<RoleServer> for Lines {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let writer = self.writer.clone();
+        match &item {
+            JsonRpcMessage::Response(answer) => {
+                self.open.lock().remove(&answer.id);
+            }
+            JsonRpcMessage::Error(JsonRpcError { id: Some(id), .. }) => {
+                self.open.lock().remove(id);
+            }
+            _ => {}
+        }
         let mut writing = Box::pin(async move { write_line(&writer, serde_json::to_vec(&item)?).await });
         // A pipe has room nearly always: written here, a reply does not wait for a task of its own.
         match (&mut writing).now_or_never() {
@@ -114,9 +145,14 @@ impl Transport<RoleServer> for Lines {
                 continue;
             }
             match read(&line) {
-                Ok(message) => return Some(message),
-                // A notification is never answered.
-                Err(Refusal { id: None, is_message: true, .. }) => {}
+                Ok(message) => match self.taken(&message) {
+                    None => return Some(message),
+                    Some(id) => {
+                        let id = serde_json::to_value(id).unwrap_or_default();
+                        self.refuse(id, INVALID_REQUEST, "a request with this id is still under way").await;
+                    }
+                },
+                Err(Refusal { is_notification: true, .. }) => {}
                 Err(refusal) => self.refuse(refusal.id.unwrap_or(Json::Null), refusal.code, &refusal.message).await,
             }
         }
@@ -130,9 +166,12 @@ impl Transport<RoleServer> for Lines {
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 
+const FORM: &str = "not a valid message: 'jsonrpc' must be \"2.0\", 'method' a text, 'id' a text or a whole number, 'params' an object";
+
 struct Refusal {
     id: Option<Json>,
-    is_message: bool,
+    /// Never answered.
+    is_notification: bool,
     code: i32,
     message: String,
 }
@@ -142,6 +181,12 @@ struct Refusal {
 struct Head {
     id: Option<Json>,
     method: Option<String>,
+}
+
+/// A message that has an id, if only `null`.
+#[derive(Deserialize)]
+struct Identified {
+    id: Json,
 }
 
 /// A call of a tool, which is nearly all that comes: read straight, it takes a fraction of the time of any message.
@@ -172,22 +217,40 @@ fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
         return Ok(call.into_message());
     }
     let first = match serde_json::from_slice(line) {
-        Ok(message) => return Ok(message),
+        Ok(message) => return checked(message, line),
         Err(error) => error,
     };
     let text = mended_json(line);
     if let Ok(message) = serde_json::from_str(&text) {
-        return Ok(message);
+        return checked(message, text.as_bytes());
     }
     let head = serde_json::from_str::<Head>(&text).ok();
     let code = if head.is_some() { INVALID_REQUEST } else { PARSE_ERROR };
-    let is_message = head.as_ref().is_some_and(|head| head.method.is_some());
-    Err(Refusal {
-        id: head.and_then(|head| head.id),
-        is_message,
-        code,
-        message: format!("not a valid message: {first}"),
-    })
+    // `"id": null` is a request that went wrong, not a notification.
+    let is_notification =
+        head.as_ref().is_some_and(|head| head.method.is_some()) && serde_json::from_str::<Identified>(&text).is_err();
+    let message = if text.trim_start().starts_with('[') && first.is_data() {
+        "batches are not supported: send one message a line".to_owned()
+    } else if first.is_data() {
+        FORM.to_owned()
+    } else {
+        format!("not a valid message: {first}")
+    };
+    Err(Refusal { id: head.and_then(|head| head.id), is_notification, code, message })
+}
+
+/// A request that is not quite right can be read as a notification, and nobody would answer it.
+fn checked(message: RxJsonRpcMessage<RoleServer>, line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
+    let JsonRpcMessage::Notification(_) = &message else { return Ok(message) };
+    match serde_json::from_slice::<Identified>(line) {
+        Err(_) => Ok(message),
+        Ok(Identified { id }) => Err(Refusal {
+            id: (!id.is_null()).then_some(id),
+            is_notification: false,
+            code: INVALID_REQUEST,
+            message: FORM.to_owned(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -220,5 +283,10 @@ mod tests {
         let refusal = read(deep.as_bytes()).err().unwrap();
         assert_eq!((refusal.id, refusal.code), (Some(json!(7)), INVALID_REQUEST));
         assert_eq!(read(b"{nope").err().unwrap().code, PARSE_ERROR);
+        let listed = read(br#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":[1]}"#).err().unwrap();
+        assert_eq!((listed.id, listed.code), (Some(json!(8)), INVALID_REQUEST));
+        let nameless = read(br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).err().unwrap();
+        assert_eq!((nameless.id, nameless.is_notification), (None, false));
+        assert!(read(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).is_ok());
     }
 }

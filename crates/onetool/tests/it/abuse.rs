@@ -133,17 +133,32 @@ async fn every_request_gets_an_answer_even_one_that_is_no_message() {
         not_utf8,
         deep.into_bytes(),
         run(4, "1 + 1").into_bytes(),
+        br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[1]}"#.to_vec(),
+        br#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"run","arguments":"1"}}"#.to_vec(),
+        br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#.to_vec(),
+        // Twice the same id: the first goes on, the second is refused.
+        run(7, r"import time\ntime.sleep(0.2)\n'first'").into_bytes(),
+        run(7, "'second'").into_bytes(),
     ];
     for message in messages {
         input.write_all(&message).await.unwrap();
         input.write_all(b"\n").await.unwrap();
     }
     let mut answered = Vec::new();
-    while answered.len() < 6 {
+    let mut sevenths = Vec::new();
+    while answered.len() < 11 {
         let line = tokio::time::timeout(crate::client::PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
         let reply: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if reply["id"] == 5 || reply["id"] == 6 {
+            let message = reply["error"]["message"].as_str().unwrap();
+            assert!(message.contains("params") || message.contains("parameters"), "{reply}");
+        }
+        if reply["id"] == 7 {
+            sevenths.push(reply["result"]["content"][0]["text"].as_str().unwrap_or("refused").to_owned());
+        }
         answered.push(reply["id"].to_string());
     }
     answered.sort();
-    assert_eq!(answered, ["0", "1", "2", "3", "4", "null"]);
+    assert_eq!(answered, ["0", "1", "2", "3", "4", "5", "6", "7", "7", "null", "null"]);
+    assert_eq!(sevenths, ["refused", "first"]);
 }

@@ -54,7 +54,7 @@ pub enum Scheme {
 impl Browser {
     /// Starts one; `None` where tests in a browser are left out on purpose.
     pub async fn start() -> Option<Self> {
-        if std::env::var_os("ONETOOL_SKIP_BROWSER_TESTS").is_some_and(|value| value != "" && value != "0") {
+        if std::env::var_os("ONETOOL_SKIP_BROWSER_TESTS").is_some_and(|value| !value.is_empty() && value != "0") {
             eprintln!("left out: ONETOOL_SKIP_BROWSER_TESTS is set");
             return None;
         }

@@ -12,5 +12,7 @@ mod logging;
 mod ot_pack;
 mod reload;
 mod rest;
+mod run_scenarios;
 mod server;
 mod telemetry;
+mod upstream;

@@ -4,7 +4,7 @@ import datetime
 
 pack = "demo"
 
-__all__ = ["text", "listing", "nothing", "fail", "big", "odd", "placed"]
+__all__ = ["text", "listing", "nothing", "fail", "big", "odd", "placed", "count"]
 
 
 def text() -> str:
@@ -40,3 +40,13 @@ def odd() -> dict:
 def placed(a, /, b, *rest, c=3) -> list:
     """Shows which argument came from where."""
     return [a, b, list(rest), c]
+
+
+_calls = 0
+
+
+def count() -> int:
+    """How often this was called."""
+    global _calls
+    _calls += 1
+    return _calls

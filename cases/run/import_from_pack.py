@@ -1,0 +1,5 @@
+from brave import (
+    web_search as found,
+    search,
+)
+[found(q="x")["query"], search("y")]

@@ -1,0 +1,2 @@
+import brave
+brave.search("x")

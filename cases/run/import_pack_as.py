@@ -1,0 +1,2 @@
+import json, brave as b
+json.dumps(b.search("x"))

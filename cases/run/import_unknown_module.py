@@ -1,0 +1,2 @@
+import numpy as np
+np.array([1])

@@ -1,0 +1,3 @@
+```python
+brave.search(query="fenced")
+```

@@ -1,0 +1,2 @@
+found = brave.web_search
+found(query="by value")["query"]

@@ -1,0 +1,4 @@
+```python
+__format__ = "json_h"
+{"first": ws(query="x")["query"]}
+```

@@ -1,0 +1,1 @@
+[brave.search("a"), context7.search("b"), demo.text()]

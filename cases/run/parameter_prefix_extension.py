@@ -1,0 +1,1 @@
+brave.two(qu="test", co=5)

@@ -1,0 +1,1 @@
+print(hasattr([], "append"), getattr("abc", "upper")(), getattr({}, "zz", 5), (5).real)

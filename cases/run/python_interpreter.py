@@ -1,0 +1,2 @@
+import sys
+print(sys.platform, sys.version_info >= (3, 10))

@@ -1,0 +1,1 @@
+print(round(2.675, 2), round(1.005, 2), round(0.125, 2), round(5.015, 2))

@@ -1,0 +1,1 @@
+print(sum(x > 3 for x in [1, 5, 7]), sum([True, False]), True % 2)

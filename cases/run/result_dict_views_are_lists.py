@@ -1,0 +1,2 @@
+d = {"a": 1}
+{"keys": d.keys(), "values": d.values(), "items": d.items()}

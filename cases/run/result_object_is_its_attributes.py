@@ -1,0 +1,4 @@
+class Point:
+    def __init__(self, x):
+        self.x = x
+Point(1)

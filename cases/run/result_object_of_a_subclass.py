@@ -1,0 +1,5 @@
+class Base: pass
+class Point(Base):
+    def __init__(self, x):
+        self.x = x
+Point(1)

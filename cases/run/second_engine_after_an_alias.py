@@ -1,0 +1,3 @@
+found = ws(query='a')
+flags = [True, found['count'] > 5]
+[found['query'], sum(flags)]

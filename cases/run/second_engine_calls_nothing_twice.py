@@ -1,0 +1,5 @@
+import json
+demo.count()
+n = demo.count()
+flags = [n > 1, True]
+json.dumps({"n": n, "sum": sum(flags)})

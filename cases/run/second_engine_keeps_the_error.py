@@ -1,0 +1,2 @@
+r = brave.web_search(query="x")
+r + 1
