@@ -121,16 +121,7 @@ mod tests {
         let properties: serde_json::Map<_, _> =
             names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
         let schema = json!({"type": "object", "properties": properties, "required": &names[..required]});
-        ToolSpec {
-            name: "f".into(),
-            description: String::new(),
-            signature: Signature::from_json_schema(&schema),
-            input_schema: schema.into(),
-            output_schema: None,
-            returns: None,
-            example: None,
-            checkable: true,
-        }
+        ToolSpec::from_schema("f", "", schema)
     }
 
     fn bound(names: &[&str], given: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {

@@ -1,5 +1,5 @@
-//! Where tools come from. A [`ToolSource`] offers packs and executes calls to them; five kinds exist
-//! (native, worker, proxy, http, sequence), and the call path treats them all alike.
+//! Where tools come from. A [`ToolSource`] offers packs and executes calls to them; four kinds exist
+//! (native, worker, proxy, bundle), and the call path treats them all alike.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +31,20 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
+    /// A tool of which a schema says all: signature and arguments.
+    pub fn from_schema(name: &str, description: &str, schema: serde_json::Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            signature: Signature::from_json_schema(&schema),
+            input_schema: schema.into(),
+            output_schema: None,
+            returns: None,
+            example: None,
+            checkable: true,
+        }
+    }
+
     /// The first line of the description.
     pub fn summary(&self) -> &str {
         self.description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
@@ -46,7 +60,7 @@ pub enum Origin {
     Worker { file: PathBuf },
     /// An upstream MCP server.
     Proxy { server: String },
-    /// A bundle of HTTP tools and sequences.
+    /// A bundle of HTTP and native tools.
     Bundle { id: String },
 }
 

@@ -9,6 +9,11 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// What a lock file says of its holder is cut here.
+const HOLDER_BYTES: u64 = 100;
+/// Whoever waits for a lock tries at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
 /// Why a file could not be written or locked. Carries the path.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -100,24 +105,11 @@ impl Lock {
             .write(true)
             .open(path)
             .map_err(|error| StoreError::io(path, error))?;
-        let started = Instant::now();
-        let mut pause = Duration::from_millis(1);
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if started.elapsed() < timeout => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(50));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let mut holder = String::new();
-                    let _ = file.read_to_string(&mut holder);
-                    let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
-                    return Err(StoreError::Locked { path: path.to_owned(), holder, waited: started.elapsed() });
-                }
-                Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
-            }
-        }
+        lock_within(&file, path, timeout, || {
+            let mut holder = String::new();
+            let _ = (&file).take(HOLDER_BYTES).read_to_string(&mut holder);
+            if holder.is_empty() { "another process".to_owned() } else { holder }
+        })?;
         let _ = file.set_len(0);
         let _ = file.rewind();
         let _ = write!(file, "process {}", std::process::id());
@@ -128,6 +120,30 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = self.file.unlock();
+    }
+}
+
+/// Locks an open file, waiting at most `timeout`; `holder` says who has it when that was in vain. Blocks.
+pub(crate) fn lock_within(
+    file: &File,
+    path: &Path,
+    timeout: Duration,
+    holder: impl FnOnce() -> String,
+) -> Result<(), StoreError> {
+    let started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < timeout => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Locked { path: path.to_owned(), holder: holder(), waited: started.elapsed() });
+            }
+            Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
+        }
     }
 }
 

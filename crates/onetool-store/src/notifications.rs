@@ -1,14 +1,14 @@
 //! Messages by topic: the first pattern that matches names the file, and the message becomes one more YAML document at
 //! its end. Any number of processes may write to one file at once: a document is appended in one piece, under a lock.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use globset::GlobBuilder;
 
-use crate::atomic::StoreError;
+use crate::atomic::{self, StoreError};
 
 /// A larger message is refused.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
@@ -49,7 +49,8 @@ pub fn append(file: &Path, document: &str) -> Result<(), StoreError> {
         fs::create_dir_all(folder).map_err(|source| StoreError::io(folder, source))?;
     }
     let mut open = open_private(file).map_err(error)?;
-    lock(&open, file)?;
+    // The file itself is the lock: nothing of ours ever replaces it.
+    atomic::lock_within(&open, file, LOCK_WAIT, || "another writer".to_owned())?;
     let length = open.seek(SeekFrom::End(0)).map_err(error)?;
     if length + document.len() as u64 > FILE_BYTES {
         let reason = format!("the file has {length} bytes, {FILE_BYTES} are allowed; move it away");
@@ -81,27 +82,6 @@ pub(crate) fn last_byte(file: &mut File) -> io::Result<u8> {
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
     Ok(last[0])
-}
-
-/// The file itself is the lock: nothing of ours ever replaces it.
-fn lock(open: &File, path: &Path) -> Result<(), StoreError> {
-    let started = Instant::now();
-    loop {
-        match open.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_WAIT => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked {
-                    path: path.to_owned(),
-                    holder: "another writer".to_owned(),
-                    waited: started.elapsed(),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(StoreError::io(path, source)),
-        }
-    }
 }
 
 #[cfg(test)]

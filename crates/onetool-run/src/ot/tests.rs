@@ -1,4 +1,5 @@
-//! Every scenario of the pack, through the catalog and a real source, as the call path would do it.
+//! Edges of the pack, through the catalog and a real source, as the call path would do it. Its scenarios are tested through
+//! the real server, in `crates/onetool/tests/it/ot_pack/`.
 
 mod fixture;
 

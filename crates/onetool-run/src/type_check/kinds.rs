@@ -100,7 +100,6 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
-    use onetool_sdk::Signature;
     use serde_json::json;
 
     use super::*;
@@ -109,16 +108,7 @@ mod tests {
 
     fn refused(property: Json, origin: &Origin) -> Vec<&'static str> {
         let schema = json!({"properties": {"p": property}});
-        let tool = ToolSpec {
-            name: "f".into(),
-            description: String::new(),
-            signature: Signature::from_json_schema(&schema),
-            input_schema: schema.into(),
-            output_schema: None,
-            returns: None,
-            example: None,
-            checkable: true,
-        };
+        let tool = ToolSpec::from_schema("f", "", schema);
         let expected = Expected::by(&tool, "p", origin);
         ALL.into_iter()
             .filter(|kind| expected.as_ref().is_some_and(|expected| expected.refuses(*kind)))

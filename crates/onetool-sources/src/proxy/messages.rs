@@ -1,8 +1,8 @@
 //! Messages to a server and from it.
 //!
 //! Calls of tools are nearly all there is, so they are written straight, and their replies read so; whatever else there is
-//! takes the general way, which costs several times as much. Text that is not quite JSON is mended. A reply that can't be read is an error of its own call, which need
-//! not wait any longer; other rubbish is passed over.
+//! takes the general way, which costs several times as much. Text that is not quite JSON is mended. A reply that can't be
+//! read is an error of its own call, which need not wait any longer; other rubbish is passed over.
 
 use onetool_sdk::mended_json;
 use rmcp::model::{

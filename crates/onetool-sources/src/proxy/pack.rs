@@ -347,15 +347,10 @@ fn keywords(name: &str, description: Option<&str>) -> Parameter {
 fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
     let text = |name: &str, description: &str| json!({"type": "object", "properties": {name: {"type": "string", "description": description}}, "required": [name]});
     let nothing = || json!({"type": "object", "properties": {}});
-    let extra = |name: &str, description: &str, input_schema: Json, returns: &str| ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        signature: Signature { returns: Some(returns.to_owned()), ..Signature::from_json_schema(&input_schema) },
-        input_schema: input_schema.into(),
-        output_schema: None,
-        returns: None,
-        example: None,
-        checkable: true,
+    let extra = |name: &str, description: &str, input_schema: Json, returns: &str| {
+        let mut spec = ToolSpec::from_schema(name, description, input_schema);
+        spec.signature.returns = Some(returns.to_owned());
+        spec
     };
     let mut extras = Vec::new();
     if listing.has_resources {

@@ -138,6 +138,7 @@ impl Worker {
         else {
             return Err(ToolError::internal("a worker was started without its streams"));
         };
+        // At most one message a call, and calls are limited; a drop, which sends them, could not wait.
         let (control, commands) = mpsc::unbounded_channel();
         let worker = Arc::new(Self {
             file: launch.file.clone(),

@@ -1,3 +1,5 @@
+//! Stored results: what is on the disk, what queries find, and when results go.
+
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 

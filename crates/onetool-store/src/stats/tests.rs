@@ -1,3 +1,5 @@
+//! Statistics: what is recorded, by several at once, and what reports add up.
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

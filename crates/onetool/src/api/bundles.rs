@@ -9,7 +9,8 @@ use onetool_store::bundles::{BundleId, BundleView, Written};
 use super::ApiState;
 use super::error::ApiError;
 use super::input::{self, Parameters};
-use super::model::{BundleBody, BundleListQuery, BundlePage, BundleReply, EnabledBody, ErrorReply};
+use super::model::{BundleBody, BundlePage, BundleReply, EnabledBody, ErrorReply};
+use super::parameters::{BundleListQuery, BundlePlace, BundleSegment};
 
 /// Lists bundles, the newest first.
 #[utoipa::path(get, path = "/tools/bundles", tag = "bundles", params(BundleListQuery), responses(
@@ -31,7 +32,7 @@ pub(super) async fn list(
 
 /// Reads a bundle.
 #[utoipa::path(get, path = "/tools/bundles/{bundleID}", tag = "bundles",
-    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
+    params(BundlePlace), responses(
     (status = 200, body = BundleReply),
     (status = 304, description = "If-None-Match names the present state"),
     (status = 400, body = ErrorReply),
@@ -39,7 +40,7 @@ pub(super) async fn list(
 ))]
 pub(super) async fn get(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
@@ -52,7 +53,7 @@ pub(super) async fn get(
 
 /// Creates or replaces a bundle; a deleted one comes back.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = BundleBody,
-    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
+    params(BundlePlace), responses(
     (status = 200, description = "replaced", body = BundleReply),
     (status = 201, description = "created", body = BundleReply),
     (status = 400, body = ErrorReply),
@@ -63,7 +64,7 @@ pub(super) async fn get(
 ))]
 pub(super) async fn put(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Path(id): BundleSegment,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
@@ -80,7 +81,7 @@ pub(super) async fn put(
 
 /// Switches a bundle on or off.
 #[utoipa::path(patch, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = EnabledBody,
-    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
+    params(BundlePlace), responses(
     (status = 200, body = BundleReply),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -90,7 +91,7 @@ pub(super) async fn put(
 ))]
 pub(super) async fn patch(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Path(id): BundleSegment,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
@@ -102,7 +103,7 @@ pub(super) async fn patch(
 
 /// Deletes an empty bundle; it goes for good after two days.
 #[utoipa::path(delete, path = "/tools/bundles/{bundleID}", tag = "bundles",
-    params(("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")), responses(
+    params(BundlePlace), responses(
     (status = 204, description = "deleted"),
     (status = 400, body = ErrorReply),
     (status = 403, description = "built in", body = ErrorReply),
@@ -112,7 +113,7 @@ pub(super) async fn patch(
 ))]
 pub(super) async fn delete(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let id: BundleId = id.parse()?;

@@ -18,16 +18,14 @@ use super::bundles::blocking;
 use super::error::ApiError;
 use super::input::{self, Parameters, ToolPath};
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
+use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
 
 /// How long a call waits for packs that are being read.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
-    request_body = Option<InvokeBody>, params(
-    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
+    request_body = Option<InvokeBody>, params(BundlePlace, ToolPlace,
     ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it"),
     ), responses(
     (status = 200, body = InvokeReply),
@@ -44,7 +42,7 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 ))]
 pub(super) async fn invoke(
     State(state): State<ApiState>,
-    Path(names): Path<(String, String, String)>,
+    Path(names): ToolSegments,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Json<InvokeReply>, ApiError> {

@@ -12,6 +12,7 @@ mod error;
 mod input;
 mod invoke;
 mod model;
+mod parameters;
 mod serve;
 mod tools;
 

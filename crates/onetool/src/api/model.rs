@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use onetool_store::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::body::from_part;
 use super::error::ApiError;
@@ -488,58 +488,4 @@ pub struct ErrorBody {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hint: Option<String>,
-}
-
-/// Filters of the list of bundles.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
-pub struct BundleListQuery {
-    /// Only these, separated by commas.
-    #[param(rename = "bundleIDs", explode = false)]
-    bundle_ids: Option<Vec<String>>,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
-    /// Sizes above 256 count as 256.
-    #[param(rename = "pageSize", minimum = 1, default = 50)]
-    page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
-}
-
-/// Filters of the list of tools.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
-pub struct ToolListQuery {
-    /// Tools with any of these, separated by commas.
-    #[param(explode = false)]
-    tags: Option<Vec<String>>,
-    /// Only tools of these bundles, separated by commas.
-    #[param(rename = "bundleIDs", explode = false)]
-    bundle_ids: Option<Vec<String>>,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
-    /// An upper bound; sizes above 256 count as 256.
-    #[param(rename = "recommendedPageSize", minimum = 1, default = 50)]
-    recommended_page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
-}
-
-/// What to search for.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
-pub struct SearchQuery {
-    /// At least one letter or digit.
-    #[param(min_length = 1, max_length = 200)]
-    q: String,
-    #[param(rename = "includeDisabled")]
-    include_disabled: Option<bool>,
-    /// Sizes above 256 count as 256.
-    #[param(rename = "pageSize", minimum = 1, default = 50)]
-    page_size: Option<u32>,
-    #[param(rename = "pageToken")]
-    page_token: Option<String>,
 }

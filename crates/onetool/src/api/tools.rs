@@ -10,17 +10,12 @@ use super::ApiState;
 use super::bundles::{blocking, not_modified, tagged};
 use super::error::ApiError;
 use super::input::{self, Parameters, ToolPath};
-use super::model::{EnabledBody, ErrorReply, SearchQuery, ToolBody, ToolListQuery, ToolPage, ToolReply};
-
-type Names = Path<(String, String, String)>;
+use super::model::{EnabledBody, ErrorReply, ToolBody, ToolPage, ToolReply};
+use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, ToolSegments};
 
 /// Stores a new tool. The slug and version must be free.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
-    request_body = ToolBody, params(
-    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
-    ), responses(
+    request_body = ToolBody, params(BundlePlace, ToolPlace), responses(
     (status = 201, body = ToolReply),
     (status = 400, body = ErrorReply),
     (status = 403, description = "built in", body = ErrorReply),
@@ -32,7 +27,7 @@ type Names = Path<(String, String, String)>;
 ))]
 pub(super) async fn put(
     State(state): State<ApiState>,
-    Path(names): Names,
+    Path(names): ToolSegments,
     request: Request,
 ) -> Result<Response, ApiError> {
     let location = request.uri().path().to_owned();
@@ -51,11 +46,7 @@ pub(super) async fn put(
 }
 
 /// Reads a tool.
-#[utoipa::path(get, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
-    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
-    ), responses(
+#[utoipa::path(get, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(BundlePlace, ToolPlace), responses(
     (status = 200, body = ToolReply),
     (status = 304, description = "If-None-Match names the present state"),
     (status = 400, body = ErrorReply),
@@ -63,7 +54,7 @@ pub(super) async fn put(
 ))]
 pub(super) async fn get(
     State(state): State<ApiState>,
-    Path(names): Names,
+    Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let path = ToolPath::try_from(names)?;
@@ -76,11 +67,7 @@ pub(super) async fn get(
 
 /// Switches a tool on or off.
 #[utoipa::path(patch, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
-    request_body = EnabledBody, params(
-    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
-    ), responses(
+    request_body = EnabledBody, params(BundlePlace, ToolPlace), responses(
     (status = 200, body = ToolReply),
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -91,7 +78,7 @@ pub(super) async fn get(
 ))]
 pub(super) async fn patch(
     State(state): State<ApiState>,
-    Path(names): Names,
+    Path(names): ToolSegments,
     request: Request,
 ) -> Result<Response, ApiError> {
     let path = ToolPath::try_from(names)?;
@@ -106,11 +93,7 @@ pub(super) async fn patch(
 }
 
 /// Deletes a tool for good.
-#[utoipa::path(delete, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(
-    ("bundleID" = String, Path, description = "a UUIDv7", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    ("toolSlug" = String, Path, description = "letters, digits and dashes", pattern = r"^[\p{L}\p{Nd}-]{1,64}$"),
-    ("version" = String, Path, description = "letters, digits, dots and dashes", pattern = r"^[\p{L}\p{Nd}.-]{1,64}$"),
-    ), responses(
+#[utoipa::path(delete, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools", params(BundlePlace, ToolPlace), responses(
     (status = 204, description = "deleted"),
     (status = 400, body = ErrorReply),
     (status = 403, description = "built in", body = ErrorReply),
@@ -120,7 +103,7 @@ pub(super) async fn patch(
 ))]
 pub(super) async fn delete(
     State(state): State<ApiState>,
-    Path(names): Names,
+    Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let path = ToolPath::try_from(names)?;

@@ -151,23 +151,13 @@ fn show(value: Value) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use onetool_sdk::Signature;
     use serde_json::json;
 
     use super::*;
 
     fn spec(properties: Json) -> ToolSpec {
         let schema = json!({"type": "object", "properties": properties});
-        ToolSpec {
-            name: "f".into(),
-            description: String::new(),
-            signature: Signature::from_json_schema(&schema),
-            input_schema: schema.into(),
-            output_schema: None,
-            returns: None,
-            example: None,
-            checkable: true,
-        }
+        ToolSpec::from_schema("f", "", schema)
     }
 
     #[test]

@@ -322,13 +322,29 @@ mod tests {
         assert_eq!(settings.notes.len(), 2);
     }
 
+    /// Every key that a shape knows, at any depth.
+    fn names(shape: shape::Shape) -> Vec<&'static str> {
+        use shape::Shape::{Either, Keys, List, Names, OneOrMore};
+        match shape {
+            Keys(keys) => keys.iter().flat_map(|(key, shape)| names(*shape).into_iter().chain([*key])).collect(),
+            List(inner) | Names(inner) | OneOrMore(inner) => names(*inner),
+            Either(shapes) => shapes.iter().flat_map(|shape| names(*shape)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     #[test]
     fn the_example_says_every_key_and_no_wrong_one() {
         let text = include_str!("../../../../examples/config/onetool.yaml");
         let settings = resolved(text);
         assert!(settings.notes.is_empty(), "{:?}", settings.notes);
-        for (section, _) in keys::SECTIONS {
+        let readme = include_str!("../../../../README.md");
+        for (section, shape) in keys::SECTIONS {
             assert!(text.contains(&format!("\n{section}:")), "the example lacks {section}");
+            for key in names(*shape).into_iter().chain([*section]) {
+                assert!(text.contains(key), "the example lacks {section}: {key}");
+                assert!(readme.contains(key), "the README lacks {section}: {key}");
+            }
         }
     }
 }

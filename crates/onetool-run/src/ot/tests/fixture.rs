@@ -1,15 +1,13 @@
 //! A toolbox with the real `ot` pack, a local pack and an upstream server.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, Caller, Origin, Pack, QualifiedName, Signature, ToolCall, ToolError, ToolSource, ToolSpec,
-    Value,
+    Arguments, CallContext, Caller, Origin, Pack, QualifiedName, ToolCall, ToolError, ToolSource, ToolSpec, Value,
 };
 use onetool_sources::native::NativeSource;
 use onetool_store::stats::StatsRecorder;
@@ -38,16 +36,7 @@ impl ToolSource for Shelf {
 }
 
 pub(super) fn spec(name: &str, description: &str, schema: Json) -> Arc<ToolSpec> {
-    Arc::new(ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        signature: Signature::from_json_schema(&schema),
-        input_schema: schema.into(),
-        output_schema: None,
-        returns: None,
-        example: None,
-        checkable: true,
-    })
+    Arc::new(ToolSpec::from_schema(name, description, schema))
 }
 
 pub(super) fn pack(name: &str, description: &str, origin: Origin, tools: Vec<Arc<ToolSpec>>) -> Arc<Pack> {
@@ -99,7 +88,6 @@ fn packs() -> Vec<Arc<Pack>> {
 pub(super) struct TestToolbox {
     pub(super) state: RwLock<Arc<ToolboxState>>,
     pub(super) stats: Arc<StatsRecorder>,
-    pub(super) reloads: AtomicUsize,
 }
 
 #[async_trait]
@@ -111,7 +99,6 @@ impl Toolbox for TestToolbox {
     async fn settle(&self, _: Awaited, _: &CallContext) {}
 
     fn reload(&self) -> Result<(), ToolError> {
-        self.reloads.fetch_add(1, Ordering::SeqCst);
         self.change(|state| {
             state.aliases.insert("fresh".into(), "brave.search".into());
         });
@@ -158,7 +145,7 @@ pub(super) fn toolbox_with(folder: &Path, packs: Vec<Arc<Pack>>) -> Arc<TestTool
     Arc::new_cyclic(|weak: &Weak<TestToolbox>| {
         let native = NativeSource::new(vec![ot_pack(weak.clone(), stats.clone())]);
         let catalog = Catalog::new(&[Arc::new(native), Arc::new(Shelf(packs))]);
-        TestToolbox { state: RwLock::new(Arc::new(state(folder, catalog))), stats, reloads: AtomicUsize::new(0) }
+        TestToolbox { state: RwLock::new(Arc::new(state(folder, catalog))), stats }
     })
 }
 

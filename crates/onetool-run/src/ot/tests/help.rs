@@ -14,64 +14,6 @@ async fn help(query: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_a_question_there_is_an_overview() {
-    let folder = tempdir().unwrap();
-    let text = toolbox(folder.path()).text("help", json!({})).await;
-    for part in ["ot.tools(", "ot.packs(", "ot.snippets(", "ot.aliases(", "Info levels", "Examples", "Tips"] {
-        assert!(text.contains(part), "{part} is missing in {text}");
-    }
-}
-
-#[tokio::test]
-async fn a_tool_has_a_page() {
-    assert_eq!(
-        help("brave.search").await,
-        "# brave.search\n\nSearch the web.\n\nUses an index of its own.\n\n## Signature\n\n\
-         brave.search(query: str, count: int = 10) -> list[dict]\n\n## Arguments\n\n\
-         - query: str -- what to look for\n- count: int = 10\n\n## Returns\n\nlist[dict]: one dict a page\n\n\
-         ## Example\n\nbrave.search(query=\"rust\")\n\n\
-         Docs: https://onetool.beycom.online/reference/tools/brave-search/"
-    );
-}
-
-#[tokio::test]
-async fn a_full_page_has_the_schema_and_the_source() {
-    let folder = tempdir().unwrap();
-    let text = toolbox(folder.path()).text("help", json!({"query": "github.search", "info": "full"})).await;
-    assert!(text.contains("Source: proxy:github"), "{text}");
-    assert!(text.contains("## Input schema\n\n{\"type\":\"object\""), "{text}");
-    assert!(text.ends_with("Docs: https://onetool.beycom.online/reference/tools/github/"), "{text}");
-}
-
-#[tokio::test]
-async fn a_pack_has_a_page() {
-    let text = help("excel").await;
-    assert!(text.starts_with("# excel\n"), "{text}");
-    assert!(text.contains("Open the workbook before you write."), "{text}");
-    assert!(text.contains("- excel.scaffold: Make an empty workbook."), "{text}");
-    assert!(text.ends_with("Docs: https://onetool.beycom.online/reference/tools/excel/"), "{text}");
-    assert!(help("web").await.ends_with("/web-fetch/"));
-    assert!(help("brave").await.contains("- brave.search: Search the web."));
-}
-
-#[tokio::test]
-async fn a_snippet_has_a_page() {
-    let text = help("$brv_research").await;
-    for part in ["brv_research", "description: Search web", "default: 5", "body: |", "# $brv_research topic=Python"] {
-        assert!(text.contains(part), "{part} is missing in {text}");
-    }
-}
-
-#[tokio::test]
-async fn an_alias_has_a_page() {
-    assert_eq!(
-        help("ws").await,
-        "# ws\n\nAlias for brave.web_search: Search pages.\n\nUsage: ws(query: str, count: int = 10) is the same as \
-         brave.web_search(...)\nMore: ot.help(query=\"brave.web_search\")"
-    );
-}
-
-#[tokio::test]
 async fn words_are_searched_for_in_any_order() {
     assert!(help("webfetch").await.contains("## Tools\n\n- web.fetch: Fetch a web page as text."));
     for query in ["web fetch", "fetch web", "how to fetch a web page"] {
@@ -104,14 +46,6 @@ async fn results_are_grouped_by_type() {
 #[tokio::test]
 async fn arguments_are_searched_too() {
     assert!(help("address document").await.contains("- web.fetch"));
-}
-
-#[tokio::test]
-async fn typos_are_forgiven() {
-    assert!(help("scaffoldl").await.contains("- excel.scaffold: Make an empty workbook."));
-    let text = help("frirecrawl").await;
-    assert!(text.contains("- firecrawl (1 tool): Crawl sites"), "{text}");
-    assert!(text.contains("- firecrawl.scrape"), "{text}");
 }
 
 #[tokio::test]

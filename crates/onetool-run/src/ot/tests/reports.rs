@@ -1,7 +1,6 @@
-//! `ot.health`, `ot.notify`, `ot.reload`, `ot.stats`.
+//! `ot.health`, `ot.stats`.
 
 use std::fs;
-use std::sync::atomic::Ordering;
 
 use chrono::{TimeDelta, Utc};
 use onetool_sdk::{HealthNote, Severity};
@@ -9,27 +8,11 @@ use onetool_store::stats::{Outcome, Record};
 use serde_json::json;
 use tempfile::tempdir;
 
-use super::fixture::{TestToolbox, toolbox};
+use super::fixture::toolbox;
 use crate::ServerStatus;
-use crate::present::to_ot_display;
 
 #[tokio::test]
-async fn health_in_short() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    assert_eq!(
-        to_ot_display(&toolbox.call("health", json!({})).await),
-        format!(
-            "version: \"{}\"\npython: \"3.14 (monty)\"\ncwd: {}\nregistry: {{status: ok, tool_count: 19}}\n\
-             proxy: {{status: ok, server_count: 1, servers: {{github: connected}}}}",
-            env!("CARGO_PKG_VERSION"),
-            folder.path().display()
-        )
-    );
-}
-
-#[tokio::test]
-async fn a_lost_server_degrades_the_proxy() {
+async fn troubles_degrade_and_notes_do_not() {
     let folder = tempdir().unwrap();
     let toolbox = toolbox(folder.path());
     toolbox.change(|state| {
@@ -56,39 +39,9 @@ async fn a_lost_server_degrades_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_message_goes_to_the_file_of_its_topic() {
+async fn statistics_add_up() {
     let folder = tempdir().unwrap();
     let toolbox = toolbox(folder.path());
-    let message = "Remember to review PR #123\n- and: this";
-    let answer = toolbox.text("notify", json!({"topic": "notes", "message": message})).await;
-    assert_eq!(answer, "OK: notes -> .onetool/notes.yaml");
-    toolbox.text("notify", json!({"topic": "notes", "message": "second"})).await;
-    let text = fs::read_to_string(folder.path().join(".onetool/notes.yaml")).unwrap();
-    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
-    assert_eq!(documents.len(), 2, "{text}");
-    assert_eq!(documents[0]["message"], message);
-    assert_eq!(documents[0]["topic"], "notes");
-    assert!(documents[0]["ts"].as_str().unwrap().ends_with('Z'));
-    assert_eq!(documents[1]["message"], "second");
-}
-
-#[tokio::test]
-async fn a_topic_without_a_file_is_skipped() {
-    let folder = tempdir().unwrap();
-    let answer = toolbox(folder.path()).text("notify", json!({"topic": "unknown:topic", "message": "test"})).await;
-    assert_eq!(answer, "SKIP: no matching topic");
-}
-
-#[tokio::test]
-async fn reload_brings_the_new_configuration() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    assert_eq!(toolbox.text("reload", json!({})).await, "OK: Configuration reloaded");
-    assert_eq!(toolbox.reloads.load(Ordering::SeqCst), 1);
-    assert_eq!(toolbox.json("aliases", json!({"pattern": "fresh", "info": "list"})).await, json!(["fresh"]));
-}
-
-fn used(toolbox: &TestToolbox) {
     let outcome =
         |ms, error: Option<&str>| Outcome { chars_in: 40, chars_out: 400, ms, error: error.map(str::to_owned) };
     let now = Utc::now();
@@ -97,13 +50,6 @@ fn used(toolbox: &TestToolbox) {
     toolbox.stats.record(Record::call(now, "brave.search", outcome(30.0, Some("ValueError"))));
     toolbox.stats.record(Record::call(now, "web.fetch", outcome(5.0, None)));
     toolbox.stats.record(Record::call(now - TimeDelta::days(3), "web.fetch", outcome(5.0, None)));
-}
-
-#[tokio::test]
-async fn statistics_of_all_time() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    used(&toolbox);
     let stats = toolbox.json("stats", json!({})).await;
     assert_eq!(stats["total_calls"], 4);
     assert_eq!(stats["total_runs"], 1);
@@ -116,44 +62,6 @@ async fn statistics_of_all_time() {
         json!({"tool": "brave.search", "calls": 2, "success_rate": 50.0, "avg_ms": 20.0, "max_ms": 30.0,
                "chars_in": 80, "chars_out": 800, "errors": {"ValueError": 1}})
     );
-}
-
-#[tokio::test]
-async fn statistics_of_a_period_and_of_a_tool() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    used(&toolbox);
-    for (period, calls) in [("day", 3), ("week", 4), ("month", 4), ("all", 4)] {
-        assert_eq!(toolbox.json("stats", json!({"period": period})).await["total_calls"], calls, "{period}");
-    }
-    let one = toolbox.json("stats", json!({"tool": "brave.search"})).await;
-    assert_eq!(one["total_calls"], 2);
-    assert_eq!(one["tools"].as_array().unwrap().len(), 1);
-    assert_eq!(toolbox.json("stats", json!({"tool": "web"})).await["total_calls"], 2);
-}
-
-#[tokio::test]
-async fn what_is_wrong_with_the_question_is_said() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    assert_eq!(
-        toolbox.text("stats", json!({"period": "invalid"})).await,
-        "Error: Invalid period 'invalid'. Valid: day, week, month, all. Example: ot.stats(period='day')"
-    );
-    toolbox.change(|state| state.stats.enabled = false);
-    assert!(toolbox.text("stats", json!({})).await.starts_with("Error: Statistics are disabled"));
-}
-
-#[tokio::test]
-async fn a_report_is_written() {
-    let folder = tempdir().unwrap();
-    let toolbox = toolbox(folder.path());
-    used(&toolbox);
-    let stats = toolbox.json("stats", json!({"output": "out/stats.html"})).await;
-    let path = folder.path().join("out/stats.html");
-    assert_eq!(stats["html_report"], json!(path.display().to_string()));
-    let page = fs::read_to_string(path).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("brave.search"), "{page}");
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! YAML as models see it, and as a reader of YAML understands it.
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

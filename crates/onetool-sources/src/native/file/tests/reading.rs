@@ -1,3 +1,5 @@
+//! `file.read` and `file.list`, and what is refused to every function that opens a file.
+
 use onetool_sdk::{ErrorKind, ToolContext};
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! `file.glob` and `file.grep` in a tree with ignored files and links.
+
 use serde_json::json;
 
 use super::Desk;

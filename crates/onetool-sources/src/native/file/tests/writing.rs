@@ -1,3 +1,5 @@
+//! `file.write`, `file.delete` and `file.info`: what they change, keep, tell and refuse.
+
 use serde_json::json;
 
 use super::{Desk, path};

@@ -1,0 +1,85 @@
+//! Parameters of paths and queries, for the OpenAPI document alone: [`super::input`] reads what comes.
+
+use axum::extract::Path;
+use utoipa::IntoParams;
+
+// Under names of their own, because utoipa describes a plain `Path` once more, without its pattern.
+pub(super) type BundleSegment = Path<String>;
+pub(super) type ToolSegments = Path<(String, String, String)>;
+
+/// Which bundle.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "it only describes; a BundleId is read")]
+pub struct BundlePlace {
+    /// a UUIDv7
+    #[param(rename = "bundleID", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
+    bundle_id: String,
+}
+
+/// Which version of which tool of a bundle.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "it only describes; input::ToolPath reads")]
+pub struct ToolPlace {
+    /// letters, digits and dashes
+    #[param(rename = "toolSlug", pattern = r"^[\p{L}\p{Nd}-]{1,64}$")]
+    tool_slug: String,
+    /// letters, digits, dots and dashes
+    #[param(pattern = r"^[\p{L}\p{Nd}.-]{1,64}$")]
+    version: String,
+}
+
+/// Filters of the list of bundles.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct BundleListQuery {
+    /// Only these, separated by commas.
+    #[param(rename = "bundleIDs", explode = false)]
+    bundle_ids: Option<Vec<String>>,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// Sizes above 256 count as 256.
+    #[param(rename = "pageSize", minimum = 1, default = 50)]
+    page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
+
+/// Filters of the list of tools.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct ToolListQuery {
+    /// Tools with any of these, separated by commas.
+    #[param(explode = false)]
+    tags: Option<Vec<String>>,
+    /// Only tools of these bundles, separated by commas.
+    #[param(rename = "bundleIDs", explode = false)]
+    bundle_ids: Option<Vec<String>>,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// An upper bound; sizes above 256 count as 256.
+    #[param(rename = "recommendedPageSize", minimum = 1, default = 50)]
+    recommended_page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
+
+/// What to search for.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+pub struct SearchQuery {
+    /// At least one letter or digit.
+    #[param(min_length = 1, max_length = 200)]
+    q: String,
+    #[param(rename = "includeDisabled")]
+    include_disabled: Option<bool>,
+    /// Sizes above 256 count as 256.
+    #[param(rename = "pageSize", minimum = 1, default = 50)]
+    page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
