@@ -173,7 +173,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         },
         prewarm: run.prewarm.unwrap_or(1),
         max_parallel: run.max_parallel.unwrap_or(16),
-        max_waiting: run.max_waiting.unwrap_or(256),
+        max_waiting: run.max_waiting.unwrap_or(1024),
         max_wait: seconds(run.max_wait, Duration::from_mins(1)),
         python: run.python.map(|path| reader.program(&["run", "python"], expand_home(&path))),
         allow_unconfined: run.allow_unconfined.unwrap_or(false),
