@@ -141,6 +141,10 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// Whether a process exists and is not merely waiting to be reaped.
 pub(crate) fn is_alive(pid: i64) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
+    // Of a process that is killed, one thread may read from a pipe after another is gone.
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    })
 }
