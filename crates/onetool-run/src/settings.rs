@@ -98,8 +98,8 @@ pub struct ToolboxState {
     pub search: Arc<SearchIndex>,
 }
 
-/// How runs are executed and answered.
-#[derive(Debug, Clone)]
+/// How runs are executed and answered. Without `Debug`: it holds secrets.
+#[derive(Clone)]
 pub struct RunSettings {
     /// Values that no reply may contain.
     pub secrets: Vec<String>,

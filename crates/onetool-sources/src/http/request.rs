@@ -115,27 +115,8 @@ impl HttpTool {
                 )),
             }
         };
-        let method = match http.method.as_str() {
-            "GET" => Method::GET,
-            "HEAD" => Method::HEAD,
-            "POST" => Method::POST,
-            "PUT" => Method::PUT,
-            "PATCH" => Method::PATCH,
-            "DELETE" => Method::DELETE,
-            "OPTIONS" => Method::OPTIONS,
-            other => {
-                return Err(format!("'{other}' is not a method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
-            }
-        };
-        if http.timeout_ms == 0 {
-            return Err("timeoutMs must be at least 1".to_owned());
-        }
-        if http.max_retries.is_some_and(|retries| retries > MAX_RETRIES) {
-            return Err(format!("maxRetries must be at most {MAX_RETRIES}"));
-        }
-        if let Some(code) = http.success_codes.iter().find(|code| !(200..600).contains(*code)) {
-            return Err(format!("{code} is not a status that ends a request"));
-        }
+        let method = method(&http.method)?;
+        check_bounds(http)?;
         let mut url = UrlTemplate::parse(&http.url_template, &scope)?;
         let mut headers = Vec::new();
         for (name, value) in &http.headers {
@@ -288,6 +269,35 @@ impl HttpTool {
             body: rendered.body,
             missing_secrets,
         })
+    }
+}
+
+fn method(name: &str) -> Result<Method, String> {
+    Ok(match name {
+        "GET" => Method::GET,
+        "HEAD" => Method::HEAD,
+        "POST" => Method::POST,
+        "PUT" => Method::PUT,
+        "PATCH" => Method::PATCH,
+        "DELETE" => Method::DELETE,
+        "OPTIONS" => Method::OPTIONS,
+        other => {
+            return Err(format!("'{other}' is not a method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+        }
+    })
+}
+
+/// Numbers that no request can have.
+fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
+    if http.timeout_ms == 0 {
+        return Err("timeoutMs must be at least 1".to_owned());
+    }
+    if http.max_retries.is_some_and(|retries| retries > MAX_RETRIES) {
+        return Err(format!("maxRetries must be at most {MAX_RETRIES}"));
+    }
+    match http.success_codes.iter().find(|code| !(200..600).contains(*code)) {
+        Some(code) => Err(format!("{code} is not a status that ends a request")),
+        None => Ok(()),
     }
 }
 

@@ -4,23 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onetool_sdk::{CallContext, ErrorKind, Progress, ProgressSink, ToolSource as _, Value};
+use onetool_sdk::{CallContext, ErrorKind, ToolSource as _, Value};
 use onetool_sources::worker::{NoServices, WorkerSettings};
-use parking_lot::Mutex;
 
-use crate::toolbox::{Toolbox, eventually, is_alive};
+use crate::toolbox::{Reports, Toolbox, eventually, is_alive};
 
 const PID: &str = "import os\ndef pid() -> int:\n    return os.getpid()\n";
 const SIX: &str = "# /// script\n# requires-python = \">=3.9\"\n# dependencies = [\"six\"]\n# ///\nimport os, sys, six\ndef version() -> str:\n    return six.__version__\ndef prefix() -> str:\n    return sys.prefix\ndef pid() -> int:\n    return os.getpid()\n";
-
-#[derive(Default)]
-struct Reports(Mutex<Vec<Progress>>);
-
-impl ProgressSink for Reports {
-    fn report(&self, progress: Progress) {
-        self.0.lock().push(progress);
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_call_starts_a_worker_and_the_next_ones_use_it() {

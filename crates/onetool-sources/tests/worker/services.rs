@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use onetool_sdk::{CallContext, ErrorKind, Progress, ProgressSink, Value};
+use onetool_sdk::{CallContext, ErrorKind, Progress, Value};
 use onetool_sources::worker::{WorkerServices, WorkerSettings};
-use parking_lot::Mutex;
 
-use crate::toolbox::Toolbox;
+use crate::toolbox::{Reports, Toolbox};
 
 struct Services;
 
@@ -149,15 +148,6 @@ async fn a_tool_that_would_wait_for_itself_is_told() {
         assert!(error.message.contains("waiting for it"), "{name}: {error}");
     }
     assert_eq!(tools.int("a.leaf").await, 1);
-}
-
-#[derive(Default)]
-struct Reports(Mutex<Vec<Progress>>);
-
-impl ProgressSink for Reports {
-    fn report(&self, progress: Progress) {
-        self.0.lock().push(progress);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

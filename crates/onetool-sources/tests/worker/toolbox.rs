@@ -5,11 +5,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, Value};
+use onetool_sdk::{
+    Arguments, CallContext, Caller, Progress, ProgressSink, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource,
+    Value,
+};
 use onetool_sources::worker::{NoServices, WorkerServices, WorkerSettings, WorkerSource};
+use parking_lot::Mutex;
 
 /// The longest that a condition is awaited.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Keeps the progress that a call reports.
+#[derive(Default)]
+pub(crate) struct Reports(pub(crate) Mutex<Vec<Progress>>);
+
+impl ProgressSink for Reports {
+    fn report(&self, progress: Progress) {
+        self.0.lock().push(progress);
+    }
+}
 
 pub(crate) struct Toolbox {
     pub(crate) folder: tempfile::TempDir,

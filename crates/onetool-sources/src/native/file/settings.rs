@@ -47,19 +47,6 @@ impl FileSettings {
         }
     }
 
-    /// Also forbids using what these globs match, be it on the path relative to a root or on the whole path.
-    pub fn with_unreadable<G: AsRef<str>>(mut self, globs: &[G]) -> Result<Self, globset::Error> {
-        let all: Vec<&str> = UNREADABLE.iter().copied().chain(globs.iter().map(AsRef::as_ref)).collect();
-        self.unreadable = glob_set(&all)?;
-        Ok(self)
-    }
-
-    /// Forbids writing what these globs match, in place of the default `.git` and `.onetool`.
-    pub fn with_protected<G: AsRef<str>>(mut self, globs: &[G]) -> Result<Self, globset::Error> {
-        self.protected = glob_set(globs)?;
-        Ok(self)
-    }
-
     /// Looks at the whole path too: a root may itself be the folder with the secrets.
     pub(super) fn is_unreadable(&self, root: &Path, relative: &Path) -> bool {
         self.unreadable.is_match(relative) || self.unreadable.is_match(root.join(relative))
@@ -71,10 +58,10 @@ impl FileSettings {
 }
 
 /// Case does not matter: on some file systems `.GIT` is `.git`.
-fn glob_set<G: AsRef<str>>(globs: &[G]) -> Result<GlobSet, globset::Error> {
+fn glob_set(globs: &[&str]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        set.add(GlobBuilder::new(glob.as_ref()).case_insensitive(true).literal_separator(true).build()?);
+        set.add(GlobBuilder::new(glob).case_insensitive(true).literal_separator(true).build()?);
     }
     set.build()
 }
