@@ -47,6 +47,8 @@ enum Delivery {
 struct Heard {
     at: Instant,
     done: f64,
+    /// What was told last in words.
+    said: String,
 }
 
 /// The link as it travels inside a request.
@@ -55,7 +57,7 @@ pub(super) struct LinkExtension(pub(super) Arc<CallLink>);
 
 impl CallLink {
     pub(super) fn new(ctx: &CallContext, asks: Asks) -> Arc<Self> {
-        let heard = Mutex::new(Heard { at: Instant::now(), done: f64::NEG_INFINITY });
+        let heard = Mutex::new(Heard { at: Instant::now(), done: f64::NEG_INFINITY, said: String::new() });
         let delivery = Mutex::new(Delivery::Waiting);
         Arc::new(Self { ctx: ctx.clone(), heard, questions: AtomicUsize::new(0), delivery, asks })
     }
@@ -91,6 +93,21 @@ impl CallLink {
     /// Whether the server waits for the client.
     pub(super) fn has_open_question(&self) -> bool {
         self.questions.load(Ordering::Acquire) > 0
+    }
+
+    /// A sign of life, with what the server says of how far it is; passed on where that is new.
+    pub(super) fn tell(&self, message: &str) {
+        let done = {
+            let mut heard = self.heard.lock();
+            heard.at = Instant::now();
+            if message.is_empty() || heard.said == message {
+                return;
+            }
+            message.clone_into(&mut heard.said);
+            heard.done = heard.done.max(0.0) + 1.0;
+            heard.done
+        };
+        self.ctx.progress.report(Progress { done, total: None, message: Some(message.to_owned()) });
     }
 
     /// Passes progress on. It must grow; what does not is still a sign of life.

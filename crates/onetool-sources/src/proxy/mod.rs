@@ -25,6 +25,7 @@ mod server;
 mod settings;
 mod source;
 mod sse;
+mod tasks;
 mod text;
 mod transport;
 

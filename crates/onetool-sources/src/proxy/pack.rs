@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
@@ -40,6 +41,8 @@ pub(super) struct ToolRoute {
     /// Python names of parameters whose own names are no identifiers, and those own names.
     pub(super) renamed: HashMap<String, String>,
     pub(super) wraps_result: bool,
+    /// Set when the server has refused a call that is no task.
+    pub(super) is_task: AtomicBool,
 }
 
 /// A pack, how to call its functions, and what pins say of them.
@@ -209,7 +212,12 @@ fn tool_spec(name: &str, tool: &RemoteTool) -> (ToolSpec, Route) {
         example: None,
         checkable: !takes_more,
     };
-    let route = ToolRoute { original: tool.name.clone(), renamed, wraps_result: tool.wraps_result() };
+    let route = ToolRoute {
+        original: tool.name.clone(),
+        renamed,
+        wraps_result: tool.wraps_result(),
+        is_task: AtomicBool::new(false),
+    };
     (spec, Route::Tool(Arc::new(route)))
 }
 

@@ -1,6 +1,7 @@
 //! What the functions of a pack do: one request to the server each, its result as a value.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use onetool_sdk::{Arguments, CallContext, ErrorKind, ToolError, Value};
 use rmcp::model::{
@@ -16,10 +17,17 @@ use super::pack::ToolRoute;
 use super::result::{loose_tool_value, prompt_value, resource_value, tool_value};
 use super::server::Server;
 use super::settings::limits;
+use super::tasks;
 use super::text::clean_json;
 
 /// Makes a request, as often as it is sent.
 type RequestMaker<'a> = dyn Fn() -> ClientRequest + Send + Sync + 'a;
+
+/// Why a request was not answered.
+enum Attempt {
+    NoConnection(ToolError),
+    Failed(Failure),
+}
 
 /// One call to one server.
 pub(super) struct Request<'a> {
@@ -32,12 +40,27 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     pub(super) async fn tool(&self, route: &ToolRoute, arguments: Arguments) -> Result<Value, ToolError> {
         let arguments = renamed(route, named(self.function, arguments)?);
+        if route.is_task.load(Ordering::Relaxed) {
+            return self.task(route, arguments).await;
+        }
         let link = CallLink::new(self.ctx, Asks::ToolResult);
         let mut params = CallToolRequestParams::new(route.original.clone());
         params.arguments = Some(arguments);
         for _ in 0..limits::INPUT_ROUNDS {
             let request = || ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            match self.send(&request, &link).await? {
+            let result = match self.try_send(&request, &link).await {
+                Ok(result) => result,
+                Err(Attempt::Failed(failure)) if tasks::is_demanded(&failure) => {
+                    route.is_task.store(true, Ordering::Relaxed);
+                    return self.task(route, params.arguments.unwrap_or_default()).await;
+                }
+                Err(attempt) => return Err(self.not_answered(attempt)),
+            };
+            match result {
+                ServerResult::CallToolResult(result) if tasks::is_demanded_by(&result) => {
+                    route.is_task.store(true, Ordering::Relaxed);
+                    return self.task(route, params.arguments.unwrap_or_default()).await;
+                }
                 ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.input_responses =
@@ -73,7 +96,7 @@ impl Request<'_> {
         let uri = text_argument(self.function, &mut arguments, "uri")?;
         let params = ReadResourceRequestParams::new(uri);
         let request = || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
-        Ok(resource_value(&self.send_json(&request).await?))
+        Ok(resource_value(&self.send_other(&request).await?))
     }
 
     pub(super) async fn prompt(&self, arguments: Arguments) -> Result<Value, ToolError> {
@@ -86,7 +109,7 @@ impl Request<'_> {
         });
         params.arguments = Some(arguments.collect());
         let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
-        Ok(prompt_value(&self.send_json(&request).await?))
+        Ok(prompt_value(&self.send_other(&request).await?))
     }
 
     async fn list(&self, kind: ListKind) -> Result<Vec<Json>, ToolError> {
@@ -103,24 +126,40 @@ impl Request<'_> {
         items.map_err(|failure| self.failed(failure))
     }
 
-    async fn send_json(&self, request: &RequestMaker<'_>) -> Result<Json, ToolError> {
-        let result = self.send(request, &CallLink::new(self.ctx, Asks::Other)).await?;
+    async fn send_other(&self, request: &RequestMaker<'_>) -> Result<Json, ToolError> {
+        self.send_json(request, &CallLink::new(self.ctx, Asks::Other)).await
+    }
+
+    pub(super) async fn send_json(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<Json, ToolError> {
+        let result = self.send(request, link).await?;
         serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))
     }
 
     /// Sends a request and waits for its result. One that never reached the server, because it was gone already, is sent
     /// once more when the server is back; any other may have had its effect.
     async fn send(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<ServerResult, ToolError> {
+        self.try_send(request, link).await.map_err(|attempt| self.not_answered(attempt))
+    }
+
+    async fn try_send(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<ServerResult, Attempt> {
         let waiting = || Waiting::Call { ctx: self.ctx, link, timeout: self.server.settings.timeout };
-        let connection = self.server.connection(self.ctx).await?;
+        let connection = self.server.connection(self.ctx).await.map_err(Attempt::NoConnection)?;
         let result = match connection.request(request(), waiting()).await {
             Err(Failure::NotSent(_)) => {
                 connection.abandon();
-                self.server.connection(self.ctx).await?.request(request(), waiting()).await
+                let connection = self.server.connection(self.ctx).await.map_err(Attempt::NoConnection)?;
+                connection.request(request(), waiting()).await
             }
             result => result,
         };
-        result.map_err(|failure| self.failed(failure))
+        result.map_err(Attempt::Failed)
+    }
+
+    fn not_answered(&self, attempt: Attempt) -> ToolError {
+        match attempt {
+            Attempt::NoConnection(error) => error,
+            Attempt::Failed(failure) => self.failed(failure),
+        }
     }
 
     /// Answers what a server wants to know before it answers the call itself.
@@ -155,7 +194,7 @@ impl Request<'_> {
         Ok(answers)
     }
 
-    fn failed(&self, failure: Failure) -> ToolError {
+    pub(super) fn failed(&self, failure: Failure) -> ToolError {
         let (function, server) = (self.function, &self.server.settings.name);
         match failure {
             Failure::Cancelled => ToolError::new(ErrorKind::Cancelled, format!("{function} was cancelled")),

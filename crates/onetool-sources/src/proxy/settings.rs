@@ -85,6 +85,12 @@ pub(super) mod limits {
     pub(in crate::proxy) const CLOSE: Duration = Duration::from_secs(6);
     /// How long a notice of cancellation may take to be sent.
     pub(in crate::proxy) const CANCEL_NOTICE: Duration = Duration::from_secs(2);
+    /// How long a server is to keep a task and its result.
+    pub(in crate::proxy) const TASK_KEPT: Duration = Duration::from_mins(30);
+    /// How often a task is looked at where its server does not say, and the bounds of what it may say.
+    pub(in crate::proxy) const TASK_POLL: Duration = Duration::from_millis(500);
+    pub(in crate::proxy) const TASK_POLL_LEAST: Duration = Duration::from_millis(20);
+    pub(in crate::proxy) const TASK_POLL_MOST: Duration = Duration::from_secs(5);
     /// Progress postpones the timeout of a call, but not beyond this many timeouts.
     pub(in crate::proxy) const PROGRESS_STRETCH: u32 = 20;
     /// How often one call may ask the client for input before it must answer.

@@ -21,7 +21,7 @@ async fn a_server_is_a_pack_with_signatures() {
     assert_eq!(pack.tools["add"].signature.render("add"), "add(a: float, b: float) -> float");
     assert_eq!(pack.tools["search_repos"].signature.render("s"), "s(query: str, **kwargs)");
     // All pages, without the one that has no name.
-    assert_eq!(status(&source, "fixture").tool_count, 19);
+    assert_eq!(status(&source, "fixture").tool_count, 21);
     source.shutdown().await;
 }
 
@@ -53,7 +53,7 @@ async fn tools_are_known_without_the_server() {
     let source = house.source(vec![gone]);
     until("it is found out", || status(&source, "fixture").state == ServerState::Disconnected).await;
     let pack = pack(&source, "fixture");
-    assert_eq!(pack.tools.len(), 23);
+    assert_eq!(pack.tools.len(), 25);
     assert!(pack.note.as_deref().unwrap().contains("listed as they were"));
     source.shutdown().await;
 }

@@ -103,7 +103,7 @@ async fn servers_of_the_older_kind_work_too() {
     assert_eq!(status(&source, "web").state, ServerState::Connected, "{:?}", source.status());
     assert_eq!(text(&source, "web.echo", json!({"text": "x\ny"})).await, "x\ny");
     text(&source, "web.change", json!({"description": "another"})).await;
-    until("the new tool is there", || status(&source, "web").tool_count == 20).await;
+    until("the new tool is there", || status(&source, "web").tool_count == 22).await;
     source.shutdown().await;
 }
 

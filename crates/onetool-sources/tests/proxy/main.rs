@@ -6,4 +6,5 @@ mod discovery;
 mod faults;
 mod fixture;
 mod http;
+mod tasks;
 mod trust;

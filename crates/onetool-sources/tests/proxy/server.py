@@ -27,6 +27,7 @@ options = parser.parse_args()
 description = options.description
 has_extra_tool = False
 cancelled = []
+tasks = []
 asked = {}
 next_id = 1000
 lock = threading.Lock()
@@ -54,6 +55,8 @@ def tools():
         {"name": "steps", "inputSchema": schema(count={"type": "integer"}, pause=NUMBER)},
         {"name": "meet", "inputSchema": schema(count={"type": "integer"})},
         {"name": "hang", "inputSchema": schema()},
+        {"name": "later", "inputSchema": schema(what=TEXT), "execution": {"taskSupport": "required"}},
+        {"name": "tasks", "inputSchema": schema()},
         {"name": "freeze", "inputSchema": schema()},
         {"name": "cancelled", "inputSchema": schema()},
         {"name": "crash", "inputSchema": schema()},
@@ -147,6 +150,8 @@ def call(name, arguments, request, emit):
     if name == "image":
         data = base64.b64encode(b"\x89PNG").decode()
         return {"content": [{"type": "text", "text": "look"}, {"type": "image", "mimeType": "image/png", "data": data}]}
+    if name == "tasks":
+        return text(json.dumps(tasks))
     if name == "several":
         return {"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
     if name == "fail":
@@ -225,6 +230,45 @@ def call(name, arguments, request, emit):
     return {"error": {"code": -32602, "message": f"no tool {name}"}}
 
 
+def make_task(params):
+    """A task is done when it has been looked at twice, unless its name says otherwise."""
+    if "task" not in params:
+        refused = "it requires task augmentation"
+        if params["arguments"]["what"] == "fail":
+            return {**text(f"MCP error -32601: {refused}"), "isError": True}
+        return {"error": {"code": -32601, "message": refused}}
+    with lock:
+        task = {"id": f"task-{len(tasks)}", "what": params["arguments"]["what"], "status": "working", "looks": 0}
+        tasks.append(task)
+    return {"task": shown(task)}
+
+
+def shown(task):
+    return {"taskId": task["id"], "status": task["status"], "statusMessage": f"look {task['looks']}", "ttl": 60000,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 20}
+
+
+def of_task(method, params, emit):
+    task = next(task for task in tasks if task["id"] == params["taskId"])
+    if method == "tasks/get":
+        task["looks"] += 1
+        if task["looks"] >= 2 and task["what"] != "never":
+            task["status"] = "input_required" if task["what"] == "ask" else "completed"
+        if task["what"] == "stop":
+            task["status"] = "cancelled"
+        return shown(task)
+    if method == "tasks/cancel":
+        task["status"] = "cancelled"
+        return shown(task)
+    if task["what"] == "ask":
+        reply = ask(emit, "elicitation/create", {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}})
+        task["status"] = "completed"
+        return text(json.dumps(reply))
+    if task["what"] == "fail":
+        return {**text("it did not work, later"), "isError": True}
+    return text(f"{task['what']}, later")
+
+
 def ask(emit, method, params):
     global next_id
     next_id += 1
@@ -264,6 +308,10 @@ def answer(request, emit):
         if start + size < len(listed):
             page["nextCursor"] = str(start + size)
         return page
+    if method == "tools/call" and params["name"] == "later":
+        return make_task(params)
+    if method.startswith("tasks/"):
+        return of_task(method, params, emit)
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {}, request, emit)
     if method == "resources/list":

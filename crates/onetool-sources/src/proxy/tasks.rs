@@ -1,0 +1,159 @@
+//! Tools that answer later.
+//!
+//! A server may demand that a call of a tool is a task (`execution.taskSupport: required`): it refuses any other. It answers with the task's id
+//! at once, tells how far it is when asked, and hands over the result when it is done. To the caller it is a call like any
+//! other: it waits, hears of progress, is asked what the server wants to know, and takes the task with it when it leaves.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{ErrorKind, ToolError, Value};
+use rmcp::model::{CallToolResult, ClientRequest, CustomRequest, ErrorCode};
+use serde_json::{Map, Value as Json, json};
+
+use super::calls::{Asks, CallLink};
+use super::connection::{Connection, Failure, Waiting};
+use super::pack::ToolRoute;
+use super::requests::Request;
+use super::result::loose_tool_value;
+use super::settings::limits;
+use super::text::clean;
+
+/// Whether a server refused a call because it is no task. Such a call has had no effect.
+pub(super) fn is_demanded(failure: &Failure) -> bool {
+    match failure {
+        Failure::Rejected(error) => error.code == ErrorCode::METHOD_NOT_FOUND && error.message.contains("task"),
+        _ => false,
+    }
+}
+
+/// The same in the words of the reference implementation, which makes a tool's failure of every error.
+pub(super) fn is_demanded_by(result: &CallToolResult) -> bool {
+    let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
+    result.is_error == Some(true)
+        && result.content.len() == 1
+        && result.content[0].as_text().is_some_and(|text| says(&text.text))
+}
+
+/// How far a task is, as far as that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Working,
+    /// Its result may be asked for: it is there, or the question that stands between comes with it.
+    Ripe,
+    Cancelled,
+}
+
+impl Status {
+    fn of(task: &Json) -> Self {
+        match task.get("status").and_then(Json::as_str) {
+            Some("working") => Self::Working,
+            Some("cancelled") => Self::Cancelled,
+            _ => Self::Ripe,
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Calls a tool as a task and waits for what comes of it.
+    pub(super) async fn task(&self, route: &ToolRoute, arguments: Map<String, Json>) -> Result<Value, ToolError> {
+        let link = CallLink::new(self.ctx, Asks::Other);
+        let kept = u64::try_from(limits::TASK_KEPT.as_millis()).unwrap_or(u64::MAX);
+        let params = json!({"name": route.original, "arguments": arguments, "task": {"ttl": kept}});
+        let created = self.send_json(&|| custom("tools/call", params.clone()), &link).await?;
+        let Some(task) = created.get("task") else { return loose_tool_value(&created, route.wraps_result) };
+        let Some(id) = task.get("taskId").and_then(Json::as_str) else {
+            let reason = "it made a task without an id".to_owned();
+            return Err(self.failed(Failure::Unusable(reason)));
+        };
+        // Tasks live and die with the connection that they were made on.
+        let connection = self.server.connection(self.ctx).await?;
+        let mut left_behind = LeftBehind { connection: Some(connection), id: id.to_owned() };
+        let result = self.result_of(id, task, &link).await;
+        if result.is_ok() {
+            left_behind.connection = None;
+        }
+        loose_tool_value(&result?, route.wraps_result)
+    }
+
+    async fn result_of(&self, id: &str, task: &Json, link: &Arc<CallLink>) -> Result<Json, ToolError> {
+        let mut status = self.heard(task, link);
+        let mut pause = pause_of(task);
+        let (started, at_most) = (Instant::now(), self.server.settings.timeout * limits::PROGRESS_STRETCH);
+        while status == Status::Working {
+            if started.elapsed() > at_most {
+                return Err(self.failed(Failure::Timeout(at_most)));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.ctx.cancel.cancelled() => return Err(self.failed(Failure::Cancelled)),
+            }
+            let task = self.look(id).await?;
+            status = self.heard(&task, link);
+            pause = pause_of(&task);
+        }
+        if status == Status::Cancelled {
+            let message = format!("the server cancelled {} itself", self.function);
+            return Err(ToolError::new(ErrorKind::Upstream { status: None }, message));
+        }
+        // After a question the server may take its time again.
+        let watching = async {
+            loop {
+                tokio::time::sleep(pause).await;
+                match self.look(id).await {
+                    Ok(task) => drop(self.heard(&task, link)),
+                    Err(_) => std::future::pending().await,
+                }
+            }
+        };
+        let asking = || custom("tasks/result", json!({"taskId": id}));
+        tokio::select! {
+            result = self.send_json(&asking, link) => result,
+            never = watching => never,
+        }
+    }
+
+    async fn look(&self, id: &str) -> Result<Json, ToolError> {
+        let link = CallLink::new(self.ctx, Asks::Other);
+        self.send_json(&|| custom("tasks/get", json!({"taskId": id})), &link).await
+    }
+
+    /// Whatever is heard of a task is a sign of life; what it says of itself is progress.
+    fn heard(&self, task: &Json, link: &CallLink) -> Status {
+        let says = task.get("statusMessage").and_then(Json::as_str).unwrap_or_default();
+        link.tell(&clean(&self.server.redactor.show(says, limits::REASON_CHARS), limits::REASON_CHARS));
+        Status::of(task)
+    }
+}
+
+/// How long to wait before asking again.
+fn pause_of(task: &Json) -> Duration {
+    let wanted = task.get("pollInterval").and_then(Json::as_u64).map(Duration::from_millis);
+    wanted.unwrap_or(limits::TASK_POLL).clamp(limits::TASK_POLL_LEAST, limits::TASK_POLL_MOST)
+}
+
+fn custom(method: &str, params: Json) -> ClientRequest {
+    ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)))
+}
+
+/// A task whose result nobody waits for any more: dropped, it is cancelled.
+struct LeftBehind {
+    connection: Option<Arc<Connection>>,
+    id: String,
+}
+
+impl Drop for LeftBehind {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let request = custom("tasks/cancel", json!({"taskId": self.id}));
+            runtime.spawn(async move {
+                let waiting = Waiting::Ours { timeout: limits::CANCEL_NOTICE };
+                if let Err(failure) = connection.request(request, waiting).await {
+                    tracing::debug!(reason = failure.reason(), "a task that nobody waits for was not cancelled");
+                }
+            });
+        }
+    }
+}
