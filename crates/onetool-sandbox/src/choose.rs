@@ -170,8 +170,10 @@ mod tests {
     fn long_programs_are_looked_through() {
         let operators = "1 - ".repeat(140) + "1\n";
         let names = "x = [a for a in b if a in c]\n".repeat(100);
-        let nested: String = (0..90).map(|depth| format!("{}for x in enumerate(y):\n", " ".repeat(depth))).collect();
-        let derived: String = (0..12_000).rev().map(|at| format!("a{} = a{at}\n", at + 1)).collect();
+        let nested: Vec<String> = (0..90).map(|depth| format!("{}for x in enumerate(y):", " ".repeat(depth))).collect();
+        let nested = nested.join("\n") + "\n";
+        let derived: Vec<String> = (0..12_000).rev().map(|at| format!("a{} = a{at}", at + 1)).collect();
+        let derived = derived.join("\n") + "\n";
         let derived = derived + "a0 = {1}\nprint(a12000)";
         assert!(matches!(needs_cpython(&derived), Ok(Some(Need::Differs(_)))));
         for code in [operators.repeat(400), names.repeat(80), format!("{nested}{}pass", " ".repeat(90))] {

@@ -41,7 +41,7 @@ impl Request<'_> {
     pub(super) async fn tool(&self, route: &ToolRoute, arguments: Arguments) -> Result<Value, ToolError> {
         let arguments = renamed(route, named(self.function, arguments)?);
         if route.is_task.load(Ordering::Relaxed) {
-            return self.task(route, arguments).await;
+            return Box::pin(self.task(route, arguments)).await;
         }
         let link = CallLink::new(self.ctx, Asks::ToolResult);
         let mut params = CallToolRequestParams::new(route.original.clone());
@@ -52,14 +52,14 @@ impl Request<'_> {
                 Ok(result) => result,
                 Err(Attempt::Failed(failure)) if tasks::is_demanded(&failure) => {
                     route.is_task.store(true, Ordering::Relaxed);
-                    return self.task(route, params.arguments.unwrap_or_default()).await;
+                    return Box::pin(self.task(route, params.arguments.unwrap_or_default())).await;
                 }
                 Err(attempt) => return Err(self.not_answered(attempt)),
             };
             match result {
                 ServerResult::CallToolResult(result) if tasks::is_demanded_by(&result) => {
                     route.is_task.store(true, Ordering::Relaxed);
-                    return self.task(route, params.arguments.unwrap_or_default()).await;
+                    return Box::pin(self.task(route, params.arguments.unwrap_or_default())).await;
                 }
                 ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
                 ServerResult::InputRequiredResult(wanted) => {

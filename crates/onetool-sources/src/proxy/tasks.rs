@@ -69,7 +69,7 @@ impl Request<'_> {
         // Tasks live and die with the connection that they were made on.
         let connection = self.server.connection(self.ctx).await?;
         let mut left_behind = LeftBehind { connection: Some(connection), id: id.to_owned() };
-        let result = self.result_of(id, task, &link).await;
+        let result = Box::pin(self.result_of(id, task, &link)).await;
         if result.is_ok() {
             left_behind.connection = None;
         }
