@@ -18,14 +18,35 @@ pub fn give_back_heap() {
     trim();
 }
 
-/// How much of this process is in memory; 0 where that is not known.
-pub(crate) fn bytes() -> usize {
+/// Tells how much of this process is in memory, at the price of one system call.
+pub(crate) struct Meter {
     #[cfg(target_os = "linux")]
-    if let Ok(sizes) = std::fs::read_to_string("/proc/self/statm") {
-        let pages = sizes.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
-        return pages.unwrap_or(0) * rustix::param::page_size();
+    sizes: Option<std::fs::File>,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            sizes: std::fs::File::open("/proc/self/statm").ok(),
+        }
     }
-    0
+
+    /// 0 where it is not known.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn bytes(&self) -> usize {
+        use std::os::unix::fs::FileExt as _;
+        let mut line = [0; 128];
+        let read = self.sizes.as_ref().and_then(|sizes| sizes.read_at(&mut line, 0).ok()).unwrap_or(0);
+        let text = std::str::from_utf8(&line[..read]).unwrap_or_default();
+        let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        pages.unwrap_or(0) * rustix::param::page_size()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn bytes(&self) -> usize {
+        0
+    }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -86,12 +107,13 @@ mod tests {
     #[test]
     fn memory_of_many_small_pieces_is_given_back() {
         let pieces: Vec<Box<[u8]>> = (0..200_000_u32).map(|_| vec![1; 300].into_boxed_slice()).collect();
-        let full = bytes();
+        let meter = Meter::new();
+        let full = meter.bytes();
         // Pieces that stay here and there keep the allocator from giving anything back by itself.
         let kept: Vec<Box<[u8]>> =
             pieces.into_iter().enumerate().filter(|(n, _)| n % 1000 == 0).map(|(_, piece)| piece).collect();
         give_back_heap();
-        let left = bytes();
+        let left = meter.bytes();
         assert!(kept.len() == 200 && full > 50 << 20, "{full}");
         assert!(left < full - (30 << 20), "{full} {left}");
     }

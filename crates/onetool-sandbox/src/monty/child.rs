@@ -11,6 +11,7 @@ use monty_proto::worker::{Child, EventSink, HandleOutcome, protocol_violation};
 use monty_proto::{FrameError, FrameReader, pb};
 
 use super::stream::Frames;
+use crate::resident::Meter;
 
 /// The allocator that an executable must install to serve as a child.
 pub use monty_alloc::LimitedAllocator as Allocator;
@@ -62,13 +63,14 @@ fn serve_pipes() -> ExitCode {
     let mut reader = FrameReader::new(BufReader::new(io::stdin().lock()));
     let Ok(pipe) = standard_output() else { return ExitCode::FAILURE };
     let mut sink = Stdout(Frames::new(pipe));
+    let meter = Meter::new();
     crate::give_back_code();
     loop {
         let outcome = match reader.read::<pb::ParentRequest>() {
             Ok(Some(request)) => {
                 let ends_run = matches!(request.kind, Some(pb::parent_request::Kind::Reset(_)));
                 let outcome = child.handle(request, &mut sink);
-                if ends_run && crate::resident::bytes() > KEPT_BYTES {
+                if ends_run && meter.bytes() > KEPT_BYTES {
                     crate::give_back_heap();
                 }
                 outcome
