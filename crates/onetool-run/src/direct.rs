@@ -4,15 +4,19 @@
 //! calls, and its failure reads as it would from the sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use onetool_sandbox::{CallTarget, Execution, Failure, Host, Limits, Lookup};
-use onetool_sdk::{Arguments, Value};
+use onetool_sdk::{Arguments, ErrorKind, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::code::SingleCall;
 
 /// More runs of this kind at once go through the sandbox, which makes them wait, or refuses them.
 const AT_ONCE: usize = 256;
+
+/// What a run may have taken before it came to its call.
+const SETTING_OUT: Duration = Duration::from_millis(50);
 
 /// Counts the runs of this kind that are under way.
 #[derive(Debug, Default)]
@@ -56,11 +60,17 @@ impl DirectRuns {
 
 impl DirectCall<'_> {
     pub(crate) async fn execute(self, limits: &Limits, host: &dyn Host, cancel: CancellationToken) -> Execution {
+        let started = Instant::now();
         let result = tokio::select! {
             biased;
-            result = host.call(self.target, self.arguments) => {
-                result.map_err(|error| Failure::raised_by(&error, self.line))
-            }
+            result = host.call(self.target, self.arguments) => result.map_err(|error| {
+                // The call had what was left of the run: it is the run that took too long.
+                if error.kind == ErrorKind::Timeout && started.elapsed() + SETTING_OUT >= limits.timeout {
+                    Failure::Timeout(limits.timeout)
+                } else {
+                    Failure::raised_by(&error, self.line)
+                }
+            }),
             () = cancel.cancelled() => Err(Failure::Cancelled),
             () = tokio::time::sleep(limits.timeout) => Err(Failure::Timeout(limits.timeout)),
         };

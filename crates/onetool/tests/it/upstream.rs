@@ -68,6 +68,25 @@ async fn one_call_alone_answers_as_it_does_among_others() {
     }
 }
 
+#[tokio::test]
+async fn one_call_alone_that_outlasts_its_run_is_told_so() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-sources/tests/proxy/server.py");
+    let configuration = json!({
+        "run": {"total_timeout": 1},
+        "servers": {"up": {"command": "python3", "args": [file]}},
+    });
+    let project = Project::with(&configuration.to_string());
+    let client = project.serve().await;
+    // Its first call may have to wait for the server.
+    let patience = Instant::now() + PATIENCE;
+    while client.run("up.echo(text='x')").await.text != "x" {
+        assert!(Instant::now() < patience, "the server never answered");
+    }
+    let late = client.run("up.hang()").await;
+    assert!(late.is_error && late.text.contains("run.total_timeout"), "{late:?}");
+    assert!(late.text.contains("up.hang"), "{late:?}");
+}
+
 /// How long a call took is another thing each time.
 fn without_times(text: &str) -> String {
     let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
