@@ -153,12 +153,11 @@ impl Runner {
             Second::Monty => {
                 let execution =
                     self.sandbox.execute(prepared.engine, &first, limits, host.clone(), cancel.clone()).await;
-                match (&execution.result, again(Engine::Monty)) {
-                    (Err(Failure::Unavailable(_)), Ok(program)) => {
-                        self.sandbox.execute(Engine::Monty, &program, limits, host, cancel.clone()).await
-                    }
-                    _ => execution,
+                if !matches!(execution.result, Err(Failure::Unavailable(_))) {
+                    return execution;
                 }
+                let Ok(program) = again(Engine::Monty) else { return execution };
+                self.sandbox.execute(Engine::Monty, &program, limits, host, cancel.clone()).await
             }
             Second::CPython => {
                 let recording = Arc::new(Recording::of(host));

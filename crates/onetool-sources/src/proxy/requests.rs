@@ -24,7 +24,7 @@ use super::text::clean_json;
 type RequestMaker<'a> = dyn Fn() -> ClientRequest + Send + Sync + 'a;
 
 /// Why a request was not answered.
-enum Attempt {
+pub(super) enum Attempt {
     NoConnection(ToolError),
     Failed(Failure),
 }
@@ -41,26 +41,19 @@ impl Request<'_> {
     pub(super) async fn tool(&self, route: &ToolRoute, arguments: Arguments) -> Result<Value, ToolError> {
         let arguments = renamed(route, named(self.function, arguments)?);
         if route.is_task.load(Ordering::Relaxed) {
-            return Box::pin(self.task(route, arguments)).await;
+            return self.task(route, arguments).await;
         }
         let link = CallLink::new(self.ctx, Asks::ToolResult);
         let mut params = CallToolRequestParams::new(route.original.clone());
         params.arguments = Some(arguments);
         for _ in 0..limits::INPUT_ROUNDS {
             let request = || ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let result = match self.try_send(&request, &link).await {
-                Ok(result) => result,
-                Err(Attempt::Failed(failure)) if tasks::is_demanded(&failure) => {
-                    route.is_task.store(true, Ordering::Relaxed);
-                    return Box::pin(self.task(route, params.arguments.unwrap_or_default())).await;
-                }
-                Err(attempt) => return Err(self.not_answered(attempt)),
-            };
-            match result {
-                ServerResult::CallToolResult(result) if tasks::is_demanded_by(&result) => {
-                    route.is_task.store(true, Ordering::Relaxed);
-                    return Box::pin(self.task(route, params.arguments.unwrap_or_default())).await;
-                }
+            let attempt = self.try_send(&request, &link).await;
+            if tasks::is_demanded(&attempt) {
+                route.is_task.store(true, Ordering::Relaxed);
+                return self.task(route, params.arguments.unwrap_or_default()).await;
+            }
+            match attempt.map_err(|attempt| self.not_answered(attempt))? {
                 ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.input_responses =

@@ -7,32 +7,32 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use onetool_sdk::{ErrorKind, ToolError, Value};
-use rmcp::model::{CallToolResult, ClientRequest, CustomRequest, ErrorCode};
+use rmcp::model::{ClientRequest, CustomRequest, ErrorCode, ServerResult};
 use serde_json::{Map, Value as Json, json};
 
 use super::calls::{Asks, CallLink};
 use super::connection::{Connection, Failure, Waiting};
 use super::pack::ToolRoute;
-use super::requests::Request;
+use super::requests::{Attempt, Request};
 use super::result::loose_tool_value;
 use super::settings::limits;
 use super::text::clean;
 
 /// Whether a server refused a call because it is no task. Such a call has had no effect.
-pub(super) fn is_demanded(failure: &Failure) -> bool {
-    match failure {
-        Failure::Rejected(error) => error.code == ErrorCode::METHOD_NOT_FOUND && error.message.contains("task"),
+pub(super) fn is_demanded(attempt: &Result<ServerResult, Attempt>) -> bool {
+    match attempt {
+        Err(Attempt::Failed(Failure::Rejected(error))) => {
+            error.code == ErrorCode::METHOD_NOT_FOUND && error.message.contains("task")
+        }
+        // The reference implementation makes a tool's failure of every error.
+        Ok(ServerResult::CallToolResult(result)) if result.is_error == Some(true) => {
+            let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
+            result.content.len() == 1 && result.content[0].as_text().is_some_and(|text| says(&text.text))
+        }
         _ => false,
     }
-}
-
-/// The same in the words of the reference implementation, which makes a tool's failure of every error.
-pub(super) fn is_demanded_by(result: &CallToolResult) -> bool {
-    let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
-    result.is_error == Some(true)
-        && result.content.len() == 1
-        && result.content[0].as_text().is_some_and(|text| says(&text.text))
 }
 
 /// How far a task is, as far as that matters here.
@@ -55,8 +55,16 @@ impl Status {
 }
 
 impl Request<'_> {
-    /// Calls a tool as a task and waits for what comes of it.
-    pub(super) async fn task(&self, route: &ToolRoute, arguments: Map<String, Json>) -> Result<Value, ToolError> {
+    /// Calls a tool as a task and waits for what comes of it. Boxed: few calls are tasks, and all would pay for its size.
+    pub(super) fn task<'a>(
+        &'a self,
+        route: &'a ToolRoute,
+        arguments: Map<String, Json>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(self.as_task(route, arguments))
+    }
+
+    async fn as_task(&self, route: &ToolRoute, arguments: Map<String, Json>) -> Result<Value, ToolError> {
         let link = CallLink::new(self.ctx, Asks::Other);
         let kept = u64::try_from(limits::TASK_KEPT.as_millis()).unwrap_or(u64::MAX);
         let params = json!({"name": route.original, "arguments": arguments, "task": {"ttl": kept}});
