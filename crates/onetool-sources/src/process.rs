@@ -137,6 +137,12 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// Starts what watches. Done before a child is started, it leaves no time in which nobody watches it.
+    pub fn prepare() {
+        #[cfg(unix)]
+        let _ = watcher();
+    }
+
     /// Of the child with this process id, which leads its group.
     pub fn new(leader: u32) -> Self {
         tell("watch", leader);
@@ -151,8 +157,7 @@ impl Drop for Watched {
 }
 
 #[cfg(unix)]
-fn tell(what: &str, group: u32) {
-    use std::io::Write as _;
+fn watcher() -> Option<&'static parking_lot::Mutex<std::process::ChildStdin>> {
     let watcher = WATCHER.get_or_init(|| {
         use std::os::unix::process::CommandExt as _;
         use std::process::{Command, Stdio};
@@ -163,7 +168,13 @@ fn tell(what: &str, group: u32) {
         command.process_group(0);
         Some(parking_lot::Mutex::new(command.spawn().ok()?.stdin.take()?))
     });
-    if let Some(watcher) = watcher {
+    watcher.as_ref()
+}
+
+#[cfg(unix)]
+fn tell(what: &str, group: u32) {
+    use std::io::Write as _;
+    if let Some(watcher) = watcher() {
         // A few bytes to a program that reads them at once. Without it, programs end with their input, as most do.
         let _ = watcher.lock().write_all(format!("{what} {group}\n").as_bytes());
     }

@@ -56,13 +56,14 @@ impl ChildTransport {
     /// Starts the process.
     pub(super) fn spawn(mut command: CommandWrap, wire: &Arc<Wire>) -> io::Result<Self> {
         command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Watched::prepare();
         let mut child = command.spawn()?;
+        let watched = child.id().map(Watched::new);
         let missing = || io::Error::other("a standard stream is missing");
         let stdin = child.stdin().take().ok_or_else(missing)?;
         let stdout = child.stdout().take().ok_or_else(missing)?;
         let stderr = child.stderr().take().ok_or_else(missing)?;
         let writer = Arc::new(Writer { stdin: Mutex::new(Some(stdin)), written: AtomicU64::new(0) });
-        let watched = child.id().map(Watched::new);
         let watch = child.id().map(|id| tokio::spawn(watch(id, writer.clone(), wire.clone())));
         Ok(Self {
             reader: BufReader::with_capacity(READ_BYTES, stdout),

@@ -256,7 +256,8 @@ async fn a_server_that_reads_nothing_does_not_outlive_us_either() {
     let note = std::env::var_os(VICTIM).map_or_else(|| folder.path().join("note"), std::path::PathBuf::from);
     if std::env::var_os(VICTIM).is_some() {
         let house = House::new();
-        let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", note.display());
+        // What it does first takes a moment, so that whoever started it has seen it by then.
+        let script = format!("sleep 0.3; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", note.display());
         let _source = house.source(vec![ServerSettings::stdio("sleepy", "sh", ["-c".to_owned(), script])]);
         std::future::pending::<()>().await;
     }
