@@ -1,0 +1,128 @@
+//! How much of the server one message of a child may use.
+//!
+//! Whatever a child sends is hostile input, whichever program normally writes it. A decoder charges the budget before it
+//! allocates, and stops at the first charge that fails. The raw message may have as many bytes as the program may use
+//! memory ([`Budget::max_message_bytes`]), and so may the values decoded from it, so no message takes more than twice
+//! `run.max_memory_mb` in the server.
+
+use onetool_sdk::Value;
+
+use crate::Limits;
+
+/// The memory of one value inside a container, with the room that a growing container keeps in reserve.
+const NODE_BYTES: usize = 2 * size_of::<Value>();
+/// Values in one message.
+const MAX_NODES: usize = 5_000_000;
+/// Decimal digits in one message. Reading them takes quadratic time, so this bounds time rather than memory. It is a
+/// little more than an integer of a million bits has.
+const MAX_DIGITS: usize = 320_000;
+/// Levels of nesting.
+const MAX_DEPTH: usize = 200;
+/// Names in one message: looked up, read back, or given to arguments.
+const MAX_NAMES: usize = 10_000;
+
+/// What is left for one message. Depth is a limit, everything else is used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Budget {
+    nodes: usize,
+    bytes: usize,
+    digits: usize,
+    depth: usize,
+    names: usize,
+}
+
+/// A message that is larger than its budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BudgetExceeded {
+    #[error("a value has more than {} parts", MAX_NODES)]
+    Nodes,
+    #[error("a value takes more memory than `run.max_memory_mb` allows")]
+    Bytes,
+    #[error("the integers of a value have more than {} digits", MAX_DIGITS)]
+    Digits,
+    #[error("a value is nested more than {} levels deep", MAX_DEPTH)]
+    Depth,
+    #[error("a message has more than {} names", MAX_NAMES)]
+    Names,
+}
+
+impl Budget {
+    /// The budget of one message of a program with these limits.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { nodes: MAX_NODES, bytes: limits.max_memory, digits: MAX_DIGITS, depth: MAX_DEPTH, names: MAX_NAMES }
+    }
+
+    /// Bytes of one message before it is decoded.
+    pub(crate) fn max_message_bytes(limits: &Limits) -> usize {
+        limits.max_value_bytes.min(limits.max_memory)
+    }
+
+    /// One more value, without what it points to.
+    pub(crate) fn charge_node(&mut self) -> Result<(), BudgetExceeded> {
+        take(&mut self.nodes, 1, BudgetExceeded::Nodes)?;
+        self.charge_bytes(NODE_BYTES)
+    }
+
+    /// Memory that a value points to: the bytes of a text or an integer.
+    pub(crate) fn charge_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        take(&mut self.bytes, bytes, BudgetExceeded::Bytes)
+    }
+
+    /// Decimal digits that will be read as one integer.
+    pub(crate) fn charge_digits(&mut self, digits: usize) -> Result<(), BudgetExceeded> {
+        take(&mut self.digits, digits, BudgetExceeded::Digits)?;
+        self.charge_bytes(digits / 2)
+    }
+
+    /// One more name, with its text.
+    pub(crate) fn charge_name(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        take(&mut self.names, 1, BudgetExceeded::Names)?;
+        self.charge_bytes(size_of::<String>() + bytes)
+    }
+
+    /// Checks a level of nesting; the outermost value is at level 0.
+    pub(crate) fn check_depth(&self, level: usize) -> Result<(), BudgetExceeded> {
+        if level > self.depth { Err(BudgetExceeded::Depth) } else { Ok(()) }
+    }
+}
+
+fn take(left: &mut usize, amount: usize, exceeded: BudgetExceeded) -> Result<(), BudgetExceeded> {
+    *left = left.checked_sub(amount).ok_or(exceeded)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(max_memory: usize) -> Budget {
+        Budget::new(&Limits { max_memory, ..Limits::default() })
+    }
+
+    #[test]
+    fn nodes_and_text_share_the_memory_of_the_program() {
+        let mut budget = budget(10 * NODE_BYTES);
+        assert_eq!(budget.charge_bytes(8 * NODE_BYTES), Ok(()));
+        assert_eq!((budget.charge_node(), budget.charge_node()), (Ok(()), Ok(())));
+        assert_eq!(budget.charge_node(), Err(BudgetExceeded::Bytes));
+    }
+
+    #[test]
+    fn each_limit_is_met_by_itself() {
+        let mut budget = budget(usize::MAX);
+        assert_eq!(budget.charge_digits(MAX_DIGITS), Ok(()));
+        assert_eq!(budget.charge_digits(1), Err(BudgetExceeded::Digits));
+        assert_eq!((0..MAX_NAMES).try_for_each(|_| budget.charge_name(1)), Ok(()));
+        assert_eq!(budget.charge_name(1), Err(BudgetExceeded::Names));
+        assert_eq!((0..MAX_NODES).try_for_each(|_| budget.charge_node()), Ok(()));
+        assert_eq!(budget.charge_node(), Err(BudgetExceeded::Nodes));
+        assert_eq!(budget.check_depth(MAX_DEPTH), Ok(()));
+        assert_eq!(budget.check_depth(MAX_DEPTH + 1), Err(BudgetExceeded::Depth));
+    }
+
+    #[test]
+    fn a_message_has_at_most_the_memory_of_the_program() {
+        let limits = Limits { max_memory: 1000, max_value_bytes: 2000, ..Limits::default() };
+        assert_eq!(Budget::max_message_bytes(&limits), 1000);
+    }
+}
