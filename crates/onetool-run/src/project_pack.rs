@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Value, define_tool};
-use onetool_sources::native::NativePack;
+use onetool_sdk::NativePack;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

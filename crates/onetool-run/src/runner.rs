@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use onetool_sandbox::{Engine, Execution, Failure, Host, Limits, Program, Sandbox};
 use onetool_sdk::{CallContext, Part, Value};
-use onetool_store::results::ResultStore;
+use onetool_state::results::ResultStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};

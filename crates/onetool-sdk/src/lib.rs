@@ -16,6 +16,7 @@ mod error;
 mod mended;
 mod message;
 mod names;
+mod native;
 mod nearest;
 mod output_cache;
 mod result;
@@ -36,6 +37,7 @@ pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError};
 pub use mended::mended_json;
 pub use message::{MessageContent, ToolMessage, canonical_json};
+pub use native::{NativePack, NativeSource};
 pub use names::{QualifiedName, is_python_identifier, to_python_identifier};
 pub use nearest::nearest;
 pub use output_cache::{

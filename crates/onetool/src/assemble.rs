@@ -14,15 +14,16 @@ use onetool_run::{
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{CallContext, HealthNote, ToolError, ToolSource};
-use onetool_sources::http::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
-use onetool_sources::native::file::FileSettings;
-use onetool_sources::native::standard::{self, ResultReader};
-use onetool_sources::native::{NativePack, NativeSource, file};
-use onetool_sources::proxy::{self, Offers, ProxySettings, ProxySource, ServerSettings, ServerState};
-use onetool_sources::worker::{WorkerServices, WorkerSettings, WorkerSource};
-use onetool_store::bundles::{BuiltInBundle, BundleStore, Limits, Options};
-use onetool_store::results::ResultStore;
-use onetool_store::stats::StatsRecorder;
+use onetool_bundles::{BundleSource, GatedSource, HttpEngine, built_in_bundles};
+use onetool_packs::file::FileSettings;
+use onetool_packs::standard::{self, ResultReader};
+use onetool_packs::file;
+use onetool_sdk::{NativePack, NativeSource};
+use onetool_proxy::{self as proxy, Offers, ProxySettings, ProxySource, ServerSettings, ServerState};
+use onetool_worker::{WorkerServices, WorkerSettings, WorkerSource};
+use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
+use onetool_state::results::ResultStore;
+use onetool_state::stats::StatsRecorder;
 use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
@@ -417,7 +418,7 @@ fn bundles(settings: &Arc<Resolved>, stats: &Arc<StatsRecorder>) -> anyhow::Resu
 /// The secrets that a bundle's requests may use. New secrets make a new engine.
 struct BundleSecrets(Arc<Resolved>);
 
-impl onetool_sources::http::Secrets for BundleSecrets {
+impl onetool_bundles::Secrets for BundleSecrets {
     fn get(&self, _bundle: &str, name: &str) -> Option<String> {
         self.0.secrets.get(name).map(str::to_owned)
     }

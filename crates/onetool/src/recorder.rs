@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
-use onetool_store::stats::{Outcome, Record, StatsRecorder};
+use onetool_state::stats::{Outcome, Record, StatsRecorder};
 
 use crate::telemetry::{Exporter, Span};
 

@@ -17,11 +17,11 @@ use onetool_run::Catalog;
 use onetool_sdk::{
     Arguments, CallContext, QualifiedName, ToolCall, ToolCaller, ToolContext, ToolError, ToolSource, Value, define_tool,
 };
-use onetool_sources::http::{
+use onetool_bundles::{
     AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
 };
-use onetool_sources::native::{NativePack, NativeSource};
-use onetool_store::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
+use onetool_sdk::{NativePack, NativeSource};
+use onetool_state::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;

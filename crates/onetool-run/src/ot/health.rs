@@ -4,7 +4,7 @@
 //! has a note on it too.
 
 use onetool_sdk::{HealthNote, Origin, Severity, Tool, Value, define_tool};
-use onetool_store::atomic;
+use onetool_state::atomic;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;

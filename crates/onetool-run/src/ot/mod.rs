@@ -23,8 +23,8 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use onetool_sdk::{CallContext, ToolError, Value};
-use onetool_sources::native::NativePack;
-use onetool_store::stats::StatsRecorder;
+use onetool_sdk::NativePack;
+use onetool_state::stats::StatsRecorder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use chrono::{SecondsFormat, Utc};
 use onetool_sdk::{Tool, ToolError, Value, define_tool};
-use onetool_store::notifications::{self, Route};
+use onetool_state::notifications::{self, Route};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;

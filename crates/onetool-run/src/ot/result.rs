@@ -1,7 +1,7 @@
 //! `ot.result`: read a stored result in pieces.
 
 use onetool_sdk::{ErrorKind, Tool, ToolError, Value, define_tool};
-use onetool_store::results::{Matching, Query, ResultError, ResultStore};
+use onetool_state::results::{Matching, Query, ResultError, ResultStore};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
 use onetool_sdk::{Pack, ToolSpec};
-use onetool_store::fuzzy::{allowed_typos, character_mask, containment, typo_similarity, words};
+use onetool_state::fuzzy::{allowed_typos, character_mask, containment, typo_similarity, words};
 use parking_lot::Mutex;
 
 use crate::{Catalog, ToolboxState};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use onetool_sdk::{Tool, ToolError, Value, define_tool};
-use onetool_store::atomic;
-use onetool_store::stats::{Assumptions, Period, Report, StatsRecorder, render_html};
+use onetool_state::atomic;
+use onetool_state::stats::{Assumptions, Period, Report, StatsRecorder, render_html};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;

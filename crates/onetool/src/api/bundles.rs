@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use onetool_store::bundles::{BundleId, BundleView, Written};
+use onetool_state::bundles::{BundleId, BundleView, Written};
 
 use super::ApiState;
 use super::error::ApiError;

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use onetool_sdk::{ErrorKind, ToolError};
-use onetool_store::atomic::StoreError;
-use onetool_store::bundles::{BundleError, NameError};
+use onetool_state::atomic::StoreError;
+use onetool_state::bundles::{BundleError, NameError};
 
 use super::model::{CallMeta, ErrorBody, ErrorReply};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use onetool_store::bundles::{BundleId, Disabled, NameError, Precondition, Slug, Version};
+use onetool_state::bundles::{BundleId, Disabled, NameError, Precondition, Slug, Version};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;

@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
 };
-use onetool_sources::http::{BundleSource, HttpEngine};
-use onetool_store::bundles::{BundleStore, BundleView, Implementation, ToolView};
+use onetool_bundles::{BundleSource, HttpEngine};
+use onetool_state::bundles::{BundleStore, BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
 
 use super::ApiState;

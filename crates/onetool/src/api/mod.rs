@@ -26,8 +26,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post, put};
 use onetool_sdk::ToolCaller;
-use onetool_sources::http::{BundleSource, HttpEngine};
-use onetool_store::bundles::BundleStore;
+use onetool_bundles::{BundleSource, HttpEngine};
+use onetool_state::bundles::BundleStore;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Scope, protect};

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_store::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
+use onetool_state::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;

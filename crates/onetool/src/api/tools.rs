@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use onetool_store::bundles::{ToolFilter, ToolView};
+use onetool_state::bundles::{ToolFilter, ToolView};
 
 use super::ApiState;
 use super::bundles::{blocking, not_modified, tagged};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onetool_store::atomic;
+use onetool_state::atomic;
 
 use super::table::{Page, Tone};
 

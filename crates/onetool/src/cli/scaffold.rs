@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use onetool_sdk::to_python_identifier;
-use onetool_sources::worker;
+use onetool_worker as worker;
 
 use super::new_file;
 use crate::config::ConfigPlaces;

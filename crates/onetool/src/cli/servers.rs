@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use onetool_sdk::{CallContext, Caller, ToolSource as _};
-use onetool_sources::proxy::{ServerKind, ServerState, ServerStatus};
+use onetool_proxy::{ServerKind, ServerState, ServerStatus};
 use serde_json::{Value as Json, json};
 
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};

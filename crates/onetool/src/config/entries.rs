@@ -8,8 +8,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use onetool_run::{Permission, Permissions, Project, Snippet, SnippetParameter, Topic, check_template};
 use onetool_sdk::{is_python_identifier, to_python_identifier};
-use onetool_sources::http::{AllowedHosts, HttpSettings};
-use onetool_sources::proxy::{DEFAULT_MESSAGE_BYTES, Enabled, PinMode, ServerKind, ServerSettings};
+use onetool_bundles::{AllowedHosts, HttpSettings};
+use onetool_proxy::{DEFAULT_MESSAGE_BYTES, Enabled, PinMode, ServerKind, ServerSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 

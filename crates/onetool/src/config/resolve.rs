@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 use onetool_run::{Gate, OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic};
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
-use onetool_sources::http::{HttpSettings, PackageUrls};
-use onetool_sources::proxy::ServerSettings;
+use onetool_bundles::{HttpSettings, PackageUrls};
+use onetool_proxy::ServerSettings;
 use serde_json::{Map, Value as Json};
 
 use super::files::{ConfigPlaces, LoadedConfig};
@@ -254,7 +254,7 @@ pub(super) fn seconds(value: Option<f64>, default: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::config::load;
-    use onetool_sources::proxy::Enabled;
+    use onetool_proxy::Enabled;
 
     fn resolved(text: &str) -> Resolved {
         let folder = tempfile::tempdir().unwrap();

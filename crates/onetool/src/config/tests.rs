@@ -212,7 +212,7 @@ fn shapes_and_types_have_the_same_keys() {
 fn what_cannot_be_read_is_not_laxer_than_what_was_meant() {
     use onetool_run::Permission;
     use onetool_sdk::QualifiedName;
-    use onetool_sources::proxy::Enabled;
+    use onetool_proxy::Enabled;
 
     let permission = |text: &str, pack: &str| resolved(text).0.permissions.of(&QualifiedName::new(pack, "f"));
     for text in ["security: {policy: deny}\n", "security: [policy]\n", "security: {policy: {'file.*': 5}}\n"] {
@@ -307,7 +307,7 @@ fn a_file_where_a_folder_should_be_is_told() {
 
 #[test]
 fn a_thousand_mistakes_are_counted_and_each_still_counts() {
-    use onetool_sources::proxy::Enabled;
+    use onetool_proxy::Enabled;
 
     let servers: Vec<String> = (0..1000).map(|n| format!("  s{n}: {{command: c, args: {n}}}\n")).collect();
     let unknown: Vec<String> = (0..1000).map(|n| format!("zz{n}: 1\n")).collect();

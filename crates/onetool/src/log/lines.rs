@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use onetool_store::logs::LogWriter;
+use onetool_state::logs::LogWriter;
 use serde_json::{Map, Value as Json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -10,7 +10,7 @@ mod lines;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use onetool_store::logs::LogWriter;
+use onetool_state::logs::LogWriter;
 use parking_lot::{Mutex, RwLock};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -107,7 +107,7 @@ fn filter(level: &str) -> EnvFilter {
         _ => "info",
     };
     EnvFilter::try_new(format!(
-        "warn,onetool={level},onetool_run={level},onetool_sources={level},onetool_store={level},onetool_sandbox={level}"
+        "warn,onetool={level}"
     ))
     .unwrap_or_else(|_| EnvFilter::new("warn"))
 }

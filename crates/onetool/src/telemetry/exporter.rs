@@ -148,7 +148,7 @@ impl Worker {
         let client = if let Some(client) = &self.client {
             client.clone()
         } else {
-            let client = reqwest::Client::builder()
+            let client = onetool_outbound::client_builder()
                 .timeout(REQUEST_TIMEOUT)
                 .redirect(reqwest::redirect::Policy::none())
                 .build()

@@ -11,7 +11,7 @@ use crate::client::{PATIENCE, Project};
 
 /// A server without any package, which can misbehave.
 fn fixture(mode: &str) -> Project {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-sources/tests/proxy/server.py");
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let server = json!({"command": "python3", "args": [file, "--mode", mode]});
     Project::with(&json!({"servers": {"up": server, "gone": {"command": "no-such-program-anywhere"}}}).to_string())
 }
@@ -70,7 +70,7 @@ async fn one_call_alone_answers_as_it_does_among_others() {
 
 #[tokio::test]
 async fn one_call_alone_that_outlasts_its_run_is_told_so() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-sources/tests/proxy/server.py");
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let configuration = json!({
         "run": {"total_timeout": 1},
         "servers": {"up": {"command": "python3", "args": [file]}},

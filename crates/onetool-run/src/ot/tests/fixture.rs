@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Caller, Origin, Pack, QualifiedName, ToolCall, ToolError, ToolSource, ToolSpec, Value,
 };
-use onetool_sources::native::NativeSource;
-use onetool_store::stats::StatsRecorder;
+use onetool_sdk::NativeSource;
+use onetool_state::stats::StatsRecorder;
 use parking_lot::RwLock;
 use serde_json::{Value as Json, json};
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use chrono::{TimeDelta, Utc};
 use onetool_sdk::{HealthNote, Severity};
-use onetool_store::stats::{Outcome, Record};
+use onetool_state::stats::{Outcome, Record};
 use serde_json::json;
 use tempfile::tempdir;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onetool_store::results::ResultStore;
+use onetool_state::results::ResultStore;
 use serde_json::json;
 use tempfile::tempdir;
 

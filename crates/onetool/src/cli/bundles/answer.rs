@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use onetool_store::bundles::Enabled;
+use onetool_state::bundles::Enabled;
 use serde::Serialize;
 use serde_json::Value as Json;
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use onetool_store::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondition, Written};
+use onetool_state::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondition, Written};
 
 use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;

@@ -1,6 +1,6 @@
 //! Finding what a person names: a bundle by id or slug, a tool by bundle, slug and, where there are several, version.
 
-use onetool_store::bundles::{BundleId, BundleStore, Disabled, Slug, Version};
+use onetool_state::bundles::{BundleId, BundleStore, Disabled, Slug, Version};
 
 use crate::api::{ApiError, ToolPath};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use onetool_sdk::Caller;
-use onetool_store::bundles::{BundleId, BundleStore, Enabled, Precondition, ToolFilter};
+use onetool_state::bundles::{BundleId, BundleStore, Enabled, Precondition, ToolFilter};
 use serde_json::{Map, Value as Json};
 
 use super::answer::{Answer, read_json, tools_table};

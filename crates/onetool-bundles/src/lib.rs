@@ -1,0 +1,33 @@
+//! Tools that are outbound requests, and bundles as packs.
+//!
+//! A template is parsed when its tool is stored: every `${variable}` is known by its place (path, query, header, JSON
+//! string, JSON value) and escaped for it, and is an argument or a declared secret. A request leaves only for a host
+//! that the configuration lists, checked again on the resolved address and on every redirect.
+//!
+//! **Invariant:** a secret's value appears in a request and nowhere else: replies, errors, dry runs and logs have it
+//! masked. Start at [`HttpEngine`] for requests and at [`BundleSource`] for packs.
+
+mod body;
+mod built_in;
+mod engine;
+mod extract;
+mod gate;
+mod limits;
+mod rate;
+mod request;
+mod secrets;
+mod source;
+mod template;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub use built_in::{PackageUrls, built_in_bundles};
+pub use engine::{CallReport, HttpEngine, Outcome};
+pub use gate::GatedSource;
+pub use onetool_outbound::{AllowedHosts, HostRuleError};
+pub use limits::HttpSettings;
+pub use request::DryRun;
+pub use secrets::Secrets;
+pub use source::{BundleSource, ReportWatch};

@@ -1,0 +1,317 @@
+//! From a stored tool and a call's arguments to a request.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use indexmap::IndexMap;
+use onetool_sdk::{ToolError, Value};
+use onetool_state::bundles::{ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, ResponseEncoding, Tool};
+use reqwest::Url;
+use serde_json::Value as Json;
+
+use super::body::Body;
+use super::extract::Extract;
+use onetool_outbound::AllowedHosts;
+use super::limits::MAX_RETRIES;
+use super::secrets::{MASK, Secrets};
+use super::template::{Bindings, Meaning, Piece, Template, holds_secret, parse, variables};
+use super::url::{Pair, UrlTemplate};
+
+/// Headers that belong to the connection, not to a tool.
+const RESERVED_HEADERS: &[&str] = &[
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "keep-alive",
+    "expect",
+    "accept-encoding",
+    "proxy-authorization",
+    "proxy-connection",
+];
+
+/// A tool whose templates have been parsed.
+#[derive(Debug)]
+pub(crate) struct HttpTool {
+    pub(crate) bundle_slug: String,
+    pub(crate) method: Method,
+    pub(crate) url: UrlTemplate,
+    headers: Vec<(HeaderName, Template)>,
+    basic: Option<(Template, Template)>,
+    body: Body,
+    default_content_type: Option<&'static str>,
+    version: String,
+    defaults: IndexMap<String, Value>,
+    pub(crate) secret_names: BTreeSet<String>,
+    pub(crate) success_codes: Vec<u16>,
+    pub(crate) timeout: Duration,
+    pub(crate) encoding: ResponseEncoding,
+    pub(crate) extract: Extract,
+    pub(crate) error_mode: ErrorMode,
+    pub(crate) max_retries: Option<u32>,
+    /// Hosts that the tool may reach beside the configured ones: a built-in's own.
+    pub(crate) own_hosts: AllowedHosts,
+}
+
+/// A request, ready to go.
+#[derive(Debug, Clone)]
+pub(crate) struct Rendered {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    /// Headers that no other origin may see.
+    pub(crate) private_headers: Vec<HeaderName>,
+    pub(crate) body: Option<String>,
+    pub(crate) body_holds_secret: bool,
+    /// What else must be masked: values made of secrets.
+    pub(crate) derived_secrets: Vec<String>,
+}
+
+/// What a call would send, with secrets masked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    pub method: String,
+    pub url: String,
+    pub headers: IndexMap<String, String>,
+    pub body: Option<String>,
+    /// Secrets that the call needs and that are not set.
+    pub missing_secrets: Vec<String>,
+}
+
+impl HttpTool {
+    pub(crate) fn compile(
+        bundle: &Bundle,
+        tool: &Tool,
+        http: &HttpImplementation,
+        secrets: &dyn Secrets,
+    ) -> Result<Self, String> {
+        let properties = tool.arg_schema.get("properties").and_then(Json::as_object);
+        let required: Vec<&str> = tool
+            .arg_schema
+            .get("required")
+            .and_then(Json::as_array)
+            .map(|names| names.iter().filter_map(Json::as_str).collect())
+            .unwrap_or_default();
+        let scope = |name: &str| {
+            let declared = http.secrets.iter().chain(&bundle.secrets).any(|secret| secret == name);
+            let property = properties.and_then(|properties| properties.get(name));
+            match property {
+                Some(_) if declared => Err(format!("'{name}' is both an argument and a secret")),
+                Some(property) if required.contains(&name) || property.get("default").is_some() => {
+                    Ok(Meaning::RequiredArgument)
+                }
+                Some(_) => Ok(Meaning::OptionalArgument),
+                None if declared || secrets.get(bundle.slug.as_str(), name).is_some() => Ok(Meaning::Secret),
+                None if name == "version" => Ok(Meaning::Version),
+                None => Err(format!(
+                    "'{name}' is neither an argument nor a secret; declare it in argSchema, or list it in impl.secrets"
+                )),
+            }
+        };
+        let method = method(&http.method)?;
+        check_bounds(http)?;
+        let mut url = UrlTemplate::parse(&http.url_template, &scope)?;
+        let mut headers = Vec::new();
+        for (name, value) in &http.headers {
+            headers.push((header_name(name)?, header_template(name, value, &scope)?));
+        }
+        let mut basic = None;
+        match &http.auth {
+            None => {}
+            Some(Auth::ApiKey { place: ApiKeyPlace::Header, name, value }) => {
+                headers.push((header_name(name)?, header_template(name, value, &scope)?));
+            }
+            Some(Auth::ApiKey { place: ApiKeyPlace::Query, name, value }) => {
+                let name = vec![Piece::Text(super::template::percent_encode(name))];
+                url.query.push(Pair { name, value: Some(parse(value, &scope)?) });
+            }
+            Some(Auth::Basic { username, password }) => {
+                basic = Some((parse(username, &scope)?, parse(password, &scope)?));
+            }
+            Some(Auth::Bearer { token }) => {
+                let value = header_template("auth", token, &scope)?;
+                headers.push((AUTHORIZATION, [vec![Piece::Text("Bearer ".to_owned())], value].concat()));
+            }
+        }
+        let content_type = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let body = Body::parse(&http.body_template, content_type.map(|(_, value)| value.as_str()), &scope)?;
+        let default_content_type = match &body {
+            Body::Json(_) if content_type.is_none() => Some("application/json"),
+            Body::Text(_) if content_type.is_none() => Some("text/plain; charset=utf-8"),
+            _ => None,
+        };
+        let extract = Extract::parse(&http.extract_expr)?;
+        if http.response_encoding == ResponseEncoding::Text && matches!(extract, Extract::Path { .. }) {
+            return Err("a JSONPath in extractExpr needs responseEncoding json".to_owned());
+        }
+        let defaults = properties
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, property)| Some((name.clone(), Value::from_json(property.get("default")?.clone()))))
+            .collect();
+        let own_hosts = if tool.is_built_in { AllowedHosts::origin_of(&url.origin) } else { AllowedHosts::default() };
+        let mut compiled = Self {
+            bundle_slug: bundle.slug.to_string(),
+            method,
+            url,
+            headers,
+            basic,
+            body,
+            default_content_type,
+            version: tool.version.to_string(),
+            defaults,
+            secret_names: BTreeSet::new(),
+            success_codes: http.success_codes.clone(),
+            timeout: Duration::from_millis(http.timeout_ms),
+            encoding: http.response_encoding,
+            extract,
+            error_mode: http.error_mode,
+            max_retries: http.max_retries,
+            own_hosts,
+        };
+        compiled.secret_names = compiled.find_secrets();
+        Ok(compiled)
+    }
+
+    fn find_secrets(&self) -> BTreeSet<String> {
+        let templates = self.headers.iter().map(|(_, value)| value);
+        let basic = self.basic.iter().flat_map(|(username, password)| [username, password]);
+        templates
+            .chain(basic)
+            .flat_map(|template| variables(template))
+            .chain(self.url.variables())
+            .chain(self.body.variables())
+            .filter(|variable| variable.meaning == Meaning::Secret)
+            .map(|variable| variable.name.clone())
+            .collect()
+    }
+
+    pub(crate) fn render(
+        &self,
+        arguments: &IndexMap<String, Value>,
+        secrets: &HashMap<String, String>,
+    ) -> Result<Rendered, ToolError> {
+        let mut arguments = arguments.clone();
+        for (name, default) in &self.defaults {
+            if arguments.get(name).is_none_or(|value| *value == Value::None) {
+                arguments.insert(name.clone(), default.clone());
+            }
+        }
+        let bindings = Bindings { arguments: &arguments, secrets, version: &self.version };
+        let mut headers = HeaderMap::new();
+        let mut private_headers = vec![AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
+        for (name, template) in &self.headers {
+            let Some(text) = bindings.fill(template, str::to_owned)? else { continue };
+            let mut value = HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+                ToolError::arguments(format!("the value of the header {name} holds a control character"))
+            })?;
+            if holds_secret(template) {
+                value.set_sensitive(true);
+                private_headers.push(name.clone());
+            }
+            headers.insert(name.clone(), value);
+        }
+        let mut derived_secrets = Vec::new();
+        if let Some((username, password)) = &self.basic {
+            let username = bindings.fill(username, str::to_owned)?.unwrap_or_default();
+            let password = bindings.fill(password, str::to_owned)?.unwrap_or_default();
+            let encoded = STANDARD.encode(format!("{username}:{password}"));
+            if let Ok(mut value) = HeaderValue::from_str(&format!("Basic {encoded}")) {
+                value.set_sensitive(true);
+                headers.insert(AUTHORIZATION, value);
+            }
+            derived_secrets.push(encoded);
+        }
+        let body = self.body.fill(&bindings)?;
+        if let (Some(_), Some(kind)) = (&body, self.default_content_type) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        Ok(Rendered {
+            method: self.method.clone(),
+            url: self.url.fill(&bindings)?,
+            headers,
+            private_headers,
+            body,
+            body_holds_secret: self.body.variables().iter().any(|variable| variable.meaning == Meaning::Secret),
+            derived_secrets,
+        })
+    }
+
+    /// What a call would send. No secret is looked at but to see whether it is there.
+    pub(crate) fn dry_run(
+        &self,
+        arguments: &IndexMap<String, Value>,
+        secrets: &dyn Secrets,
+    ) -> Result<DryRun, ToolError> {
+        let missing_secrets =
+            self.secret_names.iter().filter(|name| secrets.get(&self.bundle_slug, name).is_none()).cloned().collect();
+        let masks = self.secret_names.iter().map(|name| (name.clone(), MASK.to_owned())).collect();
+        let rendered = self.render(arguments, &masks)?;
+        let mut headers: IndexMap<String, String> = rendered
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        if self.basic.is_some() {
+            headers.insert(AUTHORIZATION.to_string(), format!("Basic {MASK}"));
+        }
+        Ok(DryRun {
+            method: rendered.method.to_string(),
+            url: rendered.url.to_string(),
+            headers,
+            body: rendered.body,
+            missing_secrets,
+        })
+    }
+}
+
+fn method(name: &str) -> Result<Method, String> {
+    Ok(match name {
+        "GET" => Method::GET,
+        "HEAD" => Method::HEAD,
+        "POST" => Method::POST,
+        "PUT" => Method::PUT,
+        "PATCH" => Method::PATCH,
+        "DELETE" => Method::DELETE,
+        "OPTIONS" => Method::OPTIONS,
+        other => {
+            return Err(format!("'{other}' is not a method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+        }
+    })
+}
+
+/// Numbers that no request can have.
+fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
+    if http.timeout_ms == 0 {
+        return Err("timeoutMs must be at least 1".to_owned());
+    }
+    if http.max_retries.is_some_and(|retries| retries > MAX_RETRIES) {
+        return Err(format!("maxRetries must be at most {MAX_RETRIES}"));
+    }
+    match http.success_codes.iter().find(|code| !(200..600).contains(*code)) {
+        Some(code) => Err(format!("{code} is not a status that ends a request")),
+        None => Ok(()),
+    }
+}
+
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a header's name"))?;
+    if RESERVED_HEADERS.contains(&parsed.as_str()) {
+        return Err(format!("the header {parsed} is not a tool's to set"));
+    }
+    Ok(parsed)
+}
+
+fn header_template(name: &str, value: &str, scope: &super::template::Scope<'_>) -> Result<Template, String> {
+    if value.contains(|c: char| c.is_control() && c != '\t') {
+        return Err(format!("the value of the header {name} holds a control character"));
+    }
+    parse(value, scope)
+}

@@ -1,0 +1,410 @@
+//! Bundles as packs: an enabled bundle is a pack, its enabled tools are the pack's functions.
+//!
+//! Of several versions of a tool the newest enabled one answers, and `_version="v2"` picks another. Packs are rebuilt
+//! when the store changed, bundle by bundle; many changed tools at once are read in the background.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::Utc;
+use indexmap::IndexMap;
+use onetool_sdk::{
+    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, QualifiedName, Severity, Signature, ToolCall,
+    ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
+};
+use onetool_state::bundles::{
+    Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
+};
+use parking_lot::{Condvar, Mutex};
+use serde_json::{Map, Value as Json, json};
+
+use super::engine::{CallReport, Compiled, HttpEngine, check_arguments};
+use super::limits::WATCHES;
+
+/// The argument that picks a version.
+const VERSION_ARGUMENT: &str = "_version";
+/// Up to so many changed tools are read at once, in the foreground.
+const FEW_TOOLS: usize = 300;
+/// How long the first look waits for the store to be read.
+const LOAD_PATIENCE: Duration = Duration::from_millis(20);
+/// More bundles than any store holds.
+const ALL_BUNDLES: usize = 100_000;
+
+/// Offers the store's bundles as packs.
+pub struct BundleSource {
+    inner: Arc<Inner>,
+    builder: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Inner {
+    store: BundleStore,
+    engine: Arc<HttpEngine>,
+    built: Mutex<Built>,
+    /// The store's generation that `built` shows.
+    generation: AtomicU64,
+    /// Whether a thread reads many tools at this moment.
+    building: Mutex<bool>,
+    built_once: Condvar,
+    watched: Mutex<HashMap<Arc<str>, Option<CallReport>>>,
+}
+
+#[derive(Default)]
+struct Built {
+    bundles: HashMap<BundleId, (u64, Arc<BuiltPack>)>,
+    packs: Vec<Arc<Pack>>,
+    notes: Vec<HealthNote>,
+}
+
+struct BuiltPack {
+    pack: Arc<Pack>,
+    is_built_in: bool,
+    /// Newest first.
+    functions: HashMap<String, Vec<Arc<BuiltTool>>>,
+}
+
+struct BuiltTool {
+    bundle: Arc<Bundle>,
+    tool: Tool,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+/// Waits for the report of one run's call. Forgets it when dropped.
+pub struct ReportWatch {
+    inner: Arc<Inner>,
+    run_id: Arc<str>,
+}
+
+impl ReportWatch {
+    /// What the call reported, once it has ended.
+    pub fn take(&self) -> Option<CallReport> {
+        self.inner.watched.lock().get_mut(&self.run_id).and_then(Option::take)
+    }
+}
+
+impl Drop for ReportWatch {
+    fn drop(&mut self) {
+        self.inner.watched.lock().remove(&self.run_id);
+    }
+}
+
+impl BundleSource {
+    pub fn new(store: BundleStore, engine: Arc<HttpEngine>) -> Self {
+        let inner = Inner {
+            store,
+            engine,
+            built: Mutex::default(),
+            generation: AtomicU64::new(0),
+            building: Mutex::new(false),
+            built_once: Condvar::new(),
+            watched: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner), builder: Mutex::new(None) }
+    }
+
+    /// Asks for the report of the call that this run will make.
+    pub fn watch(&self, run_id: &Arc<str>) -> ReportWatch {
+        let mut watched = self.inner.watched.lock();
+        if watched.len() < WATCHES {
+            watched.insert(run_id.clone(), None);
+        }
+        ReportWatch { inner: self.inner.clone(), run_id: run_id.clone() }
+    }
+
+    /// Waits until the packs show what the store holds, at most `patience`. Blocks: call it where blocking is allowed.
+    pub fn settle(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            self.update();
+            let mut building = self.inner.building.lock();
+            if !*building {
+                return self.inner.generation.load(Ordering::Acquire) == self.inner.store.generation();
+            }
+            if self.inner.built_once.wait_until(&mut building, until).timed_out() {
+                return false;
+            }
+        }
+    }
+
+    /// Brings the packs up to date, or starts to.
+    fn update(&self) {
+        if !self.inner.store.is_loaded(LOAD_PATIENCE) {
+            return;
+        }
+        let generation = self.inner.store.generation();
+        if generation == self.inner.generation.load(Ordering::Acquire) || *self.inner.building.lock() {
+            return;
+        }
+        let bundles = self.inner.enabled_bundles();
+        let changed: usize = {
+            let built = self.inner.built.lock();
+            let is_new =
+                |view: &&BundleView| built.bundles.get(&view.bundle.id).is_none_or(|(at, _)| *at != view.generation);
+            bundles.iter().filter(is_new).map(|view| view.tool_count).sum()
+        };
+        if changed <= FEW_TOOLS {
+            self.inner.rebuild(&bundles, generation);
+            return;
+        }
+        if std::mem::replace(&mut *self.inner.building.lock(), true) {
+            return;
+        }
+        let inner = self.inner.clone();
+        let started = std::thread::Builder::new().name("bundle-packs".to_owned()).spawn(move || {
+            inner.rebuild(&bundles, generation);
+            inner.end_building();
+        });
+        match started {
+            Ok(thread) => {
+                if let Some(previous) = self.builder.lock().replace(thread) {
+                    let _ = previous.join();
+                }
+            }
+            Err(_) => self.inner.end_building(),
+        }
+    }
+}
+
+impl Drop for BundleSource {
+    fn drop(&mut self) {
+        if let Some(thread) = self.builder.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    fn enabled_bundles(&self) -> Vec<BundleView> {
+        self.store.bundles(&[], Disabled::Hidden, ALL_BUNDLES, None).map(|page| page.items).unwrap_or_default()
+    }
+
+    fn end_building(&self) {
+        *self.building.lock() = false;
+        self.built_once.notify_all();
+    }
+
+    fn rebuild(&self, bundles: &[BundleView], generation: u64) {
+        let mut fresh = HashMap::with_capacity(bundles.len());
+        for view in bundles {
+            let id = view.bundle.id;
+            let known = self.built.lock().bundles.get(&id).filter(|(at, _)| *at == view.generation).cloned();
+            let entry = known.or_else(|| Some((view.generation, Arc::new(build(view, self.store.tools_of(id).ok()?)))));
+            fresh.extend(entry.map(|entry| (id, entry)));
+        }
+        // Of two bundles with one name the built-in answers, then the older.
+        let mut order: Vec<&Arc<BuiltPack>> = bundles
+            .iter()
+            .rev()
+            .filter_map(|view| fresh.get(&view.bundle.id).map(|(_, pack)| pack))
+            .filter(|pack| !pack.functions.is_empty())
+            .collect();
+        order.sort_by_key(|pack| !pack.is_built_in);
+        let mut names = HashSet::new();
+        let mut packs = Vec::new();
+        let mut notes = Vec::new();
+        for built in order {
+            if names.insert(built.pack.name.clone()) {
+                packs.push(built.pack.clone());
+            } else {
+                notes.push(HealthNote {
+                    severity: Severity::Warning,
+                    subject: format!("bundle {}", built.pack.name),
+                    message: "another enabled bundle has the same name and answers instead".to_owned(),
+                });
+            }
+        }
+        *self.built.lock() = Built { bundles: fresh, packs, notes };
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    fn pick(&self, call: &ToolCall, version: Option<&str>) -> Result<Arc<BuiltTool>, ToolError> {
+        let name = call.name();
+        let missing = || ToolError::not_found(format!("{name} is not there any more"));
+        let Origin::Bundle { id } = &call.pack.origin else { return Err(missing()) };
+        let id: BundleId = id.parse().map_err(|_| missing())?;
+        let pack = self.built.lock().bundles.get(&id).map(|(_, pack)| pack.clone()).ok_or_else(missing)?;
+        let versions = pack.functions.get(&name.function).ok_or_else(missing)?;
+        match version {
+            None => versions.first().cloned().ok_or_else(missing),
+            Some(wanted) => versions.iter().find(|one| one.tool.version.as_str() == wanted).cloned().ok_or_else(|| {
+                let known: Vec<&str> = versions.iter().map(|one| one.tool.version.as_str()).collect();
+                ToolError::not_found(format!("{name} has no version '{wanted}'"))
+                    .with_hint(format!("there are: {}", known.join(", ")))
+            }),
+        }
+    }
+}
+
+fn build(view: &BundleView, tools: Vec<ToolView>) -> BuiltPack {
+    let bundle = &view.bundle;
+    let mut functions: IndexMap<String, Vec<Arc<BuiltTool>>> = IndexMap::new();
+    for view in tools.into_iter().filter(ToolView::is_callable) {
+        // Native packs are offered by their own source.
+        if bundle.is_built_in && matches!(view.tool.implementation, Implementation::Native(_)) {
+            continue;
+        }
+        let tool = BuiltTool { bundle: bundle.clone(), tool: view.tool, compiled: OnceLock::new() };
+        functions.entry(tool.tool.slug.identifier()).or_default().push(Arc::new(tool));
+    }
+    functions.sort_keys();
+    let specs = functions.iter().map(|(name, versions)| (name.clone(), Arc::new(spec(name, versions)))).collect();
+    let description =
+        if bundle.description.is_empty() { bundle.display_name.clone() } else { bundle.description.clone() };
+    let pack = Pack {
+        name: bundle.slug.identifier(),
+        description,
+        origin: Origin::Bundle { id: bundle.id.to_string() },
+        tools: specs,
+        note: None,
+    };
+    BuiltPack { pack: Arc::new(pack), is_built_in: bundle.is_built_in, functions: functions.into_iter().collect() }
+}
+
+fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
+    let newest = versions.first().map(|one| &one.tool);
+    let only = newest.filter(|_| versions.len() == 1);
+    let input_schema = match only {
+        Some(tool) => tool.arg_schema.clone(),
+        None => merged_schema(versions),
+    };
+    let signature = Signature::from_json_schema(&input_schema);
+    // A failed request may give no value instead of what was promised.
+    let keeps_promise = |tool: &&Tool| match &tool.implementation {
+        Implementation::Http(http) => http.error_mode == ErrorMode::Fail,
+        Implementation::Native(_) => true,
+    };
+    ToolSpec {
+        name: name.to_owned(),
+        description: newest
+            .map(|tool| if tool.description.is_empty() { &tool.display_name } else { &tool.description })
+            .cloned()
+            .unwrap_or_default(),
+        checkable: only.is_some() && signature.parameters.iter().all(|one| is_python_identifier(&one.name)),
+        signature,
+        input_schema: input_schema.into(),
+        output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
+        returns: None,
+        example: None,
+    }
+}
+
+/// What any version takes: the version that is picked then checks its own.
+fn merged_schema(versions: &[Arc<BuiltTool>]) -> Json {
+    let mut properties = Map::new();
+    let mut required: Option<Vec<String>> = None;
+    for one in versions {
+        let schema = &one.tool.arg_schema;
+        for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+            match properties.get(name) {
+                None => {
+                    properties.insert(name.clone(), property.clone());
+                }
+                Some(same) if same == property => {}
+                Some(_) => {
+                    properties.insert(name.clone(), json!({}));
+                }
+            }
+        }
+        let needs: Vec<String> = schema
+            .get("required")
+            .and_then(Json::as_array)
+            .map(|names| names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+            .unwrap_or_default();
+        required = Some(match required {
+            Some(required) => required.into_iter().filter(|name| needs.contains(name)).collect(),
+            None => needs,
+        });
+    }
+    let labels: Vec<&str> = versions.iter().map(|one| one.tool.version.as_str()).collect();
+    properties.insert(
+        VERSION_ARGUMENT.to_owned(),
+        json!({"enum": labels, "default": labels.first(), "description": "which version to call"}),
+    );
+    json!({
+        "type": "object", "properties": properties, "required": required.unwrap_or_default(), "additionalProperties": false,
+    })
+}
+
+#[async_trait]
+impl ToolSource for BundleSource {
+    fn packs(&self) -> Vec<Arc<Pack>> {
+        self.update();
+        self.inner.built.lock().packs.clone()
+    }
+
+    fn generation(&self) -> u64 {
+        self.update();
+        self.inner.generation.load(Ordering::Acquire)
+    }
+
+    async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
+        let mut arguments = call.arguments.named.clone();
+        let version = arguments.shift_remove(VERSION_ARGUMENT);
+        let picked = self.inner.pick(&call, version.as_ref().and_then(Value::as_str))?;
+        let compiled = picked
+            .compiled
+            .get_or_init(|| self.inner.engine.compile(&picked.bundle, &picked.tool))
+            .as_ref()
+            .map_err(|reason| {
+                ToolError::unavailable(format!("{} can't be used: {reason}", call.name())).with_hint("store it anew")
+            })?;
+        drop_empty_options(&mut arguments, &picked.tool.arg_schema);
+        check_arguments(&compiled.arguments, &arguments)?;
+        self.inner.engine.check_tool_rate(picked.tool.id, picked.tool.max_calls_per_minute)?;
+        self.inner.store.record_call(picked.tool.id, Utc::now());
+        let Some(http) = &compiled.http else { return call_native(&picked.tool, arguments, ctx).await };
+        let mut report = CallReport::default();
+        let outcome = self.inner.engine.call(http, &arguments, ctx, &mut report).await;
+        if let Some(slot) = self.inner.watched.lock().get_mut(&ctx.run_id) {
+            *slot = Some(report);
+        }
+        let outcome = outcome?;
+        if let Some(output) = compiled.output.as_ref().filter(|_| !outcome.is_empty) {
+            output.validate(&outcome.value).map_err(|error| {
+                ToolError::new(ErrorKind::Output, format!("the value does not fit outputSchema: {error}"))
+            })?;
+        }
+        Ok(Value::from_json(outcome.value))
+    }
+
+    fn absence(&self, pack: &str) -> Option<String> {
+        const LOOKED_AT: usize = 1000;
+        let bundles = self.inner.store.bundles(&[], Disabled::Shown, LOOKED_AT, None).ok()?;
+        let bundle = bundles.items.iter().find(|view| to_python_identifier(view.bundle.slug.as_str()) == pack)?;
+        let slug = &bundle.bundle.slug;
+        Some(if bundle.bundle.is_enabled {
+            format!("the bundle '{slug}' has no tool that is switched on")
+        } else {
+            format!("the bundle '{slug}' is switched off; `onetool bundles enable {slug}` switches it on")
+        })
+    }
+
+    fn health(&self) -> Vec<HealthNote> {
+        let mut notes = self.inner.built.lock().notes.clone();
+        notes.extend(self.inner.store.problems().into_iter().map(|problem| HealthNote {
+            severity: Severity::Warning,
+            subject: problem.path.display().to_string(),
+            message: problem.message,
+        }));
+        notes
+    }
+}
+
+/// Python says "not given" with `None`.
+fn drop_empty_options(arguments: &mut IndexMap<String, Value>, schema: &Json) {
+    let required = schema.get("required").and_then(Json::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    arguments.retain(|name, value| *value != Value::None || is_required(name));
+}
+
+async fn call_native(tool: &Tool, named: IndexMap<String, Value>, ctx: &CallContext) -> Result<Value, ToolError> {
+    let Implementation::Native(native) = &tool.implementation else {
+        return Err(ToolError::internal("an HTTP tool without a request"));
+    };
+    let name: QualifiedName = native.function.parse()?;
+    let tools = ctx.tools.clone().ok_or_else(|| ToolError::internal("this call has no way to other tools"))?;
+    tools.call_tool(&name, Arguments { positional: Vec::new(), named }, &ctx.nested()).await
+}

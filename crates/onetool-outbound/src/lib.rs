@@ -1,0 +1,10 @@
+//! Requests that leave this machine: the one HTTP client, its TLS provider, and the rules of where it may go.
+//!
+//! Every crate that speaks HTTP to somebody else builds its client with [`client_builder`]. Whatever sends a request on
+//! behalf of a model checks it against [`AllowedHosts`], before and after names are resolved ([`CheckedResolver`]).
+
+mod client;
+mod hosts;
+
+pub use client::client_builder;
+pub use hosts::{AllowedHosts, CheckedResolver, ForbiddenAddress, HostRuleError};

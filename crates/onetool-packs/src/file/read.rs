@@ -1,0 +1,157 @@
+//! `file.read`: a window of a file with line numbers, or its text as it is.
+
+use std::fmt::Write as _;
+use std::io::{self, BufReader, Read};
+
+use onetool_sdk::{Tool, ToolError, define_tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Files;
+use super::content::{Content, refuse_binary};
+use super::place::{self, Purpose, io_error};
+use crate::blocking::{Stop, blocking};
+use crate::lines::{clip, line_text, push_numbered, read_line};
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadInput {
+    /// The file, relative to the project.
+    path: String,
+    /// The first line to read; lines count from 1.
+    #[serde(default = "one")]
+    offset: u64,
+    /// How many lines to read at most.
+    #[serde(default = "default_limit")]
+    limit: u64,
+    /// False returns the text alone, without numbers, header or clipping: for code that works on it.
+    #[serde(default = "yes")]
+    line_numbers: bool,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn default_limit() -> u64 {
+    2000
+}
+
+fn yes() -> bool {
+    true
+}
+
+pub(super) fn tool(files: Files) -> Tool {
+    define_tool(
+        "read",
+        "Read a text file, with line numbers.\n\n\
+         The first line of the answer tells which lines follow, how many there are and the content's hash (for \
+         expected_hash of edit and write). Long lines are clipped; binary files are refused.",
+        move |input: ReadInput, ctx| {
+            let files = files.clone();
+            async move { blocking(&ctx, move |stop| read(&files, &input, stop)).await }
+        },
+    )
+    .with_example("file.read(path=\"src/main.rs\", offset=1, limit=50)")
+    .with_returns("str", "a header line, then numbered lines; with line_numbers=False the text alone")
+}
+
+fn read(files: &Files, input: &ReadInput, stop: &Stop) -> Result<String, ToolError> {
+    if input.offset == 0 {
+        return Err(ToolError::value_error("offset counts lines from 1"));
+    }
+    if input.limit == 0 {
+        return Err(ToolError::value_error("limit must be at least 1"));
+    }
+    if input.line_numbers { numbered(files, input, stop) } else { plain(files, input) }
+}
+
+fn plain(files: &Files, input: &ReadInput) -> Result<String, ToolError> {
+    let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
+    let content = Content::load(&place, files.settings.max_write_bytes)?;
+    let skip = usize::try_from(input.offset - 1).unwrap_or(usize::MAX);
+    let take = usize::try_from(input.limit).unwrap_or(usize::MAX);
+    let total = content.text.split_inclusive('\n').count();
+    if skip > 0 && skip >= total {
+        return Err(beyond(&place.shown, input.offset, total as u64));
+    }
+    Ok(content.text.split_inclusive('\n').skip(skip).take(take).collect())
+}
+
+fn numbered(files: &Files, input: &ReadInput, stop: &Stop) -> Result<String, ToolError> {
+    let settings = &files.settings;
+    let place = place::existing(settings, &input.path, Purpose::Read)?;
+    let source = Watched { file: place.open_file()?, hasher: blake3::Hasher::new(), bytes: 0, stop };
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
+    let keep = settings.max_line_chars.saturating_mul(4).saturating_add(4);
+    let last_wanted = input.offset.saturating_add(input.limit - 1);
+    let (mut kept, mut body) = (Vec::new(), String::new());
+    let (mut number, mut last_shown, mut full) = (0_u64, input.offset - 1, false);
+    loop {
+        let mut line = match read_line(&mut reader, &mut kept, keep) {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) => return Err(stop.check().err().unwrap_or_else(|| io_error(&place.shown, &error))),
+        };
+        number += 1;
+        if number == 1 {
+            refuse_binary(&place.shown, &kept)?;
+            if kept.starts_with(b"\xef\xbb\xbf") {
+                kept.drain(..3);
+                line.length -= 3;
+            }
+        }
+        if number < input.offset || number > last_wanted || full {
+            continue;
+        }
+        refuse_binary(&place.shown, &kept)?;
+        let text = line_text(&kept, line).ok_or_else(|| super::content::not_utf8(&place.shown, number))?;
+        let text = clip(text, line.length, settings.max_line_chars);
+        if !body.is_empty() && body.len() + text.len() > settings.max_read_bytes {
+            full = true;
+            continue;
+        }
+        push_numbered(&mut body, number, &text);
+        last_shown = number;
+    }
+    if input.offset > number.max(1) {
+        return Err(beyond(&place.shown, input.offset, number));
+    }
+    let source = reader.into_inner();
+    let hash = super::content::hash_text(&source.hasher.finalize());
+    let lines = match number {
+        0 => "empty".to_owned(),
+        total => format!("lines {}-{last_shown} of {total}", input.offset),
+    };
+    let mut answer = format!("[{}: {lines}, {} bytes, hash {hash}]\n{body}", place.shown, source.bytes);
+    if last_shown < number {
+        let _ = writeln!(answer, "[{} more lines; continue with offset={}]", number - last_shown, last_shown + 1);
+    }
+    Ok(answer)
+}
+
+fn beyond(shown: &str, offset: u64, total: u64) -> ToolError {
+    ToolError::value_error(format!("offset {offset} is beyond the end of {shown}, which has {total} lines"))
+}
+
+/// A file whose content is hashed and counted on its way, and whose reading ends when the call does.
+struct Watched<'a> {
+    file: cap_std::fs::File,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    stop: &'a Stop,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_set() {
+            return Err(io::Error::other("stopped"));
+        }
+        let count = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}

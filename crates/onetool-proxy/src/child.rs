@@ -1,0 +1,291 @@
+//! A child process as a transport: a message a line on standard input and output, talk on standard error, and an end that
+//! leaves nobody behind.
+//!
+//! **Invariant:** a request that nobody has read is known as such when the process is gone, so that it can be sent anew; one
+//! that may have been read never is.
+
+use std::future::Future;
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::calls::{CallLink, LinkExtension};
+use super::messages;
+use super::settings::limits;
+use super::transport::{Gate, WORDS_OF_OTHERS, Wire};
+use onetool_process::{Watched, unread};
+
+const READ_BYTES: usize = 32 * 1024;
+/// Room for a line that is kept for the next one.
+const KEPT_BYTES: usize = 256 * 1024;
+
+/// A child process with its streams.
+pub(super) struct ChildTransport {
+    reader: BufReader<ChildStdout>,
+    /// What has come of the next line.
+    line: Vec<u8>,
+    writer: Arc<Writer>,
+    child: Option<Box<dyn ChildWrapper>>,
+    talk: Option<JoinHandle<()>>,
+    watch: Option<JoinHandle<()>>,
+    wire: Arc<Wire>,
+    has_ended: bool,
+    _watched: Option<Watched>,
+}
+
+/// Standard input of the process.
+struct Writer {
+    stdin: Mutex<Option<ChildStdin>>,
+    /// Bytes of the lines that were written.
+    written: AtomicU64,
+}
+
+impl ChildTransport {
+    /// Starts the process.
+    pub(super) fn spawn(mut command: CommandWrap, wire: &Arc<Wire>) -> io::Result<Self> {
+        command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Watched::prepare();
+        let mut child = command.spawn()?;
+        let watched = child.id().map(Watched::new);
+        let missing = || io::Error::other("a standard stream is missing");
+        let stdin = child.stdin().take().ok_or_else(missing)?;
+        let stdout = child.stdout().take().ok_or_else(missing)?;
+        let stderr = child.stderr().take().ok_or_else(missing)?;
+        let writer = Arc::new(Writer { stdin: Mutex::new(Some(stdin)), written: AtomicU64::new(0) });
+        let watch = child.id().map(|id| tokio::spawn(watch(id, writer.clone(), wire.clone())));
+        Ok(Self {
+            reader: BufReader::with_capacity(READ_BYTES, stdout),
+            line: Vec::new(),
+            writer,
+            child: Some(child),
+            talk: Some(tokio::spawn(drain(stderr, wire.clone()))),
+            watch,
+            wire: wire.clone(),
+            has_ended: false,
+            _watched: watched,
+        })
+    }
+
+    /// Waits for a whole line, which is then in `line`; `false` at the end. Safe to drop: what has come stays.
+    async fn next_line(&mut self) -> bool {
+        loop {
+            let buffer = match self.reader.fill_buf().await {
+                Ok(buffer) if !buffer.is_empty() => buffer,
+                Ok(_) | Err(_) => return false,
+            };
+            let end = memchr::memchr(b'\n', buffer);
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            if self.line.len() + taken > self.wire.max_message {
+                // What can't be read whole must not be read at all.
+                self.wire.too_long();
+                return false;
+            }
+            self.line.extend_from_slice(&buffer[..taken]);
+            self.reader.consume(taken);
+            if end.is_some() {
+                return true;
+            }
+        }
+    }
+
+    fn clear_line(&mut self) {
+        if self.line.capacity() > KEPT_BYTES {
+            self.line = Vec::new();
+        } else {
+            self.line.clear();
+        }
+    }
+
+    /// After the server closed its output: finds out why, while it can still be found out.
+    async fn inquire(&mut self) {
+        if let Some(child) = &mut self.child
+            && let Ok(Ok(status)) = tokio::time::timeout(limits::LAST_WORDS, child.wait()).await
+        {
+            self.wire.reason.lock().get_or_insert_with(|| format!("the server ended ({status})"));
+            self.writer.find_unread(&self.wire);
+        }
+        if let Some(mut talk) = self.talk.take()
+            && tokio::time::timeout(limits::LAST_WORDS, &mut talk).await.is_err()
+        {
+            // Something that the server started still holds its standard error.
+            self.talk = Some(talk);
+        }
+    }
+
+    /// Ends the process and everything it started.
+    async fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if !self.has_ended {
+            // The end of its input asks a server to leave, then a signal does. One that closed its output has left.
+            if tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await.is_err() {
+                #[cfg(unix)]
+                let _ = child.signal(rustix::process::Signal::TERM.as_raw());
+                let _ = tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await;
+            }
+        }
+        // Also when the leader left by itself: what it started may still be there. No such group is no failure.
+        let _ = child.start_kill();
+        let _ = tokio::time::timeout(limits::REAP, child.wait()).await;
+    }
+}
+
+impl Drop for ChildTransport {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.start_kill();
+        }
+        for task in self.talk.iter().chain(&self.watch) {
+            task.abort();
+        }
+    }
+}
+
+impl Transport<RoleClient> for ChildTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        mut item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let link = match &mut item {
+            JsonRpcMessage::Request(request) => request.request.extensions_mut().remove::<LinkExtension>(),
+            _ => None,
+        };
+        let writer = self.writer.clone();
+        let mut writing = Box::pin(async move {
+            let line = messages::write(&item)?;
+            writer.write(&line, link.map(|LinkExtension(link)| link)).await
+        });
+        // A pipe has room nearly always: written here, a request does not wait for a task of its own.
+        match (&mut writing).now_or_never() {
+            Some(written) => Either::Left(std::future::ready(written)),
+            None => Either::Right(writing),
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            if !self.next_line().await {
+                self.has_ended = true;
+                self.inquire().await;
+                return None;
+            }
+            let message = messages::read(&self.line, &self.wire);
+            self.clear_line();
+            if message.is_some() {
+                return message;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // A writer that is stuck on a full pipe holds the lock that closing needs: then the kill comes first.
+        let closing = async { self.writer.stdin.lock().await.take() };
+        let _ = tokio::time::timeout(limits::EXIT_GRACE, closing).await;
+        self.end().await;
+        Ok(())
+    }
+}
+
+impl Writer {
+    async fn write(&self, line: &[u8], link: Option<Arc<CallLink>>) -> io::Result<()> {
+        let mut stdin = self.stdin.lock().await;
+        let stdin = stdin.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        if let Some(link) = link {
+            link.hand_over(self.written.load(Ordering::Acquire));
+        }
+        stdin.write_all(line).await?;
+        self.written.fetch_add(line.len() as u64, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Of a process that is gone: tells the calls whose requests are still in the pipe that nobody has read them.
+    fn find_unread(&self, wire: &Wire) {
+        let Ok(stdin) = self.stdin.try_lock() else { return };
+        if let Some(left) = stdin.as_ref().and_then(unread) {
+            wire.calls.never_read_from(self.written.load(Ordering::Acquire).saturating_sub(left));
+        }
+    }
+
+    /// Of a process that is gone: whether nobody else reads what is written to it. An empty line means nothing to those who do.
+    async fn is_deserted(&self) -> bool {
+        let mut stdin = self.stdin.lock().await;
+        match stdin.as_mut() {
+            Some(stdin) => stdin.write_all(b"\n").await.is_err(),
+            None => true,
+        }
+    }
+}
+
+/// Notices the end of a process whose output does not end with it, because something that it started still holds it.
+async fn watch(process: u32, writer: Arc<Writer>, wire: Arc<Wire>) {
+    exited(process).await;
+    // As a rule its output ends too, and says more.
+    tokio::time::sleep(limits::LAST_WORDS).await;
+    if wire.closed.is_cancelled() {
+        return;
+    }
+    if tokio::time::timeout(limits::LAST_WORDS, writer.is_deserted()).await.unwrap_or(false) {
+        writer.find_unread(&wire);
+        wire.reason.lock().get_or_insert_with(|| "the server ended, and what it started did not".to_owned());
+        wire.closed.cancel();
+    }
+}
+
+/// Waits until a process of ours has ended. Where the system can't tell, for ever.
+#[cfg_attr(
+    target_os = "linux",
+    expect(deprecated, reason = "the handle owns its descriptor; the other way to register it is unsafe code")
+)]
+async fn exited(process: u32) {
+    #[cfg(target_os = "linux")]
+    if let Some(id) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw)
+        && let Ok(handle) = rustix::process::pidfd_open(id, rustix::process::PidfdFlags::NONBLOCK)
+        && let Ok(handle) = tokio::io::unix::AsyncFd::with_interest(handle, tokio::io::Interest::READABLE)
+        && handle.readable().await.is_ok()
+    {
+        return;
+    }
+    tracing::debug!(process, "the end of a process can't be waited for");
+    std::future::pending::<()>().await;
+}
+
+/// Reads standard error to its end, whatever comes, so that the child never waits for us. Some of it is logged.
+async fn drain(mut stderr: ChildStderr, wire: Arc<Wire>) {
+    let mut gate = Gate::new(limits::STDERR_LINES, limits::STDERR_WINDOW);
+    let mut chunk = vec![0_u8; 8 * 1024];
+    let mut line: Vec<u8> = Vec::new();
+    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+        for byte in &chunk[..count] {
+            if *byte == b'\n' {
+                say(&wire, &mut gate, &line);
+                line.clear();
+            } else if line.len() < limits::STDERR_LINE_BYTES {
+                line.push(*byte);
+            }
+        }
+    }
+    say(&wire, &mut gate, &line);
+}
+
+fn say(wire: &Wire, gate: &mut Gate, line: &[u8]) {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return;
+    }
+    let Some(held_back) = gate.pass() else { return };
+    let text = wire.redactor.show(&String::from_utf8_lossy(line), limits::STDERR_LINE_BYTES);
+    tracing::debug!(target: WORDS_OF_OTHERS, server = wire.server, held_back, "{text}");
+    wire.said(text);
+}

@@ -1,0 +1,431 @@
+//! One connection to a server: made, asked, ended.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onetool_sdk::CallContext;
+use rmcp::model::{
+    ClientRequest, ErrorCode, ErrorData, GetExtensions, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ServerPeerInfo,
+    ServerResult,
+};
+use rmcp::service::{
+    ClientInitializeError, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_lifecycle,
+};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::{DynamicTransportError, Transport, TransportAdapterIdentity};
+use rmcp::{ClientLifecycleMode, Peer, RoleClient};
+use serde_json::Value as Json;
+use tokio::sync::Mutex;
+
+use super::calls::{CallLink, LinkExtension};
+use super::child::ChildTransport;
+use super::handler::Handler;
+use super::http::Endpoint;
+use super::listing::{Listing, RemoteTool};
+use super::settings::{Offers, ServerKind, ServerSettings, limits};
+use super::text::Redactor;
+use super::transport::{Tap, Wire};
+use onetool_process::{ChildCommand, command};
+
+/// Why a request got no result.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The caller gave up.
+    Cancelled,
+    /// No answer within this time.
+    Timeout(Duration),
+    /// The connection ended. Whether the server had read the request is not known.
+    Closed(String),
+    /// The request was lost on its way: the server never had it.
+    NotSent(String),
+    /// The request was sent, and what came back is no answer.
+    Unusable(String),
+    /// The server answered with an error.
+    Rejected(ErrorData),
+}
+
+impl Failure {
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Cancelled => "the request was cancelled".to_owned(),
+            Self::Timeout(after) => format!("it did not answer within {} s", after.as_secs_f64()),
+            Self::Closed(reason) | Self::NotSent(reason) | Self::Unusable(reason) => reason.clone(),
+            Self::Rejected(error) => format!("it answered with error {}: {}", error.code.0, error.message),
+        }
+    }
+}
+
+/// What a connection is made from.
+pub(super) struct Opening<'a> {
+    pub(super) settings: &'a ServerSettings,
+    pub(super) redactor: &'a Redactor,
+    pub(super) offers: Offers,
+    pub(super) http: &'a super::http::HttpClient,
+    /// What the attempt under way has heard, for the case that it must be given up.
+    pub(super) heard: parking_lot::Mutex<Option<Arc<Wire>>>,
+}
+
+/// A server that answered the handshake.
+pub(super) struct Connection {
+    peer: Peer<RoleClient>,
+    service: Mutex<Option<RunningService<RoleClient, Handler>>>,
+    pub(super) wire: Arc<Wire>,
+}
+
+/// Why a connection could not be made, and whether another lifecycle may be worth a try.
+pub(super) enum OpenError {
+    Failed(String),
+    /// The server does not know `initialize`.
+    NeedsDiscovery(String),
+}
+
+impl Opening<'_> {
+    /// Starts or reaches the server and shakes hands. Does not look at the clock.
+    pub(super) async fn open(&self) -> Result<Connection, String> {
+        match self.open_with(ClientLifecycleMode::Initialize).await {
+            Ok(connection) => Ok(connection),
+            Err(OpenError::Failed(reason)) => Err(reason),
+            Err(OpenError::NeedsDiscovery(first)) => {
+                let discover = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
+                self.open_with(discover).await.map_err(|error| match error {
+                    OpenError::Failed(reason) | OpenError::NeedsDiscovery(reason) => format!("{first}; {reason}"),
+                })
+            }
+        }
+    }
+
+    /// Why an attempt that took too long did, as far as the server said.
+    pub(super) fn given_up(&self, after: Duration) -> String {
+        let reason = format!("it was not ready within {} s", after.as_secs_f64());
+        let heard = self.heard.lock().clone();
+        heard.map_or_else(|| reason.clone(), |wire| wire.reason_or(&reason))
+    }
+
+    fn new_wire(&self) -> Arc<Wire> {
+        let wire = Wire::new(self.settings, self.redactor.clone());
+        *self.heard.lock() = Some(wire.clone());
+        wire
+    }
+
+    async fn open_with(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, OpenError> {
+        let wire = self.new_wire();
+        match &self.settings.kind {
+            ServerKind::Stdio { command: program, args, env, cwd } => {
+                let child = command(&ChildCommand {
+                    program: OsStr::new(program),
+                    args: args.iter().map(OsStr::new).collect(),
+                    folder: cwd.as_deref(),
+                    environment: env,
+                    // A server is somebody else's program: what it is to have beyond the common, the configuration says.
+                    inherit_prefixes: &[],
+                });
+                let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
+                    let where_from =
+                        cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
+                    let reason = format!("'{program}' can't be started{where_from}: {error}");
+                    OpenError::Failed(self.redactor.show(&reason, limits::REASON_CHARS))
+                })?;
+                self.shake_hands(transport, wire, lifecycle).await
+            }
+            ServerKind::Http { url, headers } => {
+                let endpoint = Endpoint { url, headers, wire: &wire };
+                let transport = self.http.streamable(&endpoint).await.map_err(OpenError::Failed)?;
+                let outcome = self.shake_hands(transport, wire.clone(), lifecycle.clone()).await;
+                let Err(OpenError::Failed(reason)) = outcome else { return outcome };
+                // Whatever it was: a server that opens a stream and names an address is one of the older kind.
+                let wire = self.new_wire();
+                let endpoint = Endpoint { url, headers, wire: &wire };
+                let older = self.http.older(&endpoint).await.map_err(|_| OpenError::Failed(reason))?;
+                self.shake_hands(older, wire, lifecycle).await
+            }
+        }
+    }
+
+    async fn shake_hands<T>(
+        &self,
+        transport: T,
+        wire: Arc<Wire>,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Connection, OpenError>
+    where
+        T: Transport<RoleClient> + 'static,
+    {
+        let handler = Handler::new(wire.clone(), self.offers);
+        let tap = Tap::new(transport, wire.clone());
+        let service = serve_client_with_lifecycle::<_, _, _, TransportAdapterIdentity>(handler, tap, lifecycle)
+            .await
+            .map_err(|error| self.handshake_error(&error, &wire))?;
+        Ok(Connection { peer: service.peer().clone(), service: Mutex::new(Some(service)), wire })
+    }
+
+    fn handshake_error(&self, error: &ClientInitializeError, wire: &Wire) -> OpenError {
+        let show = |text: &str| self.redactor.show(text, limits::REASON_CHARS);
+        match error {
+            ClientInitializeError::ConnectionClosed(_) => {
+                OpenError::Failed(wire.reason_or("it closed the connection during the handshake"))
+            }
+            ClientInitializeError::JsonRpcError(error)
+                if [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION].contains(&error.code) =>
+            {
+                OpenError::NeedsDiscovery(show(&format!("it refused the handshake: {}", error.message)))
+            }
+            ClientInitializeError::JsonRpcError(error) => {
+                OpenError::Failed(show(&format!("it refused the handshake: {}", error.message)))
+            }
+            ClientInitializeError::TransportError { error, .. } => OpenError::Failed(show(&transport_error(error))),
+            other => OpenError::Failed(show(&with_sources(other))),
+        }
+    }
+}
+
+/// What went wrong beneath a transport, without the names of the types in between.
+fn transport_error(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => with_sources(error),
+        _ => with_sources(error.error.as_ref()),
+    }
+}
+
+/// Whether a request that failed so cannot have reached its server.
+fn never_arrived(error: &DynamicTransportError) -> bool {
+    let error = error.error.as_ref();
+    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => return error.is_connect(),
+        Some(StreamableHttpError::SessionExpired | StreamableHttpError::TransportChannelClosed) => return true,
+        Some(_) => return false,
+        None => {}
+    }
+    match error.downcast_ref::<std::io::Error>() {
+        // A line of which the end was not written is no message.
+        Some(error) if error.kind() != std::io::ErrorKind::Other => true,
+        Some(error) => {
+            let beneath = error.get_ref().and_then(|beneath| beneath.downcast_ref::<reqwest::Error>());
+            beneath.is_some_and(reqwest::Error::is_connect)
+        }
+        None => false,
+    }
+}
+
+/// An error and what lies beneath it, where that says more.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = inner.source();
+    }
+    text
+}
+
+/// A request on its way. Dropped without an answer, it tells the server that nobody waits any more.
+struct Pending {
+    handle: Option<RequestHandle<RoleClient>>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                let notice = handle.cancel(Some("the caller gave up".to_owned()));
+                let _ = tokio::time::timeout(limits::CANCEL_NOTICE, notice).await;
+            });
+        }
+    }
+}
+
+/// How long an answer is waited for, and who waits.
+pub(super) enum Waiting<'a> {
+    /// A call: ends with its context; progress postpones the timeout.
+    Call { ctx: &'a CallContext, link: &'a Arc<CallLink>, timeout: Duration },
+    /// We ourselves.
+    Ours { timeout: Duration },
+}
+
+impl Connection {
+    pub(super) fn peer_info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer.peer_info()
+    }
+
+    /// Sends a request and waits for its result.
+    pub(super) async fn request(
+        &self,
+        mut request: ClientRequest,
+        waiting: Waiting<'_>,
+    ) -> Result<ServerResult, Failure> {
+        if let Waiting::Call { link, .. } = &waiting {
+            link.begin();
+            request.extensions_mut().insert(LinkExtension(Arc::clone(link)));
+        }
+        let started = Instant::now();
+        // Handing over may wait too: for a place in the queue of a connection that is stuck.
+        let hand_over = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let mut pending = Pending { handle: None };
+        let answer = async {
+            pending.handle = Some(hand_over.await?);
+            let Some(handle) = &mut pending.handle else { return Err(ServiceError::TransportClosed) };
+            let answer = (&mut handle.rx).await;
+            pending.handle = None;
+            answer.unwrap_or(Err(ServiceError::TransportClosed))
+        };
+        let outcome = tokio::select! {
+            biased;
+            answer = answer => answer,
+            failure = give_up(&waiting, started) => return Err(failure),
+            () = self.wire.closed.cancelled() => Err(ServiceError::TransportClosed),
+        };
+        outcome.map_err(|error| match error {
+            ServiceError::McpError(error) => Failure::Rejected(error),
+            ServiceError::TransportClosed => {
+                let reason = self.wire.reason_or("it closed the connection");
+                match &waiting {
+                    Waiting::Call { link, .. } if !link.may_have_arrived() => Failure::NotSent(reason),
+                    Waiting::Call { .. } | Waiting::Ours { .. } => Failure::Closed(reason),
+                }
+            }
+            ServiceError::TransportSend(error) => {
+                let reason = self.wire.redactor.show(&transport_error(&error), limits::REASON_CHARS);
+                if never_arrived(&error) { Failure::NotSent(reason) } else { Failure::Unusable(reason) }
+            }
+            other => Failure::Unusable(self.wire.redactor.show(&with_sources(&other), limits::REASON_CHARS)),
+        })
+    }
+
+    /// A request did not get through: nobody else is to try.
+    pub(super) fn abandon(&self) {
+        self.wire.closed.cancel();
+    }
+
+    /// The same, with the result as JSON: for what is not called often.
+    pub(super) async fn request_json(&self, request: ClientRequest, waiting: Waiting<'_>) -> Result<Json, Failure> {
+        let result = self.request(request, waiting).await?;
+        serde_json::to_value(result).map_err(|error| Failure::Unusable(error.to_string()))
+    }
+
+    /// Whether the server answers at all; an error is an answer too.
+    pub(super) async fn is_alive(&self) -> bool {
+        let ping = ClientRequest::PingRequest(PingRequest::default());
+        let answer = self.request(ping, Waiting::Ours { timeout: limits::PING }).await;
+        matches!(answer, Ok(_) | Err(Failure::Rejected(_)))
+    }
+
+    /// Everything that the server offers.
+    pub(super) async fn list(&self, timeout: Duration) -> Result<Listing, Failure> {
+        let mut listing = Listing::default();
+        if let Some(info) = self.peer_info() {
+            listing.has_resources = info.capabilities.resources.is_some();
+            listing.has_prompts = info.capabilities.prompts.is_some();
+            listing.instructions = info.instructions.clone().unwrap_or_default();
+            if let Some(server) = &info.server_info {
+                listing.title = server.title.clone().unwrap_or_else(|| server.name.clone());
+            }
+        }
+        let tools = self.list_items(ListKind::Tools, &|_| Waiting::Ours { timeout }).await?;
+        let mut names = std::collections::HashSet::new();
+        listing.tools =
+            tools.iter().filter_map(RemoteTool::read).filter(|tool| names.insert(tool.name.clone())).collect();
+        Ok(listing)
+    }
+
+    /// All pages of one list.
+    pub(super) async fn list_items<'a>(
+        &self,
+        kind: ListKind,
+        waiting: &(dyn Fn(usize) -> Waiting<'a> + Send + Sync),
+    ) -> Result<Vec<Json>, Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for page in 0..limits::LIST_PAGES {
+            let answer = match self.request_json(kind.request(cursor.take()), waiting(page)).await {
+                // A server that does not know the method has none of them.
+                Err(Failure::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
+                answer => answer?,
+            };
+            items.extend(answer.get(kind.key()).and_then(Json::as_array).into_iter().flatten().cloned());
+            cursor = answer.get("nextCursor").and_then(Json::as_str).map(str::to_owned);
+            if cursor.is_none() || items.len() >= limits::LISTED_ITEMS {
+                break;
+            }
+        }
+        items.truncate(limits::LISTED_ITEMS);
+        Ok(items)
+    }
+
+    /// Ends the connection and, where it is a child, the process.
+    pub(super) async fn close(&self) {
+        let service = self.service.lock().await.take();
+        if let Some(mut service) = service {
+            let _ = service.close_with_timeout(limits::CLOSE).await;
+        }
+    }
+}
+
+/// Waits until an answer is no longer worth waiting for.
+async fn give_up(waiting: &Waiting<'_>, started: Instant) -> Failure {
+    match waiting {
+        Waiting::Ours { timeout } => {
+            tokio::time::sleep(*timeout).await;
+            Failure::Timeout(*timeout)
+        }
+        Waiting::Call { ctx, link, timeout } => loop {
+            let last = started + *timeout * limits::PROGRESS_STRETCH;
+            let mut until = link.heard_at() + *timeout;
+            if !link.has_open_question() {
+                until = until.min(last);
+            }
+            if let Some(deadline) = ctx.deadline {
+                until = until.min(deadline);
+            }
+            if until <= Instant::now() {
+                return Failure::Timeout(started.elapsed());
+            }
+            tokio::select! {
+                () = ctx.cancel.cancelled() => return Failure::Cancelled,
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
+        },
+    }
+}
+
+/// Lists that come in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListKind {
+    Tools,
+    Resources,
+    ResourceTemplates,
+    Prompts,
+}
+
+impl ListKind {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::ResourceTemplates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    fn request(self, cursor: Option<String>) -> ClientRequest {
+        // The first page goes without parameters: some servers mind an empty cursor.
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        match self {
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() }),
+            Self::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..Default::default() })
+            }
+            Self::ResourceTemplates => ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
+                params,
+                ..Default::default()
+            }),
+            Self::Prompts => ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..Default::default() }),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Servers reached over HTTP. One client for all of them, built when the first is needed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::sync::OnceCell;
+
+use super::bounded::BoundedClient;
+use super::sse::SseTransport;
+use super::transport::Wire;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_CONNECTIONS: usize = 4;
+/// Below the 5 s after which common servers close idle connections: one that closes just then would cost a call.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+const REDIRECTS: usize = 3;
+
+/// The HTTP client that all servers share.
+#[derive(Default)]
+pub(super) struct HttpClient {
+    client: OnceCell<reqwest::Client>,
+}
+
+impl HttpClient {
+    /// The client itself. Reading the system's certificates takes a while, so it happens off the async threads.
+    pub(super) async fn client(&self) -> Result<reqwest::Client, String> {
+        self.client
+            .get_or_try_init(|| async {
+                tokio::task::spawn_blocking(build)
+                    .await
+                    .map_err(|error| error.to_string())?
+                    .map_err(|error| format!("no HTTP client can be made: {error}"))
+            })
+            .await
+            .cloned()
+    }
+
+    /// A streamable HTTP endpoint as a transport.
+    pub(super) async fn streamable(
+        &self,
+        endpoint: &Endpoint<'_>,
+    ) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
+        let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(endpoint.url)?))
+            .custom_headers(checked_headers(endpoint.headers)?)
+            .max_sse_event_size(endpoint.wire.max_message);
+        let client = BoundedClient::new(self.client().await?, endpoint.wire.clone());
+        Ok(StreamableHttpClientTransport::with_client(client, config))
+    }
+
+    /// An endpoint of the older kind as a transport.
+    pub(super) async fn older(&self, endpoint: &Endpoint<'_>) -> Result<SseTransport, String> {
+        let url = checked_url(endpoint.url)?;
+        let headers: HeaderMap = checked_headers(endpoint.headers)?.into_iter().collect();
+        SseTransport::open(self.client().await?, &url, headers, endpoint.wire.clone()).await
+    }
+}
+
+/// Where a server is, and what is known of the connection that is made to it.
+pub(super) struct Endpoint<'a> {
+    pub(super) url: &'a str,
+    pub(super) headers: &'a BTreeMap<String, String>,
+    pub(super) wire: &'a Arc<Wire>,
+}
+
+fn build() -> reqwest::Result<reqwest::Client> {
+    onetool_outbound::client_builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .redirect(Policy::custom(follow))
+        .build()
+}
+
+/// Only to the same origin, and only where the request is repeated as it was: headers may hold secrets.
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let keeps_method = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let same_origin = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && same_origin && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+fn checked_url(url: &str) -> Result<Url, String> {
+    let parsed = Url::parse(url).map_err(|error| format!("its URL is malformed: {error}"))?;
+    match parsed.scheme() {
+        "http" | "https" => Ok(parsed),
+        other => Err(format!("its URL must start with http:// or https://, not {other}:")),
+    }
+}
+
+/// Names and values as HTTP allows them; values are marked as secret.
+fn checked_headers(headers: &BTreeMap<String, String>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let header = HeaderName::try_from(name).map_err(|_| format!("'{name}' is not a header name"))?;
+            let mut value =
+                HeaderValue::try_from(value).map_err(|_| format!("the value of the header '{name}' is malformed"))?;
+            value.set_sensitive(true);
+            Ok((header, value))
+        })
+        .collect()
+}

@@ -1,0 +1,209 @@
+//! What a server offers, and its copy on disk.
+//!
+//! A listing is read leniently: one malformed tool costs that tool, not the server. It is kept as the server sent it
+//! (pins are taken from that); cleaning happens when a pack is made of it. The copy lets discovery work before and
+//! without a connection. It is derived data: whatever is wrong with it, it is as if it were not there.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use onetool_state::atomic::{self, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use super::settings::{ServerSettings, limits};
+
+/// One tool, as its server describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct RemoteTool {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) description: String,
+    pub(super) input_schema: Json,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Json>,
+}
+
+impl RemoteTool {
+    /// Reads one entry of `tools/list`. `None` where there is no usable name.
+    pub(super) fn read(entry: &Json) -> Option<Self> {
+        let name = entry.get("name").and_then(Json::as_str)?;
+        if name.is_empty() || name.chars().count() > limits::NAME_CHARS {
+            return None;
+        }
+        let text = |key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
+        let schema = |key: &str| entry.get(key).filter(|schema| schema.is_object() && fits(schema)).cloned();
+        Some(Self {
+            name: name.to_owned(),
+            title: text("title").or_else(|| entry.pointer("/annotations/title")?.as_str().map(str::to_owned)),
+            description: text("description").unwrap_or_default(),
+            input_schema: schema("inputSchema")
+                .unwrap_or_else(|| json!({"type": "object", "additionalProperties": true})),
+            output_schema: schema("outputSchema"),
+        })
+    }
+
+    /// What a pin holds: changes whenever something that a model reads, or must obey, changes.
+    pub(super) fn hash(&self) -> String {
+        let content = json!([self.name, self.title, self.description, self.input_schema, self.output_schema]);
+        blake3::hash(canonical(&content).to_string().as_bytes()).to_hex().to_string()
+    }
+
+    /// Whether the result is wrapped as `{"result": …}` only because structured content had to be an object.
+    pub(super) fn wraps_result(&self) -> bool {
+        let Some(schema) = &self.output_schema else { return false };
+        if let Some(wraps) = schema.get("x-fastmcp-wrap-result").and_then(Json::as_bool) {
+            return wraps;
+        }
+        // The reference SDK does the same without saying so: one property, named and titled by rule.
+        let properties = schema.get("properties").and_then(Json::as_object);
+        properties.is_some_and(|properties| {
+            properties.len() == 1
+                && properties.get("result").and_then(|result| result.get("title")) == Some(&"Result".into())
+        }) && schema.get("title").and_then(Json::as_str).is_some_and(|title| title.ends_with("Output"))
+    }
+}
+
+fn fits(schema: &Json) -> bool {
+    serde_json::to_vec(schema).is_ok_and(|bytes| bytes.len() <= limits::SCHEMA_BYTES)
+}
+
+/// The same value with the keys of every object in order: a server may send them in any.
+fn canonical(json: &Json) -> Json {
+    match json {
+        Json::Array(items) => Json::Array(items.iter().map(canonical).collect()),
+        Json::Object(object) => {
+            let mut entries: Vec<(&String, &Json)> = object.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            Json::Object(entries.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect::<Map<_, _>>())
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+/// Everything that a server offers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Listing {
+    pub(super) tools: Vec<RemoteTool>,
+    /// Who the server says it is.
+    #[serde(default)]
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) instructions: String,
+    #[serde(default)]
+    pub(super) has_resources: bool,
+    #[serde(default)]
+    pub(super) has_prompts: bool,
+}
+
+impl Listing {
+    /// The hash of what the server tells of itself.
+    pub(super) fn instructions_hash(&self) -> String {
+        blake3::hash(self.instructions.as_bytes()).to_hex().to_string()
+    }
+}
+
+/// The file of one server's listing.
+#[derive(Debug, Clone)]
+pub(super) struct ListingCache {
+    path: PathBuf,
+    fingerprint: String,
+}
+
+const CACHE_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct CachedRef<'a> {
+    version: u32,
+    fingerprint: &'a str,
+    listing: &'a Listing,
+}
+
+#[derive(Deserialize)]
+struct Cached {
+    version: u32,
+    fingerprint: String,
+    listing: Listing,
+}
+
+impl ListingCache {
+    pub(super) fn new(folder: &Path, settings: &ServerSettings) -> Self {
+        // The name may hold anything, and may differ from another by case alone.
+        let digest = blake3::hash(settings.name.as_bytes()).to_hex();
+        let readable: String =
+            settings.name.chars().filter(char::is_ascii_alphanumeric).take(40).collect::<String>().to_lowercase();
+        Self {
+            path: folder.join(format!("{readable}-{}.json", &digest.as_str()[..16])),
+            fingerprint: settings.fingerprint(),
+        }
+    }
+
+    pub(super) fn read(&self) -> Option<Listing> {
+        let bytes = read_capped(&self.path).ok().flatten()?;
+        let cached: Cached = serde_json::from_slice(&bytes).ok()?;
+        (cached.version == CACHE_VERSION && cached.fingerprint == self.fingerprint).then_some(cached.listing)
+    }
+
+    pub(super) fn write(&self, listing: &Listing) -> Result<(), StoreError> {
+        let cached = CachedRef { version: CACHE_VERSION, fingerprint: &self.fingerprint, listing };
+        let bytes = serde_json::to_vec(&cached).map_err(|error| StoreError::io(&self.path, error.into()))?;
+        atomic::write(&self.path, &bytes)
+    }
+}
+
+/// The content of a file of ours; `None` where there is no such file.
+pub(super) fn read_capped(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(limits::FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limits::FILE_BYTES {
+        return Err(std::io::Error::other("the file is too large"));
+    }
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(entry: Json) -> RemoteTool {
+        RemoteTool::read(&entry).unwrap()
+    }
+
+    #[test]
+    fn the_order_of_keys_does_not_change_the_hash_but_a_word_does() {
+        let one = tool(json!({"name": "a", "description": "x", "inputSchema": {"type": "object", "title": "t"}}));
+        let two = tool(json!({"inputSchema": {"title": "t", "type": "object"}, "description": "x", "name": "a"}));
+        let other = tool(json!({"name": "a", "description": "y", "inputSchema": {"type": "object", "title": "t"}}));
+        assert_eq!(one.hash(), two.hash());
+        assert_ne!(one.hash(), other.hash());
+    }
+
+    #[test]
+    fn a_tool_without_a_schema_takes_anything() {
+        let tool = tool(json!({"name": "a", "inputSchema": 5}));
+        assert_eq!(tool.input_schema, json!({"type": "object", "additionalProperties": true}));
+        assert_eq!(RemoteTool::read(&json!({"description": "no name"})), None);
+    }
+
+    #[test]
+    fn a_listing_comes_back_only_for_the_same_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = ServerSettings::stdio("My Server", "one", ["x"]);
+        let cache = ListingCache::new(folder.path(), &settings);
+        assert_eq!(cache.read(), None);
+        let listing = Listing { tools: vec![tool(json!({"name": "a"}))], ..Listing::default() };
+        cache.write(&listing).unwrap();
+        assert_eq!(cache.read(), Some(listing));
+        let other = ListingCache::new(folder.path(), &ServerSettings::stdio("My Server", "two", ["x"]));
+        assert_eq!(other.read(), None);
+        std::fs::write(&cache.path, b"{").unwrap();
+        assert_eq!(cache.read(), None);
+    }
+}

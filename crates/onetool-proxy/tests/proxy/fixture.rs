@@ -1,0 +1,158 @@
+//! The words that the tests are written in.
+
+#![expect(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{Arguments, CallContext, Caller, Pack, ToolCall, ToolError, ToolSource, Value};
+use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings, ServerState, ServerStatus};
+use serde_json::Value as Json;
+
+/// How long a condition may take to come true.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn server_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/proxy/server.py")
+}
+
+/// A stdio server with these arguments.
+pub(crate) fn server(name: &str, arguments: &[&str]) -> ServerSettings {
+    let file = server_file().to_string_lossy().into_owned();
+    let all = std::iter::once(file.as_str()).chain(arguments.iter().copied());
+    ServerSettings::stdio(name, "python3", all.map(str::to_owned))
+}
+
+/// Folders that outlive a source, so that another can find what it left.
+pub(crate) struct House {
+    folder: tempfile::TempDir,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn pin_file(&self) -> PathBuf {
+        self.folder.path().join("pins.json")
+    }
+
+    pub(crate) fn source(&self, servers: Vec<ServerSettings>) -> ProxySource {
+        ProxySource::new(ProxySettings {
+            servers,
+            cache_folder: self.folder.path().join("cache"),
+            pin_file: self.pin_file(),
+            offers: Offers::default(),
+        })
+    }
+}
+
+/// One server named `fixture`, connected.
+pub(crate) async fn connected(house: &House, arguments: &[&str]) -> ProxySource {
+    let source = house.source(vec![server("fixture", arguments)]);
+    let _ = source.settle("fixture", &context()).await;
+    assert_eq!(status(&source, "fixture").state, ServerState::Connected, "{:?}", source.status());
+    source
+}
+
+pub(crate) fn context() -> CallContext {
+    CallContext::new(Caller::Rust)
+}
+
+pub(crate) fn pack(source: &ProxySource, name: &str) -> Arc<Pack> {
+    source.packs().into_iter().find(|pack| pack.name == name).unwrap()
+}
+
+pub(crate) fn status(source: &ProxySource, name: &str) -> ServerStatus {
+    source.status().into_iter().find(|status| status.name == name).unwrap()
+}
+
+/// Calls `pack.function` with JSON arguments, as the call path would.
+pub(crate) async fn call_in(
+    source: &ProxySource,
+    name: &str,
+    arguments: Json,
+    ctx: &CallContext,
+) -> Result<Value, ToolError> {
+    let (pack_name, function) = name.split_once('.').unwrap();
+    let pack = pack(source, pack_name);
+    let tool =
+        pack.tools.get(function).unwrap_or_else(|| panic!("{name} is not listed: {:?}", pack.tools.keys())).clone();
+    let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let call = ToolCall { pack, tool, arguments: Arguments::from_json(arguments) };
+    source.call(call, ctx).await
+}
+
+pub(crate) async fn call(source: &ProxySource, name: &str, arguments: Json) -> Result<Value, ToolError> {
+    call_in(source, name, arguments, &context()).await
+}
+
+/// Calls a tool that answers with text.
+pub(crate) async fn text(source: &ProxySource, name: &str, arguments: Json) -> String {
+    call(source, name, arguments).await.unwrap().as_str().unwrap().to_owned()
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "still not so after {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) fn is_alive(process: u64) -> bool {
+    // Of a process that is killed, one thread may read from a pipe after another is gone.
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // A zombie that nobody has reaped yet is not alive.
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    })
+}
+
+pub(crate) fn signal(process: u64, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+/// An HTTP server in a process of its own, ended with this value.
+pub(crate) struct HttpServer {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl HttpServer {
+    pub(crate) fn start(flag: &str) -> Self {
+        Self::start_on(&[flag], 0)
+    }
+
+    /// On a port that was free a moment ago.
+    pub(crate) fn start_on(flags: &[&str], port: u16) -> Self {
+        use std::io::{BufRead as _, BufReader};
+        let mut child = Command::new("python3")
+            .arg(server_file())
+            .args(flags)
+            .args(["--port", &port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Self { child, port: line.trim().parse().unwrap() }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

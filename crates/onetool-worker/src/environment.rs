@@ -1,0 +1,189 @@
+//! The Python that a tool file runs on: made by `uv` from the file's own PEP 723 block, apart from any project.
+//!
+//! `uv sync --script` makes the environment and `uv python find --script` names its interpreter, so that the worker is
+//! our own child and not one of `uv`. Without `uv`, files that need no packages run on the `python3` that is there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use onetool_sdk::ToolError;
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::sync::Semaphore;
+
+use super::settings::WorkerSettings;
+use super::stderr::Tail;
+use super::tool_file::ToolFile;
+use onetool_process::{self, ChildCommand, Group};
+
+/// How many environments are made at once.
+const MAX_AT_ONCE: usize = 4;
+/// The longest line of `uv` that is passed on, and the most that is read of its output.
+const MAX_LINE: usize = 400;
+const MAX_OUTPUT: u64 = 64 << 10;
+/// What a shell answers for a program that it can't find.
+const NOT_FOUND: i32 = 127;
+
+pub(super) const UV_HINT: &str = "install uv (https://docs.astral.sh/uv/getting-started/installation/), for example with \
+                       `curl -LsSf https://astral.sh/uv/install.sh | sh` or `pip install uv`, and see that it is in PATH";
+
+/// Interpreters, found once.
+pub(super) struct Environments {
+    settings: Arc<WorkerSettings>,
+    at_once: Semaphore,
+    /// By file: the block that the environment was made for, and its interpreter.
+    scripts: Mutex<HashMap<PathBuf, (String, PathBuf)>>,
+    plain: Mutex<Option<PathBuf>>,
+}
+
+/// Why `uv` gave no answer.
+enum UvFailure {
+    Missing,
+    Failed(String),
+}
+
+/// Where reports on the way go.
+pub(super) type Report<'a> = &'a (dyn Fn(String) + Send + Sync);
+
+impl Environments {
+    pub(super) fn new(settings: Arc<WorkerSettings>) -> Self {
+        Self { settings, at_once: Semaphore::new(MAX_AT_ONCE), scripts: Mutex::default(), plain: Mutex::default() }
+    }
+
+    /// Whether `uv` is where it should be.
+    pub(super) fn has_uv(&self) -> bool {
+        let uv = &self.settings.uv;
+        if uv.components().count() > 1 {
+            return uv.is_file();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .any(|folder| folder.join(uv).with_extension(std::env::consts::EXE_EXTENSION).is_file())
+    }
+
+    /// The interpreter for a file, after its packages are installed.
+    pub(super) async fn prepare(&self, file: &ToolFile, report: Report<'_>) -> Result<PathBuf, ToolError> {
+        let _turn = self.at_once.acquire().await.map_err(|_| ToolError::unavailable("workers are shut down"))?;
+        match &file.metadata {
+            Some(metadata) => {
+                let known = self.scripts.lock().get(&file.path).cloned();
+                if let Some((text, interpreter)) = known
+                    && text == metadata.text
+                    && interpreter.exists()
+                {
+                    return Ok(interpreter);
+                }
+                match self.for_script(&file.path, report).await {
+                    Ok(interpreter) => {
+                        let entry = (metadata.text.clone(), interpreter.clone());
+                        self.scripts.lock().insert(file.path.clone(), entry);
+                        Ok(interpreter)
+                    }
+                    Err(UvFailure::Missing) if metadata.dependencies.is_empty() => Ok(self.settings.python.clone()),
+                    Err(UvFailure::Missing) => Err(ToolError::unavailable(format!(
+                        "{} needs packages ({}), and uv, which installs them, is not there",
+                        file.path.display(),
+                        metadata.dependencies.join(", ")
+                    ))
+                    .with_hint(UV_HINT)),
+                    Err(UvFailure::Failed(output)) => Err(ToolError::unavailable(format!(
+                        "uv could not make the environment of {}:\n{output}",
+                        file.path.display()
+                    ))
+                    .with_hint("check the dependencies and requires-python in the file's '# /// script' block")),
+                }
+            }
+            None => Ok(self.plain(report).await),
+        }
+    }
+
+    async fn for_script(&self, path: &Path, report: Report<'_>) -> Result<PathBuf, UvFailure> {
+        self.uv(&["sync".as_ref(), "--script".as_ref(), path.as_os_str()], report).await?;
+        let found =
+            self.uv(&["python".as_ref(), "find".as_ref(), "--script".as_ref(), path.as_os_str()], report).await?;
+        interpreter_in(&found)
+    }
+
+    /// For a file that asks for nothing: a Python of the system, or one that `uv` installs.
+    async fn plain(&self, report: Report<'_>) -> PathBuf {
+        if let Some(interpreter) = self.plain.lock().clone()
+            && interpreter.exists()
+        {
+            return interpreter;
+        }
+        let find: [&OsStr; 4] = ["python", "find", "--no-project", "--system"].map(OsStr::new);
+        let mut found = self.uv(&find, report).await;
+        if matches!(found, Err(UvFailure::Failed(_)))
+            && self.uv(&["python".as_ref(), "install".as_ref()], report).await.is_ok()
+        {
+            found = self.uv(&["python", "find", "--no-project"].map(OsStr::new), report).await;
+        }
+        match found.and_then(|output| interpreter_in(&output)) {
+            Ok(interpreter) => {
+                *self.plain.lock() = Some(interpreter.clone());
+                interpreter
+            }
+            Err(_) => self.settings.python.clone(),
+        }
+    }
+
+    /// Runs `uv` away from any project, and gives what it writes to standard output.
+    async fn uv(&self, arguments: &[&OsStr], report: Report<'_>) -> Result<String, UvFailure> {
+        let neutral = std::env::temp_dir();
+        let environment = BTreeMap::from([("UV_NO_PROGRESS".to_owned(), "1".to_owned())]);
+        let mut command = process::guarded(&ChildCommand {
+            program: self.settings.uv.as_os_str(),
+            args: arguments.to_vec(),
+            folder: Some(&neutral),
+            environment: &environment,
+            inherit_prefixes: &["UV_"],
+        });
+        command.command_mut().stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => UvFailure::Missing,
+            _ => UvFailure::Failed(format!("uv could not be started: {error}")),
+        })?;
+        // Dropped with this future: nothing of uv is left when the call is given up.
+        let _group = Group::of(child.id());
+        let _input = child.stdin().take();
+        let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
+        let mut output = String::new();
+        let mut tail = Tail::default();
+        let read_output = async {
+            if let Some(stdout) = stdout {
+                let _ = stdout.take(MAX_OUTPUT).read_to_string(&mut output).await;
+            }
+        };
+        let read_talk = async {
+            if let Some(stderr) = stderr {
+                let mut lines = BufReader::new(stderr);
+                let mut line = Vec::new();
+                while (&mut lines).take(MAX_OUTPUT).read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+                    tail.push(&line);
+                    let text: String = String::from_utf8_lossy(&line).trim().chars().take(MAX_LINE).collect();
+                    if !text.is_empty() {
+                        report(text);
+                    }
+                    line.clear();
+                }
+            }
+        };
+        tokio::join!(read_output, read_talk);
+        match child.wait().await {
+            Ok(status) if status.success() => Ok(output),
+            Ok(status) if status.code() == Some(NOT_FOUND) => Err(UvFailure::Missing),
+            Ok(_) => Err(UvFailure::Failed(tail.last_lines())),
+            Err(error) => Err(UvFailure::Failed(format!("uv could not be waited for: {error}"))),
+        }
+    }
+}
+
+fn interpreter_in(output: &str) -> Result<PathBuf, UvFailure> {
+    match output.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+        Some(line) => Ok(PathBuf::from(line)),
+        None => Err(UvFailure::Failed("uv named no interpreter".to_owned())),
+    }
+}

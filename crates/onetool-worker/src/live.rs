@@ -1,0 +1,433 @@
+//! One running worker, as its callers see it: its process and the calls in flight.
+//!
+//! A caller writes its own message and waits; the worker's [`Supervisor`] reads whatever comes back.
+//! **Invariant:** every call in flight gets exactly one answer, and a call holds its turn until the worker is done with it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use onetool_sdk::{CallContext, ErrorKind, ToolError, Value};
+use parking_lot::Mutex;
+use serde_json::Value as Json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::protocol;
+use super::settings::{WorkerServices, WorkerSettings};
+use super::stderr::Tail;
+use super::supervisor::Supervisor;
+use super::tool_file::ToolFile;
+use onetool_process::{self, ChildCommand, Group};
+
+const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("worker_host.py"));
+/// How long a new worker is kept for the call that it was started for.
+const RESERVED_TIME: Duration = Duration::from_secs(2);
+
+/// How long a write to a worker that is gone may take to fail.
+const LAST_WRITE: Duration = Duration::from_millis(100);
+
+/// What a worker is started with.
+pub(super) struct Launch<'a> {
+    pub(super) file: &'a Arc<ToolFile>,
+    pub(super) interpreter: &'a Path,
+    pub(super) settings: &'a Arc<WorkerSettings>,
+    pub(super) services: &'a Arc<dyn WorkerServices>,
+    /// Told whenever the worker has nothing to do, and when it has ended.
+    pub(super) idle: &'a Arc<Notify>,
+    /// Given back when the process has ended.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// A running worker.
+pub(super) struct Worker {
+    pub(super) file: Arc<ToolFile>,
+    pub(super) settings: Arc<WorkerSettings>,
+    pub(super) services: Arc<dyn WorkerServices>,
+    pub(super) idle: Arc<Notify>,
+    pub(super) group: Group,
+    pub(super) state: Mutex<State>,
+    pub(super) writer: tokio::sync::Mutex<Option<ChildStdin>>,
+    /// Bytes of the lines that were written.
+    written: AtomicU64,
+    control: mpsc::UnboundedSender<Control>,
+    pub(super) tail: Mutex<Tail>,
+    /// Secrets that the tool was given: they are taken out of whatever it says.
+    secrets: Mutex<Vec<String>>,
+}
+
+pub(super) struct State {
+    /// No new calls: the worker ends as soon as the calls in flight are done.
+    pub(super) closing: bool,
+    pub(super) ended: bool,
+    /// Why we killed it, if we did.
+    pub(super) killed_because: Option<String>,
+    next_id: u64,
+    /// Whether it has had a call, other than `start`.
+    used: bool,
+    pub(super) last_used: Instant,
+    pub(super) pending: HashMap<u64, Pending>,
+}
+
+pub(super) struct Pending {
+    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) ctx: CallContext,
+    /// How many bytes were written before it; `None` until it is written itself.
+    start: Option<u64>,
+    /// Whether another worker will do, where this one never read it.
+    may_move: bool,
+    /// Held until the worker is done with the call, even when the caller has left.
+    turn: Option<OwnedSemaphorePermit>,
+    waiting: Vec<String>,
+}
+
+/// What a caller is told.
+pub(super) enum Answer {
+    Done(Result<Value, ToolError>),
+    /// The worker ended and never read the request.
+    Unread(Option<OwnedSemaphorePermit>),
+}
+
+pub(super) enum Control {
+    Cancel(u64),
+    Close,
+}
+
+/// A call for a worker.
+pub(super) struct Request<'a> {
+    pub(super) method: &'static str,
+    pub(super) params: Json,
+    /// What is called, for messages.
+    pub(super) label: &'a str,
+    pub(super) deadline: Instant,
+    pub(super) turn: Option<OwnedSemaphorePermit>,
+    /// The packs that can't serve plain functions until this request is done.
+    pub(super) waiting: Vec<String>,
+}
+
+/// Why a request gave no value.
+pub(super) enum RequestFailure {
+    /// The worker was gone before it got the request: nothing has happened.
+    NotSent(Option<OwnedSemaphorePermit>),
+    Failed(ToolError),
+}
+
+impl Worker {
+    /// Starts the process. It serves nothing until it has answered `start`.
+    pub(super) fn spawn(launch: Launch<'_>) -> Result<Arc<Self>, ToolError> {
+        let mut command = process::command(&ChildCommand {
+            program: launch.interpreter.as_os_str(),
+            args: ["-I", "-X", "utf8", "-c", HOST].map(AsRef::as_ref).to_vec(),
+            folder: Some(&launch.settings.folder),
+            environment: &launch.settings.environment,
+            inherit_prefixes: &[],
+        });
+        command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| {
+            ToolError::unavailable(format!("python ({}) could not be started: {error}", launch.interpreter.display()))
+                .with_hint("install Python 3, or uv, and see that it is in PATH")
+        })?;
+        let group = Group::of(child.id());
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin().take(), child.stdout().take(), child.stderr().take())
+        else {
+            return Err(ToolError::internal("a worker was started without its streams"));
+        };
+        // At most one message a call, and calls are limited; a drop, which sends them, could not wait.
+        let (control, commands) = mpsc::unbounded_channel();
+        let worker = Arc::new(Self {
+            file: launch.file.clone(),
+            settings: launch.settings.clone(),
+            services: launch.services.clone(),
+            idle: launch.idle.clone(),
+            group,
+            state: Mutex::new(State {
+                closing: false,
+                ended: false,
+                killed_because: None,
+                next_id: 1,
+                used: false,
+                last_used: Instant::now(),
+                pending: HashMap::new(),
+            }),
+            writer: tokio::sync::Mutex::new(Some(stdin)),
+            written: AtomicU64::new(0),
+            control,
+            tail: Mutex::default(),
+            secrets: Mutex::default(),
+        });
+        let (told, exited) = oneshot::channel();
+        tokio::spawn(async move {
+            let status = child.wait().await.ok();
+            let _ = told.send(status);
+        });
+        let permit = launch.permit;
+        let supervisor = Supervisor::new(worker.clone(), stdout, exited, commands);
+        tokio::spawn(async move {
+            supervisor.run(stderr).await;
+            drop(permit);
+        });
+        Ok(worker)
+    }
+
+    pub(super) fn pack(&self) -> &str {
+        &self.file.pack.name
+    }
+
+    /// Whether it takes calls.
+    pub(super) fn is_open(&self) -> bool {
+        let state = self.state.lock();
+        !state.closing && !state.ended
+    }
+
+    /// Whether nothing of it is left.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state.lock().ended
+    }
+
+    /// Since when it has had nothing to do; `None` while it is busy, awaits its first call, or is on its way out.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let is_reserved = !state.used && state.last_used.elapsed() < RESERVED_TIME;
+        (state.pending.is_empty() && !is_reserved && !state.closing && !state.ended).then_some(state.last_used)
+    }
+
+    /// Takes no more calls, and ends when those in flight are done.
+    pub(super) fn retire(&self) {
+        self.state.lock().closing = true;
+        let _ = self.control.send(Control::Close);
+    }
+
+    /// Ends it and everything it started, now.
+    pub(super) fn kill(&self, reason: &str) {
+        let mut state = self.state.lock();
+        state.closing = true;
+        if !state.ended {
+            state.killed_because.get_or_insert_with(|| reason.to_owned());
+            self.group.kill();
+        }
+    }
+
+    /// The context of a call in flight.
+    pub(super) fn context_of(&self, id: u64) -> Option<CallContext> {
+        self.state.lock().pending.get(&id).map(|pending| pending.ctx.clone())
+    }
+
+    /// The packs that wait for a call in flight.
+    pub(super) fn waiting_for(&self, id: u64) -> Vec<String> {
+        self.state.lock().pending.get(&id).map(|pending| pending.waiting.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn remember_secret(&self, value: &str) {
+        let mut secrets = self.secrets.lock();
+        if value.len() >= 4 && !secrets.iter().any(|known| known == value) {
+            secrets.push(value.to_owned());
+        }
+    }
+
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.secrets.lock().iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
+    }
+
+    /// Sends a request and waits for its answer, its deadline, or its cancellation.
+    pub(super) async fn request(&self, request: Request<'_>, ctx: &CallContext) -> Result<Value, RequestFailure> {
+        let failed = |error| Err(RequestFailure::Failed(error));
+        let (reply, mut answer) = oneshot::channel();
+        let own = CallContext { cancel: ctx.cancel.child_token(), deadline: Some(request.deadline), ..ctx.clone() };
+        let cancel = own.cancel.clone();
+        let id = {
+            let mut state = self.state.lock();
+            if state.closing || state.ended {
+                return Err(RequestFailure::NotSent(request.turn));
+            }
+            let id = state.next_id;
+            state.next_id += 1;
+            state.last_used = Instant::now();
+            state.used |= request.method == "call";
+            let pending = Pending {
+                reply,
+                ctx: own,
+                start: None,
+                may_move: request.method == "call",
+                turn: request.turn,
+                waiting: request.waiting,
+            };
+            state.pending.insert(id, pending);
+            id
+        };
+        let mut in_flight = InFlight { worker: self, id, cancel: &cancel, done: false };
+        let line = protocol::request(id, request.method, &request.params);
+        if line.len() > self.settings.max_message_bytes {
+            let text =
+                format!("the arguments of {} are larger than a worker may get ({} bytes)", request.label, line.len());
+            in_flight.forget();
+            return failed(ToolError::new(ErrorKind::TooLarge, text));
+        }
+        let late = tokio::time::sleep_until(request.deadline.into());
+        tokio::pin!(late);
+        tokio::select! {
+            written = self.write_request(id, &line) => {
+                if written.is_err() {
+                    // Whoever tries again must get another worker.
+                    self.retire();
+                    // The supervisor may have answered already; if it has not, the worker never saw the request.
+                    return match in_flight.forget() {
+                        Some(pending) => Err(RequestFailure::NotSent(pending.turn)),
+                        None => match answer.await {
+                            Ok(Answer::Unread(turn)) => Err(RequestFailure::NotSent(turn)),
+                            answer => failed(flatten(answer).err().unwrap_or_else(|| self.gone(request.label))),
+                        },
+                    };
+                }
+            }
+            () = ctx.cancel.cancelled() => return failed(cancelled(request.label)),
+            () = &mut late => return failed(self.too_late(request.label)),
+        }
+        tokio::select! {
+            biased;
+            answer = &mut answer => {
+                in_flight.done = true;
+                let answer = match answer {
+                    Ok(Answer::Unread(turn)) => return Err(RequestFailure::NotSent(turn)),
+                    answer => answer,
+                };
+                match flatten(answer) {
+                    Ok(value) => Ok(value),
+                    Err(error) => failed(ToolError {
+                        message: self.redact(&error.message),
+                        traceback: error.traceback.as_deref().map(|text| self.redact(text)),
+                        ..error
+                    }),
+                }
+            }
+            () = ctx.cancel.cancelled() => failed(cancelled(request.label)),
+            () = &mut late => failed(self.too_late(request.label)),
+        }
+    }
+
+    fn too_late(&self, label: &str) -> ToolError {
+        ToolError::new(ErrorKind::Timeout, format!("{label} did not finish in time and was stopped"))
+            .with_hint(format!("a call may take {} s (workers.call_timeout)", self.settings.call_timeout.as_secs()))
+    }
+
+    fn gone(&self, label: &str) -> ToolError {
+        ToolError::unavailable(format!("the worker of pack '{}' ended during {label}", self.pack()))
+    }
+
+    /// Writes one line. A line that is given up in the middle takes the worker with it.
+    pub(super) async fn write(&self, line: &[u8]) -> std::io::Result<()> {
+        self.write_at(line, |_| ()).await
+    }
+
+    /// The same for a request, with a note where it stands in what is written.
+    async fn write_request(&self, id: u64, line: &[u8]) -> std::io::Result<()> {
+        self.write_at(line, |start| {
+            if let Some(pending) = self.state.lock().pending.get_mut(&id) {
+                pending.start = Some(start);
+            }
+        })
+        .await
+    }
+
+    async fn write_at(&self, line: &[u8], note: impl FnOnce(u64)) -> std::io::Result<()> {
+        let mut writer = self.writer.lock().await;
+        let Some(stdin) = writer.as_mut() else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
+        note(self.written.load(Ordering::Acquire));
+        let mut half_written = HalfWritten(Some(self));
+        let written = stdin.write_all(line).await;
+        half_written.0 = None;
+        if written.is_ok() {
+            self.written.fetch_add(line.len() as u64, Ordering::AcqRel);
+        }
+        written
+    }
+
+    /// Of a process that is gone: how many of the bytes that were written it may have read.
+    pub(super) async fn read_bytes(&self) -> u64 {
+        // Nobody can be writing for long to a process that is gone.
+        let Ok(writer) = tokio::time::timeout(LAST_WRITE, self.writer.lock()).await else { return u64::MAX };
+        let left = writer.as_ref().and_then(process::unread).unwrap_or(0);
+        self.written.load(Ordering::Acquire).saturating_sub(left)
+    }
+
+    /// Answers the call `id`.
+    pub(super) fn finish(&self, id: u64, outcome: Result<Value, ToolError>) {
+        let (pending, is_idle) = {
+            let mut state = self.state.lock();
+            state.last_used = Instant::now();
+            let pending = state.pending.remove(&id);
+            (pending, state.pending.is_empty())
+        };
+        if let Some(pending) = pending {
+            // A caller that has left does not want it.
+            let _ = pending.reply.send(Answer::Done(outcome));
+        }
+        if is_idle {
+            self.idle.notify_waiters();
+        }
+    }
+}
+
+fn flatten(answer: Result<Answer, oneshot::error::RecvError>) -> Result<Value, ToolError> {
+    match answer {
+        Ok(Answer::Done(outcome)) => outcome,
+        Ok(Answer::Unread(_)) | Err(_) => Err(ToolError::internal("a call to a worker was lost")),
+    }
+}
+
+impl Pending {
+    /// Tells the caller how its call ended that was under way when the worker did. What was not among the bytes that the
+    /// worker may have read never began.
+    pub(super) fn end(self, read: u64, error: ToolError) {
+        self.ctx.cancel.cancel();
+        let never_began = self.start.is_none_or(|start| start >= read);
+        let answer = if never_began && self.may_move { Answer::Unread(self.turn) } else { Answer::Done(Err(error)) };
+        // A caller that has left does not want it.
+        let _ = self.reply.send(answer);
+    }
+}
+
+fn cancelled(label: &str) -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, format!("{label} was cancelled"))
+}
+
+/// Kills the worker when a message was written only in part: what follows could not be understood.
+struct HalfWritten<'a>(Option<&'a Worker>);
+
+impl Drop for HalfWritten<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.0 {
+            worker.kill("it did not take a message in time");
+        }
+    }
+}
+
+/// A call in flight. Dropped before its answer, the call is cancelled.
+struct InFlight<'a> {
+    worker: &'a Worker,
+    id: u64,
+    cancel: &'a CancellationToken,
+    done: bool,
+}
+
+impl InFlight<'_> {
+    /// The call never began.
+    fn forget(&mut self) -> Option<Pending> {
+        self.done = true;
+        self.worker.state.lock().pending.remove(&self.id)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.cancel.cancel();
+            let _ = self.worker.control.send(Control::Cancel(self.id));
+        }
+    }
+}
