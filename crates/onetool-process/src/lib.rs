@@ -184,7 +184,7 @@ fn tell(what: &str, group: u32) {
 fn tell(_: &str, _: u32) {}
 
 /// How many bytes that were written to a child's standard input nobody has read yet; `None` where that can't be told.
-pub(crate) fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
+pub fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
         rustix::io::ioctl_fionread(stdin).ok()

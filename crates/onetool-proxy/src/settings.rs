@@ -16,46 +16,46 @@ pub(super) mod limits {
     use std::time::Duration;
 
     /// The most tools, resources or prompts that are read off one server.
-    pub(in crate::proxy) const LISTED_ITEMS: usize = 5_000;
+    pub(crate) const LISTED_ITEMS: usize = 5_000;
     /// The most pages of one list.
-    pub(in crate::proxy) const LIST_PAGES: usize = 100;
+    pub(crate) const LIST_PAGES: usize = 100;
     /// The longest description of a tool, in characters.
-    pub(in crate::proxy) const DESCRIPTION_CHARS: usize = 4_000;
+    pub(crate) const DESCRIPTION_CHARS: usize = 4_000;
     /// The longest description of a parameter, in characters.
-    pub(in crate::proxy) const PARAMETER_CHARS: usize = 400;
+    pub(crate) const PARAMETER_CHARS: usize = 400;
     /// The longest instructions of a server, in characters.
-    pub(in crate::proxy) const INSTRUCTIONS_CHARS: usize = 2_000;
+    pub(crate) const INSTRUCTIONS_CHARS: usize = 2_000;
     /// The longest name of a tool; longer ones are left out.
-    pub(in crate::proxy) const NAME_CHARS: usize = 128;
+    pub(crate) const NAME_CHARS: usize = 128;
     /// The largest schema of a tool; a larger one is replaced by "anything goes".
-    pub(in crate::proxy) const SCHEMA_BYTES: usize = 256 * 1024;
+    pub(crate) const SCHEMA_BYTES: usize = 256 * 1024;
     /// The largest cache or pin file that is read.
-    pub(in crate::proxy) const FILE_BYTES: u64 = 64 * 1024 * 1024;
+    pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
     /// The largest body of an HTTP error that is read.
-    pub(in crate::proxy) const ERROR_BODY_BYTES: usize = 64 * 1024;
+    pub(crate) const ERROR_BODY_BYTES: usize = 64 * 1024;
     /// The longest error text that is passed on, in characters.
-    pub(in crate::proxy) const ERROR_CHARS: usize = 8_000;
+    pub(crate) const ERROR_CHARS: usize = 8_000;
     /// The longest reason in a status, in characters.
-    pub(in crate::proxy) const REASON_CHARS: usize = 400;
+    pub(crate) const REASON_CHARS: usize = 400;
     /// The longest line of standard error that is logged, in bytes.
-    pub(in crate::proxy) const STDERR_LINE_BYTES: usize = 2_048;
+    pub(crate) const STDERR_LINE_BYTES: usize = 2_048;
     /// The most lines of standard error that are logged in one window.
-    pub(in crate::proxy) const STDERR_LINES: u32 = 200;
-    pub(in crate::proxy) const STDERR_WINDOW: Duration = Duration::from_secs(10);
+    pub(crate) const STDERR_LINES: u32 = 200;
+    pub(crate) const STDERR_WINDOW: Duration = Duration::from_secs(10);
     /// The most log messages of one connection that are passed on in one window.
-    pub(in crate::proxy) const LOG_MESSAGES: u32 = 200;
-    pub(in crate::proxy) const LOG_WINDOW: Duration = Duration::from_secs(10);
+    pub(crate) const LOG_MESSAGES: u32 = 200;
+    pub(crate) const LOG_WINDOW: Duration = Duration::from_secs(10);
     /// The longest log message, in characters.
-    pub(in crate::proxy) const LOG_CHARS: usize = 2_000;
+    pub(crate) const LOG_CHARS: usize = 2_000;
 
     /// Before the first server is started in the background, so that our own start is not disturbed.
-    pub(in crate::proxy) const START_DELAY: Duration = Duration::from_millis(100);
+    pub(crate) const START_DELAY: Duration = Duration::from_millis(100);
     /// How many servers may be starting at once in the background. A call does not queue.
-    pub(in crate::proxy) const STARTING_AT_ONCE: usize = 6;
+    pub(crate) const STARTING_AT_ONCE: usize = 6;
     /// How long a starting server keeps its place in that queue: one that hangs must not hold up the others.
-    pub(in crate::proxy) const START_PLACE: Duration = Duration::from_secs(3);
+    pub(crate) const START_PLACE: Duration = Duration::from_secs(3);
     /// Pauses between attempts to connect, by the number of attempts that failed in a row.
-    pub(in crate::proxy) const BACK_OFF: [Duration; 8] = [
+    pub(crate) const BACK_OFF: [Duration; 8] = [
         Duration::ZERO,
         Duration::from_secs(1),
         Duration::from_secs(2),
@@ -66,39 +66,39 @@ pub(super) mod limits {
         Duration::from_mins(1),
     ];
     /// Calls can cut a pause short, but not below this.
-    pub(in crate::proxy) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
+    pub(crate) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
     /// A connection that lived this long was a good one: its loss starts the pauses anew.
-    pub(in crate::proxy) const STABLE_AFTER: Duration = Duration::from_secs(5);
+    pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(5);
     /// Between two refreshes of a tool list.
-    pub(in crate::proxy) const REFRESH_GAP: Duration = Duration::from_millis(200);
+    pub(crate) const REFRESH_GAP: Duration = Duration::from_millis(200);
     /// How long a server under suspicion has to answer a ping.
-    pub(in crate::proxy) const PING: Duration = Duration::from_secs(5);
+    pub(crate) const PING: Duration = Duration::from_secs(5);
     /// How often a quiet HTTP server is asked whether it is still there.
-    pub(in crate::proxy) const KEEP_ALIVE: Duration = Duration::from_mins(1);
+    pub(crate) const KEEP_ALIVE: Duration = Duration::from_mins(1);
     /// How long a stdio server may take to end after its input was closed, and again after it was signalled.
-    pub(in crate::proxy) const EXIT_GRACE: Duration = Duration::from_millis(800);
+    pub(crate) const EXIT_GRACE: Duration = Duration::from_millis(800);
     /// How long the exit status and the last words of a server that left are waited for.
-    pub(in crate::proxy) const LAST_WORDS: Duration = Duration::from_millis(200);
+    pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
     /// How long a killed process may take to be reaped.
-    pub(in crate::proxy) const REAP: Duration = Duration::from_secs(1);
+    pub(crate) const REAP: Duration = Duration::from_secs(1);
     /// How long the end of a connection may take as a whole.
-    pub(in crate::proxy) const CLOSE: Duration = Duration::from_secs(6);
+    pub(crate) const CLOSE: Duration = Duration::from_secs(6);
     /// How long a notice of cancellation may take to be sent.
-    pub(in crate::proxy) const CANCEL_NOTICE: Duration = Duration::from_secs(2);
+    pub(crate) const CANCEL_NOTICE: Duration = Duration::from_secs(2);
     /// How long a server is to keep a task and its result.
-    pub(in crate::proxy) const TASK_KEPT: Duration = Duration::from_mins(30);
+    pub(crate) const TASK_KEPT: Duration = Duration::from_mins(30);
     /// How often a task is looked at where its server does not say, and the bounds of what it may say.
-    pub(in crate::proxy) const TASK_POLL: Duration = Duration::from_millis(500);
-    pub(in crate::proxy) const TASK_POLL_LEAST: Duration = Duration::from_millis(20);
-    pub(in crate::proxy) const TASK_POLL_MOST: Duration = Duration::from_secs(5);
+    pub(crate) const TASK_POLL: Duration = Duration::from_millis(500);
+    pub(crate) const TASK_POLL_LEAST: Duration = Duration::from_millis(20);
+    pub(crate) const TASK_POLL_MOST: Duration = Duration::from_secs(5);
     /// Progress postpones the timeout of a call, but not beyond this many timeouts.
-    pub(in crate::proxy) const PROGRESS_STRETCH: u32 = 20;
+    pub(crate) const PROGRESS_STRETCH: u32 = 20;
     /// How often one call may ask the client for input before it must answer.
-    pub(in crate::proxy) const INPUT_ROUNDS: usize = 10;
+    pub(crate) const INPUT_ROUNDS: usize = 10;
     /// How long the client may take to answer a question of a server.
-    pub(in crate::proxy) const CLIENT_ANSWER: Duration = Duration::from_mins(10);
+    pub(crate) const CLIENT_ANSWER: Duration = Duration::from_mins(10);
     /// How long a lock on the pin file is waited for.
-    pub(in crate::proxy) const PIN_LOCK: Duration = Duration::from_secs(2);
+    pub(crate) const PIN_LOCK: Duration = Duration::from_secs(2);
 }
 
 /// How a server is reached.

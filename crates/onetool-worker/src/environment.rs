@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::settings::WorkerSettings;
 use super::stderr::Tail;
 use super::tool_file::ToolFile;
-use onetool_process::{self, ChildCommand, Group};
+use onetool_process::{self as process, ChildCommand, Group};
 
 /// How many environments are made at once.
 const MAX_AT_ONCE: usize = 4;

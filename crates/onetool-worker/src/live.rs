@@ -23,7 +23,7 @@ use super::settings::{WorkerServices, WorkerSettings};
 use super::stderr::Tail;
 use super::supervisor::Supervisor;
 use super::tool_file::ToolFile;
-use onetool_process::{self, ChildCommand, Group};
+use onetool_process::{self as process, ChildCommand, Group};
 
 const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("worker_host.py"));
 /// How long a new worker is kept for the call that it was started for.
