@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
+use onetool_http::{Bundles, LogMessage, Served, Service};
 use onetool_run::{
     Awaited, OutputSettings, Runner, ServerStatus, Toolbox, ToolboxParts, ToolboxState, ToolboxView, ot_pack,
     project_pack,
@@ -25,6 +26,8 @@ use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_state::results::ResultStore;
 use onetool_state::stats::StatsRecorder;
 use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tracing::level_filters::LevelFilter;
 
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::recorder::CallRecorder;
@@ -66,14 +69,8 @@ struct Current {
     servers_since: Instant,
     telemetry: Option<Arc<Exporter>>,
     bundles: Bundles,
-}
-
-/// Bundles, and what makes their requests.
-#[derive(Clone)]
-pub struct Bundles {
-    pub store: BundleStore,
-    pub engine: Arc<HttpEngine>,
-    pub source: Arc<BundleSource>,
+    /// What of this the server shows.
+    served: Arc<Served>,
 }
 
 impl App {
@@ -113,6 +110,7 @@ impl App {
                 telemetry: settings.telemetry.clone().map(Exporter::start),
                 settings: settings.clone(),
                 held_back: Vec::new(),
+                served: served(&settings, &bundles),
                 bundles,
             };
             let toolbox = Toolbox::new(parts(&current, &stats, app.clone()));
@@ -125,17 +123,6 @@ impl App {
                 reloading: Mutex::new(()),
             }
         }))
-    }
-
-    /// The first run must find its child and all tools ready; a client need not wait for that.
-    pub async fn warm_up(self: Arc<Self>) {
-        let toolbox = self.runner.toolbox().clone();
-        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
-        if let Err(failure) = self.runner.sandbox().warm_up().await {
-            tracing::error!(?failure, "the sandbox does not start");
-        }
-        let _ = reading.await;
-        onetool_sandbox::give_back_code();
     }
 
     pub fn settings(&self) -> Arc<Resolved> {
@@ -201,6 +188,7 @@ impl App {
             current.telemetry = settings.telemetry.clone().map(Exporter::start);
         }
         current.settings = settings.clone();
+        current.served = served(&settings, &current.bundles);
         let parts = parts(&current, &self.stats, self.this.clone());
         drop(current);
         self.runner.toolbox().replace(parts);
@@ -228,6 +216,46 @@ impl App {
         }
         crate::log::flush();
     }
+}
+
+#[async_trait]
+impl Service for App {
+    fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    fn served(&self) -> Arc<Served> {
+        self.current.lock().served.clone()
+    }
+
+    fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage> {
+        crate::log::listen(level)
+    }
+
+    /// The first run must find its child and all tools ready; a client need not wait for that.
+    async fn warm_up(&self) {
+        let toolbox = self.runner.toolbox().clone();
+        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
+        if let Err(failure) = self.runner.sandbox().warm_up().await {
+            tracing::error!(?failure, "the sandbox does not start");
+        }
+        let _ = reading.await;
+        onetool_sandbox::give_back_code();
+    }
+
+    async fn shutdown(&self) {
+        Self::shutdown(self).await;
+    }
+}
+
+/// What REST and MCP show of a configuration.
+fn served(settings: &Resolved, bundles: &Bundles) -> Arc<Served> {
+    Arc::new(Served {
+        instructions: settings.instructions.clone(),
+        run_description: settings.run_description.clone(),
+        server: settings.server.clone(),
+        bundles: bundles.clone(),
+    })
 }
 
 #[async_trait]

@@ -1,15 +1,5 @@
 //! `onetool`: one MCP server, one tool.
 
-mod api;
-mod assemble;
-mod cli;
-mod config;
-mod log;
-mod recorder;
-mod server;
-mod telemetry;
-mod watch;
-
 use std::process::ExitCode;
 
 /// The interpreter's children count their memory in the allocator; they are this executable too.
@@ -27,5 +17,5 @@ fn main() -> ExitCode {
     if first.as_deref().is_some_and(|first| first == onetool_sandbox::LAUNCH_ARGUMENT) {
         return onetool_sandbox::launch(arguments);
     }
-    cli::main()
+    onetool::main()
 }

@@ -22,10 +22,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use onetool_http::InvalidAddress;
 
 use crate::assemble::App;
 use crate::config::NoSuchConfig;
-use crate::server::http::NoAddress;
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("error: {error:#}");
-        if error.is::<NoSuchConfig>() || error.is::<NoAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+        if error.is::<NoSuchConfig>() || error.is::<InvalidAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
 }
 

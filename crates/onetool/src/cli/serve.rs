@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use onetool_http::{DEFAULT_ADDRESS, mcp, parse_address};
 
 use crate::assemble::App;
-use crate::server::http::{DEFAULT_ADDRESS, parse_address};
-use crate::{server, watch};
+use crate::watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,9 +35,9 @@ pub async fn main(args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
     match given {
         Some(address) => {
             let address = address.or(app.settings().server.bind).unwrap_or(DEFAULT_ADDRESS);
-            server::http::serve(app, address).await?;
+            onetool_http::serve(app, address).await?;
         }
-        None => server::stdio::serve(app).await?,
+        None => mcp::serve_stdio(app).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use onetool_http::{AccessToken, ApiSettings, Scope, ServerSettings as HttpServerSettings, parse_address};
 use onetool_run::{Permission, Permissions, Project, Snippet, SnippetParameter, Topic, check_template};
 use onetool_sdk::{is_python_identifier, to_python_identifier};
 use onetool_bundles::{AllowedHosts, HttpSettings};
@@ -15,11 +16,9 @@ use serde_json::{Map, Value as Json};
 
 use super::files::ConfigPlaces;
 use super::reader::Reader;
-use super::resolve::{ServerKeys, expand_home, seconds};
+use super::resolve::{expand_home, seconds};
 use super::secrets::{Secrets, expand_with};
 use super::{keys, raw, shape};
-use crate::api::{AccessToken, ApiSettings, Scope};
-use crate::server::http::parse_address;
 use crate::telemetry::TelemetrySettings;
 
 /// Packs that nothing else may stand for.
@@ -258,7 +257,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn server(&mut self, raw: raw::HttpServer, secrets: &Secrets) -> ServerKeys {
+    pub(super) fn server(&mut self, raw: raw::HttpServer, secrets: &Secrets) -> HttpServerSettings {
         // Left out, the last one would open the server to all; so it stays, as one that nobody can know.
         let unknown_to_all = || format!("{}{}", uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
         let mut tokens = Vec::new();
@@ -297,7 +296,7 @@ impl Reader {
             }
         });
         let defaults = ApiSettings::default();
-        ServerKeys {
+        HttpServerSettings {
             bind,
             tokens,
             hosts: raw.allowed_hosts,

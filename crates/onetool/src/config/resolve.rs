@@ -1,10 +1,10 @@
 //! From sections to settings: each is read by its shape, what it does not say has its default.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use onetool_http::ServerSettings as HttpServerSettings;
 use onetool_run::{Gate, OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic};
 use onetool_sandbox::{Engine, Limits};
 use onetool_sdk::HealthNote;
@@ -16,21 +16,7 @@ use super::files::{ConfigPlaces, LoadedConfig};
 use super::reader::Reader;
 use super::secrets::Secrets;
 use super::{keys, raw, shape};
-use crate::api::{AccessToken, ApiSettings};
 use crate::telemetry::TelemetrySettings;
-
-/// The HTTP server.
-#[derive(Clone)]
-pub struct ServerKeys {
-    /// Where `serve --http` listens unless it is told.
-    pub bind: Option<SocketAddr>,
-    pub tokens: Vec<AccessToken>,
-    /// Further names that the server is known by.
-    pub hosts: Vec<String>,
-    /// Sites whose pages may call it.
-    pub origins: Vec<String>,
-    pub api: ApiSettings,
-}
 
 /// Everything that a configuration says.
 #[derive(Clone)]
@@ -63,7 +49,7 @@ pub struct Resolved {
     pub bundles_dir: PathBuf,
     pub http: HttpSettings,
     pub packages: PackageUrls,
-    pub server: ServerKeys,
+    pub server: HttpServerSettings,
     /// `tools.<pack>`, as it is written.
     pub tools: Map<String, Json>,
     /// Where spans go, if anywhere.

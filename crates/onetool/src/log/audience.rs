@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
+use onetool_http::LogMessage;
 use serde_json::Value as Json;
 use tokio::sync::broadcast;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
@@ -17,17 +18,10 @@ use super::{FILTERS, OURS, lines};
 /// Messages that wait for a slow client; it misses the older ones then.
 const QUEUE: usize = 256;
 
-static MESSAGES: LazyLock<broadcast::Sender<Message>> = LazyLock::new(|| broadcast::channel(QUEUE).0);
-
-/// One line of the log, without secrets.
-#[derive(Debug, Clone)]
-pub struct Message {
-    pub level: Level,
-    pub data: Json,
-}
+static MESSAGES: LazyLock<broadcast::Sender<LogMessage>> = LazyLock::new(|| broadcast::channel(QUEUE).0);
 
 /// Everything of ours from now on, at least down to `level`; the listener leaves out what is finer.
-pub fn listen(level: LevelFilter) -> broadcast::Receiver<Message> {
+pub fn listen(level: LevelFilter) -> broadcast::Receiver<LogMessage> {
     let receiver = MESSAGES.subscribe();
     if let Some(filters) = FILTERS.get() {
         let mut asked = filters.asked.lock();
@@ -57,6 +51,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Audience {
         // Redaction works on the text; what it leaves is JSON still, unless a secret looks like JSON itself.
         let text = lines::line(event, &ctx);
         let data = serde_json::from_str(&text).unwrap_or(Json::String(text));
-        let _ = MESSAGES.send(Message { level: *event.metadata().level(), data });
+        let _ = MESSAGES.send(LogMessage { level: *event.metadata().level(), data });
     }
 }

@@ -221,7 +221,7 @@ impl Project {
         .expect("the server never listened");
         // Whatever else it says must not block it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        HttpServer { base, token: None, child, http: reqwest::Client::new() }
+        HttpServer { base, token: None, child, http: onetool_outbound::client_builder().build().unwrap() }
     }
 }
 

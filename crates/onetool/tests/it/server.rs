@@ -108,7 +108,7 @@ async fn serve_speaks_on_standard_output_whatever_the_configuration_binds() {
     server.stop().await;
     let refused = project.command(&["serve", "--http", "nowhere"]).output().await.unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("'nowhere' is no address"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("'nowhere' is not an address"));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Outcome;
-use crate::api::{BundlePage, ToolPage};
+use onetool_http::rest::{BundlePage, BundleReply, ToolPage, ToolReply};
 use crate::cli::table::{OutputArgs, Page, Tone, print_json};
 
 /// The largest body, in bytes; the store allows less.
@@ -106,7 +106,7 @@ fn state(enabled: Enabled) -> (Tone, String) {
 }
 
 pub(super) fn bundles_table(page: &BundlePage) -> Table {
-    let row = |bundle: &crate::api::BundleReply| {
+    let row = |bundle: &BundleReply| {
         let text = if bundle.description.is_empty() { &bundle.display_name } else { &bundle.description };
         vec![
             (Tone::Strong, bundle.slug.clone()),
@@ -124,7 +124,7 @@ pub(super) fn bundles_table(page: &BundlePage) -> Table {
 }
 
 pub(super) fn tools_table(page: &ToolPage, slug_of: impl Fn(&str) -> String) -> Table {
-    let row = |tool: &crate::api::ToolReply| {
+    let row = |tool: &ToolReply| {
         let text = tool.disabled_reason.as_ref().unwrap_or(&tool.description);
         vec![
             (Tone::Plain, slug_of(&tool.bundle_id)),

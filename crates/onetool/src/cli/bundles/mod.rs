@@ -15,7 +15,8 @@ use onetool_state::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondit
 
 use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
-use crate::api::{self, ApiError, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
+use onetool_http::ApiError;
+use onetool_http::rest::{self, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -209,7 +210,7 @@ fn put(store: &BundleStore, name: &str, mut body: serde_json::Value) -> Outcome 
             BundleId::generate()
         }
     };
-    let body: BundleBody = api::from_json(body)?;
+    let body: BundleBody = rest::from_json(body)?;
     let (view, written) = store.put_bundle(id, body.draft()?, &Precondition::None)?;
     let verb = match written {
         Written::Created => "created",

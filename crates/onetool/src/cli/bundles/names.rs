@@ -2,7 +2,8 @@
 
 use onetool_state::bundles::{BundleId, BundleStore, Disabled, Slug, Version};
 
-use crate::api::{ApiError, ToolPath};
+use onetool_http::ApiError;
+use onetool_http::rest::ToolPath;
 
 /// More bundles than any store holds.
 const ALL_BUNDLES: usize = 100_000;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use onetool_http::ApiError;
+use onetool_http::rest::{self, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
 use onetool_sdk::Caller;
 use onetool_state::bundles::{BundleId, BundleStore, Enabled, Precondition, ToolFilter};
 use serde_json::{Map, Value as Json};
 
 use super::answer::{Answer, read_json, tools_table};
 use super::{Outcome, PagingArgs, names};
-use crate::api::{self, ApiError, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
 use crate::assemble::App;
 use crate::cli::table::OutputArgs;
 
@@ -198,7 +199,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         }
         Operation::Put { name, body } => {
             let path = name.find(store)?;
-            let body: ToolBody = api::from_json(body)?;
+            let body: ToolBody = rest::from_json(body)?;
             let draft = body.draft(&path)?;
             let view = store.put_tool(path.bundle, (&path.slug, &path.version), draft, &Precondition::None)?;
             Ok(Answer::sentence(&ToolReply::from(view), format!("{} {} is stored", path.slug, path.version)))
@@ -219,9 +220,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
         Operation::Invoke { name, arguments, mode } => {
             let path = name.find(store)?;
             let invoker = Invoker {
-                store: store.clone(),
-                source: bundles.source.clone(),
-                engine: bundles.engine.clone(),
+                bundles: bundles.clone(),
                 tools: Arc::new(app.runner.toolbox().clone()),
                 timeout: app.settings().server.api.invoke_timeout,
                 caller: Caller::Cli,

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
+use headers::{ETag, Header, HeaderMapExt as _, IfMatch, IfNoneMatch};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use onetool_state::bundles::{BundleId, Disabled, NameError, Precondition, Slug, Version};
 use serde::de::DeserializeOwned;
 
-use super::error::ApiError;
+use crate::ApiError;
 
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
@@ -45,7 +47,7 @@ impl Parameters {
         let Some(at) = self.0.iter().position(|(one, _)| one == name) else { return Ok(None) };
         let (_, value) = self.0.swap_remove(at);
         if self.0.iter().any(|(one, _)| one == name) {
-            return Err(ApiError::invalid(format!("the parameter {name} stands more than once")));
+            return Err(ApiError::invalid(format!("the parameter {name} is given more than once")));
         }
         Ok(Some(value))
     }
@@ -109,77 +111,72 @@ fn serde_urlencoded_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError
 }
 
 /// `If-Match` and `If-None-Match` of a change.
-pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, ApiError> {
-    if headers.contains_key(header::IF_MATCH) {
-        let tags = entity_tags(headers, &header::IF_MATCH)?;
-        return Ok(match tags {
-            Tags::Any => Precondition::Matches(Vec::new()),
-            // A weak tag never is a strong match.
-            Tags::Some(tags) if tags.is_empty() => Precondition::Matches(vec![String::new()]),
-            Tags::Some(tags) => Precondition::Matches(tags),
-        });
+pub(super) enum Condition {
+    None,
+    /// The present state must be one of these.
+    Matches(IfMatch),
+    /// Nothing may be there yet.
+    Absent,
+}
+
+impl Condition {
+    /// What the store compares when it writes; `present` reads the tag of the state that is there now.
+    pub(super) fn of(self, present: impl FnOnce() -> Option<String>) -> Precondition {
+        match self {
+            Self::None => Precondition::None,
+            Self::Absent => Precondition::Absent,
+            Self::Matches(any) if any.is_any() => Precondition::Matches(Vec::new()),
+            Self::Matches(tags) => {
+                let present = present().filter(|present| entity_tag(present).is_some_and(|tag| tags.precondition_passes(&tag)));
+                // No state has an empty tag: what matches nothing is refused.
+                Precondition::Matches(vec![present.unwrap_or_default()])
+            }
+        }
     }
-    if headers.contains_key(header::IF_NONE_MATCH) {
-        return match entity_tags(headers, &header::IF_NONE_MATCH)? {
-            Tags::Any => Ok(Precondition::Absent),
-            Tags::Some(_) => Err(ApiError::invalid("only If-None-Match: * makes sense for a change")),
-        };
+}
+
+/// The condition of a change.
+pub(super) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
+    if let Some(tags) = typed::<IfMatch>(headers)? {
+        return Ok(Condition::Matches(tags));
     }
-    Ok(Precondition::None)
+    match typed::<IfNoneMatch>(headers)? {
+        None => Ok(Condition::None),
+        Some(tags) if tags == IfNoneMatch::any() => Ok(Condition::Absent),
+        Some(_) => Err(ApiError::invalid("only If-None-Match: * makes sense for a change")),
+    }
 }
 
 /// Whether a reader has this state already.
 pub(super) fn is_known(headers: &HeaderMap, etag: &str) -> Result<bool, ApiError> {
-    if !headers.contains_key(header::IF_NONE_MATCH) {
-        return Ok(false);
-    }
-    Ok(match entity_tags(headers, &header::IF_NONE_MATCH)? {
-        Tags::Any => true,
-        Tags::Some(tags) => tags.iter().any(|tag| tag == etag),
-    })
+    let tags = typed::<IfNoneMatch>(headers)?;
+    Ok(tags.zip(entity_tag(etag)).is_some_and(|(tags, etag)| !tags.precondition_passes(&etag)))
 }
 
-enum Tags {
-    Any,
-    Some(Vec<String>),
+pub(super) fn entity_tag(etag: &str) -> Option<ETag> {
+    format!("\"{etag}\"").parse().ok()
 }
 
-fn entity_tags(headers: &HeaderMap, name: &axum::http::HeaderName) -> Result<Tags, ApiError> {
-    let wrong = || ApiError::invalid(format!("the header {name} holds entity tags in double quotes, or *"));
-    let mut tags = Vec::new();
-    for value in headers.get_all(name) {
-        let text = value.to_str().map_err(|_| wrong())?.trim();
-        if text == "*" {
-            return Ok(Tags::Any);
-        }
-        for tag in text.split(',').map(str::trim) {
-            if tag.starts_with("W/\"") && name == header::IF_MATCH {
-                continue;
-            }
-            let tag = tag.strip_prefix("W/").unwrap_or(tag);
-            let tag = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).ok_or_else(wrong)?;
-            tags.push(tag.to_owned());
-        }
-    }
-    Ok(Tags::Some(tags))
+fn typed<H: Header>(headers: &HeaderMap) -> Result<Option<H>, ApiError> {
+    headers
+        .typed_try_get::<H>()
+        .map_err(|_| ApiError::invalid(format!("the header {} holds entity tags in double quotes, or *", H::name())))
 }
 
 /// A JSON body of at most `limit` bytes; `None` when it is empty.
 pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<Option<T>, ApiError> {
     let content_type = request.headers().get(header::CONTENT_TYPE).cloned();
-    let bytes = tokio::time::timeout(BODY_PATIENCE, axum::body::to_bytes(request.into_body(), limit))
+    let bytes = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), limit).collect())
         .await
         .map_err(|_| ApiError::timeout("the body did not arrive in time"))?
         .map_err(|error| {
-            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-            while let Some(cause) = source {
-                if cause.to_string().contains("length limit") {
-                    return ApiError::too_large(format!("a body has at most {limit} bytes"));
-                }
-                source = cause.source();
+            if error.is::<LengthLimitError>() {
+                ApiError::too_large(format!("a body has at most {limit} bytes"))
+            } else {
+                ApiError::invalid("the body could not be read")
             }
-            ApiError::invalid("the body could not be read")
-        })?;
+        })?
+        .to_bytes();
     if bytes.is_empty() {
         return Ok(None);
     }

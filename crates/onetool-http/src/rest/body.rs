@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::error::ApiError;
+use crate::ApiError;
+
 
 /// Reads a body's bytes.
 pub(super) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {

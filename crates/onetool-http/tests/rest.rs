@@ -1,32 +1,36 @@
 //! The REST API over real connections, with a real store and a real upstream.
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
-#[path = "../src/api/mod.rs"]
-#[expect(unused_imports, reason = "the binary uses what these tests do not")]
-#[allow(dead_code, reason = "the same; an expectation of this lint is never met for a module")]
-mod api;
-
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use api::{AccessPolicy, AccessToken, ApiSettings, ApiState, Scope, router, serve};
 use async_trait::async_trait;
 use axum::Router;
-use onetool_run::Catalog;
-use onetool_sdk::{
-    Arguments, CallContext, QualifiedName, ToolCall, ToolCaller, ToolContext, ToolError, ToolSource, Value, define_tool,
-};
+use indexmap::IndexMap;
 use onetool_bundles::{
     AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
 };
-use onetool_sdk::{NativePack, NativeSource};
+use onetool_http::{
+    AccessPolicy, AccessToken, ApiSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
+    serve_connections,
+};
+use onetool_outbound::client_builder;
+use onetool_run::{
+    CallOutcome, OutputSettings, Permissions, Recorder, RunOutcome, RunSettings, Runner, StatsSettings, Toolbox,
+    ToolboxParts, ToolboxState,
+};
+use onetool_sandbox::monty::MontySettings;
+use onetool_sandbox::{CPythonSettings, Sandbox};
+use onetool_sdk::{NativePack, NativeSource, ToolContext, ToolError, ToolSource, define_tool};
 use onetool_state::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
+use tracing::level_filters::LevelFilter;
 
 struct Vault;
 
@@ -36,25 +40,84 @@ impl Secrets for Vault {
     }
 }
 
-/// The call path's lookup, over the same sources as the server's.
-struct Calls {
-    sources: Vec<Arc<dyn ToolSource>>,
+/// A toolbox with these sources and nothing else configured, as a server has it.
+struct Parts {
+    runner: Runner,
+    served: Arc<Served>,
+    log: broadcast::Sender<LogMessage>,
 }
 
 #[async_trait]
-impl ToolCaller for Calls {
-    async fn call_tool(
-        &self,
-        name: &QualifiedName,
-        arguments: Arguments,
-        ctx: &CallContext,
-    ) -> Result<Value, ToolError> {
-        let catalog = Catalog::new(&self.sources);
-        let pack = catalog.pack(&name.pack).ok_or_else(|| ToolError::not_found(format!("no pack {}", name.pack)))?;
-        let tool = catalog.tool(name).ok_or_else(|| ToolError::not_found(format!("no tool {name}")))?;
-        let call = ToolCall { pack: pack.pack.clone(), tool: tool.clone(), arguments };
-        pack.source.call(call, ctx).await
+impl Service for Parts {
+    fn runner(&self) -> &Runner {
+        &self.runner
     }
+
+    fn served(&self) -> Arc<Served> {
+        self.served.clone()
+    }
+
+    fn log_messages(&self, _: LevelFilter) -> broadcast::Receiver<LogMessage> {
+        self.log.subscribe()
+    }
+
+    async fn warm_up(&self) {}
+
+    async fn shutdown(&self) {}
+}
+
+struct NoStatistics;
+
+impl Recorder for NoStatistics {
+    fn call(&self, _: &CallOutcome<'_>) {}
+    fn run(&self, _: &RunOutcome<'_>) {}
+}
+
+fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner {
+    let toolbox = Toolbox::new(ToolboxParts {
+        sources,
+        state: ToolboxState {
+            catalog: Arc::default(),
+            aliases: IndexMap::new(),
+            snippets: IndexMap::new(),
+            instructions: IndexMap::new(),
+            servers: Vec::new(),
+            topics: Vec::new(),
+            output: OutputSettings {
+                max_inline_size: 50_000,
+                result_ttl: Duration::from_secs(60),
+                preview_lines: 10,
+                result_store_dir: folder.join("tmp"),
+            },
+            stats: StatsSettings {
+                enabled: false,
+                file: folder.join("stats.jsonl"),
+                flush_interval: Duration::from_secs(30),
+                context_per_call: 0,
+                time_overhead_per_call_ms: 0,
+                input_cost: 0.0,
+                output_cost: 0.0,
+                chars_per_token: 4.0,
+            },
+            folder: folder.to_owned(),
+            storage: Vec::new(),
+            engine: String::new(),
+            notes: Vec::new(),
+            search: Arc::default(),
+        },
+        projects: IndexMap::new(),
+        permissions: Permissions::default(),
+        recorder: Arc::new(NoStatistics),
+    });
+    // No test here runs code: nothing is started.
+    let monty = MontySettings {
+        executable: std::env::current_exe().unwrap(),
+        prewarmed: 0,
+        max_children: 1,
+        max_waiting: 1,
+        wait: Duration::from_secs(1),
+    };
+    Runner::new(toolbox, Arc::new(Sandbox::new(monty, CPythonSettings::default())), RunSettings::default())
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -91,7 +154,7 @@ impl Drop for Server {
 async fn listen(router: Router, stop: &CancellationToken) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, router, stop.clone()));
+    tokio::spawn(serve_connections(listener, router, stop.clone()));
     format!("http://{address}")
 }
 
@@ -148,18 +211,20 @@ impl Server {
         .unwrap();
         let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
         let gated: Arc<dyn ToolSource> = Arc::new(GatedSource::new(native, store.clone()));
-        let tools = Arc::new(Calls { sources: vec![gated, source.clone()] });
-        let access = AccessPolicy::new(IpAddr::V4(Ipv4Addr::LOCALHOST), tokens, Vec::new(), Vec::new()).unwrap();
-        let state = ApiState {
-            store,
-            source,
-            engine,
-            tools,
-            access: Arc::new(access),
-            settings: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
-        };
-        let base = listen(router(state), &stop).await;
-        Self { base, upstream, client: Client::builder().no_proxy().build().unwrap(), stop, gate, _folder: folder }
+        let runner = runner(vec![gated, source.clone()], folder.path());
+        let served = Arc::new(Served {
+            instructions: None,
+            run_description: None,
+            server: ServerSettings {
+                tokens,
+                api: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
+                ..ServerSettings::default()
+            },
+            bundles: Bundles { store, source, engine },
+        });
+        let service = Arc::new(Parts { runner, served, log: broadcast::channel(1).0 });
+        let base = listen(router(service, IpAddr::V4(Ipv4Addr::LOCALHOST), &stop).unwrap(), &stop).await;
+        Self { base, upstream, client: client_builder().no_proxy().build().unwrap(), stop, gate, _folder: folder }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -433,7 +498,7 @@ async fn tokens_scopes_hosts_and_origins_are_checked() {
     assert_eq!(with(&[("origin", open.base.clone())]).await, StatusCode::OK);
     assert_eq!(with(&[("origin", open.base.clone()), ("origin", open.base.clone())]).await, StatusCode::BAD_REQUEST);
     assert_eq!(with(&[("host", "localhost".to_owned())]).await, StatusCode::OK);
-    assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), Vec::new(), Vec::new(), Vec::new()).is_err());
+    assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), &ServerSettings::default()).is_err());
 }
 
 #[tokio::test]
@@ -449,7 +514,7 @@ async fn a_call_in_flight_ends_well_when_the_server_stops() {
     server.gate.opened.notify_one();
     let (status, body) = read(call.await.unwrap().unwrap()).await;
     assert_eq!((status, &body["value"]["what"]), (StatusCode::OK, &json!("wait")), "{body}");
-    assert!(Client::new().get(format!("{}/docs", server.base)).send().await.is_err(), "nobody new comes in");
+    assert!(client_builder().build().unwrap().get(format!("{}/docs", server.base)).send().await.is_err(), "nobody new comes in");
 }
 
 #[tokio::test]
@@ -470,6 +535,10 @@ async fn the_description_names_every_route_and_the_page_stands_alone() {
             assert!(document["paths"][path][method].is_object(), "{method} {path}");
         }
     }
+    let security = |path: &str, method: &str| document["paths"][path][method]["security"].clone();
+    assert_eq!(security("/tools/bundles", "get"), json!([{}, {"bearer": ["read"]}]));
+    assert_eq!(security(tool, "patch"), json!([{}, {"bearer": ["admin"]}]));
+    assert_eq!(security(&format!("{tool}/invoke"), "post"), json!([{}, {"bearer": ["invoke"]}]));
     let body = &document["paths"][&format!("{tool}/invoke")]["post"]["requestBody"];
     assert_ne!(body["required"], true, "a call without arguments needs no body: {body}");
     for path in ["/docs", "/docs/app.js", "/docs/style.css"] {

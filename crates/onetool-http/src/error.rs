@@ -7,7 +7,7 @@ use onetool_sdk::{ErrorKind, ToolError};
 use onetool_state::atomic::StoreError;
 use onetool_state::bundles::{BundleError, NameError};
 
-use super::model::{CallMeta, ErrorBody, ErrorReply};
+use crate::rest::{CallMeta, ErrorBody, ErrorReply};
 
 /// When to try again where there was no room.
 const BUSY_SECONDS: u64 = 5;
@@ -32,11 +32,11 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
-    pub(super) fn unauthorised(message: impl Into<String>) -> Self {
+    pub(crate) fn unauthorised(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorised", message)
     }
 
-    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
@@ -44,7 +44,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    pub(super) fn method(message: impl Into<String>) -> Self {
+    pub(crate) fn method(message: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
@@ -52,15 +52,15 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    pub(super) fn too_large(message: impl Into<String>) -> Self {
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
-    pub(super) fn media_type(message: impl Into<String>) -> Self {
+    pub(crate) fn media_type(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
-    pub(super) fn timeout(message: impl Into<String>) -> Self {
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     }
 
@@ -71,7 +71,7 @@ impl ApiError {
         error
     }
 
-    pub(super) fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
@@ -80,7 +80,7 @@ impl ApiError {
         self
     }
 
-    pub(super) fn with_meta(mut self, meta: CallMeta) -> Self {
+    pub(crate) fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(meta);
         self
     }

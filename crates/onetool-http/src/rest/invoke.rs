@@ -9,19 +9,24 @@ use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
 };
-use onetool_bundles::{BundleSource, HttpEngine};
-use onetool_state::bundles::{BundleStore, BundleView, Implementation, ToolView};
+use onetool_state::bundles::{BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
+use utoipa_axum::routes;
 
-use super::ApiState;
+use super::RestState;
 use super::bundles::blocking;
-use super::error::ApiError;
 use super::input::{self, Parameters, ToolPath};
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
 use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
+use super::routes::Routes;
+use crate::{ApiError, Bundles};
 
 /// How long a call waits for packs that are being read.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn routes() -> Routes {
+    Routes::default().invoke(routes!(invoke))
+}
 
 /// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
@@ -40,8 +45,8 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
     (status = 502, description = "the upstream failed", body = ErrorReply),
     (status = 504, description = "the upstream did not answer in time", body = ErrorReply),
 ))]
-pub(super) async fn invoke(
-    State(state): State<ApiState>,
+async fn invoke(
+    State(state): State<RestState>,
     Path(names): ToolSegments,
     RawQuery(query): RawQuery,
     request: Request,
@@ -50,14 +55,12 @@ pub(super) async fn invoke(
     let mut parameters = Parameters::parse(query.as_deref())?;
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
-    let body: Option<Option<InvokeBody>> = input::optional_json(request, state.settings.max_body_bytes).await?;
+    let body: Option<Option<InvokeBody>> = input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
     let invoker = Invoker {
-        store: state.store,
-        source: state.source,
-        engine: state.engine,
-        tools: state.tools,
-        timeout: state.settings.invoke_timeout,
+        bundles: state.served.bundles.clone(),
+        tools: Arc::new(state.service.runner().toolbox().clone()),
+        timeout: state.served.server.api.invoke_timeout,
         caller: Caller::Rest,
     };
     invoker.invoke(path, body.args, mode).await.map(Json)
@@ -72,9 +75,7 @@ pub enum Mode {
 
 /// Calls tools by bundle, slug and version, whoever asks: the REST API and the command line both do it here.
 pub struct Invoker {
-    pub store: BundleStore,
-    pub source: Arc<BundleSource>,
-    pub engine: Arc<HttpEngine>,
+    pub bundles: Bundles,
     /// The one call path.
     pub tools: Arc<dyn ToolCaller>,
     /// The longest that a call may take.
@@ -89,7 +90,7 @@ impl Invoker {
         args: serde_json::Map<String, serde_json::Value>,
         mode: Mode,
     ) -> Result<InvokeReply, ApiError> {
-        let (store, source) = (self.store.clone(), self.source.clone());
+        let (store, source) = (self.bundles.store.clone(), self.bundles.source.clone());
         let (bundle, tool, versions) = blocking(move || {
             let tool = store.tool(path.bundle, &path.slug, &path.version)?;
             if mode == Mode::Send && tool.is_callable() {
@@ -116,7 +117,7 @@ impl Invoker {
         arguments: &IndexMap<String, Value>,
     ) -> Result<InvokeReply, ApiError> {
         let started = Instant::now();
-        let shown = self.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
+        let shown = self.bundles.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
         let request = shown.map(|shown| RequestReply {
             method: shown.method,
             url: shown.url,
@@ -152,7 +153,7 @@ impl Invoker {
         ctx.tools = Some(self.tools.clone());
         // When the client goes away this future is dropped, and the call ends with it.
         let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
-        let watch = self.source.watch(&ctx.run_id);
+        let watch = self.bundles.source.watch(&ctx.run_id);
         let result = tokio::time::timeout(self.timeout, self.tools.call_tool(&name, arguments, &ctx)).await;
         let report = watch.take();
         let meta = CallMeta {
@@ -174,7 +175,7 @@ impl Invoker {
     /// A pack's name belongs to one bundle; another of the same name is not what the caller meant.
     fn require_own_pack(&self, bundle: &BundleView, name: &QualifiedName) -> Result<(), ApiError> {
         let id = bundle.bundle.id.to_string();
-        let packs = self.source.packs();
+        let packs = self.bundles.source.packs();
         let owner = packs.iter().find(|pack| pack.name == name.pack);
         match owner.map(|pack| &pack.origin) {
             Some(onetool_sdk::Origin::Bundle { id: owner }) if *owner != id => Err(ApiError::conflict(format!(

@@ -1,25 +1,18 @@
 //! The API's description, made from its types, and a page to try it that needs nothing from elsewhere.
 
-use std::sync::OnceLock;
-
+use axum::body::Bytes;
 use axum::http::{HeaderName, header};
 use axum::response::IntoResponse;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{bundles, invoke, model, tools};
+use super::model;
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "OneTool", description = "Bundles of tools: list, search, change and call them."),
-    paths(
-        bundles::list, bundles::get, bundles::put, bundles::patch, bundles::delete,
-        tools::list, tools::search, tools::get, tools::put, tools::patch, tools::delete,
-        invoke::invoke,
-    ),
-    components(schemas(model::ImplementationBody)),
+    components(schemas(model::ImplementationBody, model::ErrorReply)),
     modifiers(&Bearer),
-    security((), ("bearer" = [])),
 )]
 struct Document;
 
@@ -32,14 +25,18 @@ impl Modify for Bearer {
     }
 }
 
-/// The OpenAPI document as JSON.
-fn document() -> &'static str {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| Document::openapi().to_json().unwrap_or_else(|_| "{}".to_owned()))
+/// What the document holds besides the routes.
+pub(super) fn base() -> utoipa::openapi::OpenApi {
+    Document::openapi()
 }
 
-pub(super) fn openapi() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], document())
+/// The whole document as JSON.
+pub(super) fn json(document: &utoipa::openapi::OpenApi) -> Bytes {
+    document.to_json().unwrap_or_else(|_| "{}".to_owned()).into()
+}
+
+pub(super) fn openapi(document: Bytes) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], document)
 }
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";

@@ -1,17 +1,29 @@
-//! Routes of tools.
+//! Tools of bundles: list, search, read, write, switch, delete.
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use onetool_state::bundles::{ToolFilter, ToolView};
+use onetool_state::bundles::{BundleStore, ToolFilter, ToolView};
+use utoipa_axum::routes;
 
-use super::ApiState;
+use super::RestState;
 use super::bundles::{blocking, not_modified, tagged};
-use super::error::ApiError;
 use super::input::{self, Parameters, ToolPath};
 use super::model::{EnabledBody, ErrorReply, ToolBody, ToolPage, ToolReply};
 use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, ToolSegments};
+use super::routes::Routes;
+use crate::{ApiError, Scope};
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .read(routes!(get))
+        .admin(routes!(put, patch, delete))
+        .read(routes!(list))
+        .read(routes!(search))
+        .alias("/tools", Scope::Read, axum::routing::get(list))
+        .alias("/tools/search", Scope::Read, axum::routing::get(search))
+}
 
 /// Stores a new tool. The slug and version must be free.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}", tag = "tools",
@@ -25,19 +37,22 @@ use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, Tool
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
-pub(super) async fn put(
-    State(state): State<ApiState>,
+async fn put(
+    State(state): State<RestState>,
     Path(names): ToolSegments,
     request: Request,
 ) -> Result<Response, ApiError> {
     let location = request.uri().path().to_owned();
     let path = ToolPath::try_from(names)?;
-    let precondition = input::precondition(request.headers())?;
-    let body: ToolBody = input::json(request, state.settings.max_body_bytes).await?;
+    let condition = input::condition(request.headers())?;
+    let body: ToolBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let draft = body.draft(&path)?;
-    let view =
-        blocking(move || Ok(state.store.put_tool(path.bundle, (&path.slug, &path.version), draft, &precondition)?))
-            .await?;
+    let view = blocking(move || {
+        let store = &state.served.bundles.store;
+        let condition = condition.of(|| tag(store, &path));
+        Ok(store.put_tool(path.bundle, (&path.slug, &path.version), draft, &condition)?)
+    })
+    .await?;
     let mut response = reply(StatusCode::CREATED, view);
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
@@ -52,13 +67,13 @@ pub(super) async fn put(
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
 ))]
-pub(super) async fn get(
-    State(state): State<ApiState>,
+async fn get(
+    State(state): State<RestState>,
     Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let path = ToolPath::try_from(names)?;
-    let view = blocking(move || Ok(state.store.tool(path.bundle, &path.slug, &path.version)?)).await?;
+    let view = blocking(move || Ok(state.served.bundles.store.tool(path.bundle, &path.slug, &path.version)?)).await?;
     if input::is_known(&headers, &view.etag)? {
         return Ok(not_modified(&view.etag));
     }
@@ -76,17 +91,18 @@ pub(super) async fn get(
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
-pub(super) async fn patch(
-    State(state): State<ApiState>,
+async fn patch(
+    State(state): State<RestState>,
     Path(names): ToolSegments,
     request: Request,
 ) -> Result<Response, ApiError> {
     let path = ToolPath::try_from(names)?;
-    let precondition = input::precondition(request.headers())?;
-    let body: EnabledBody = input::json(request, state.settings.max_body_bytes).await?;
+    let condition = input::condition(request.headers())?;
+    let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let view = blocking(move || {
-        let name = (&path.slug, &path.version);
-        Ok(state.store.set_tool_enabled(path.bundle, name, body.is_enabled.into(), &precondition)?)
+        let store = &state.served.bundles.store;
+        let condition = condition.of(|| tag(store, &path));
+        Ok(store.set_tool_enabled(path.bundle, (&path.slug, &path.version), body.is_enabled.into(), &condition)?)
     })
     .await?;
     Ok(reply(StatusCode::OK, view))
@@ -101,14 +117,19 @@ pub(super) async fn patch(
     (status = 409, description = "its bundle is disabled", body = ErrorReply),
     (status = 412, body = ErrorReply),
 ))]
-pub(super) async fn delete(
-    State(state): State<ApiState>,
+async fn delete(
+    State(state): State<RestState>,
     Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let path = ToolPath::try_from(names)?;
-    let precondition = input::precondition(&headers)?;
-    blocking(move || Ok(state.store.delete_tool(path.bundle, (&path.slug, &path.version), &precondition)?)).await?;
+    let condition = input::condition(&headers)?;
+    blocking(move || {
+        let store = &state.served.bundles.store;
+        let condition = condition.of(|| tag(store, &path));
+        Ok(store.delete_tool(path.bundle, (&path.slug, &path.version), &condition)?)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -117,7 +138,7 @@ pub(super) async fn delete(
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let filter = ToolFilter {
         bundles: parameters.list("bundleIDs")?,
@@ -127,7 +148,7 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
     let page_size = parameters.page_size("recommendedPageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.store.tools(&filter, page_size, token.as_deref())?.into()))).await
+    blocking(move || Ok(Json(state.served.bundles.store.tools(&filter, page_size, token.as_deref())?.into()))).await
 }
 
 /// Searches tools: names that begin so, then whole words, then near words, then the most recent. `/tools/search` answers
@@ -136,8 +157,8 @@ pub(super) async fn list(State(state): State<ApiState>, RawQuery(query): RawQuer
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-pub(super) async fn search(
-    State(state): State<ApiState>,
+async fn search(
+    State(state): State<RestState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
@@ -146,7 +167,11 @@ pub(super) async fn search(
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.store.search(&text, disabled, page_size, token.as_deref())?.into()))).await
+    blocking(move || Ok(Json(state.served.bundles.store.search(&text, disabled, page_size, token.as_deref())?.into()))).await
+}
+
+fn tag(store: &BundleStore, path: &ToolPath) -> Option<String> {
+    store.tool(path.bundle, &path.slug, &path.version).ok().map(|view| view.etag)
 }
 
 fn reply(status: StatusCode, view: ToolView) -> Response {

@@ -1,24 +1,31 @@
-//! Routes of bundles.
+//! Bundles: list, read, write, switch, delete.
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use onetool_state::bundles::{BundleId, BundleView, Written};
+use headers::HeaderMapExt as _;
+use onetool_state::bundles::{BundleId, BundleStore, BundleView, Written};
+use utoipa_axum::routes;
 
-use super::ApiState;
-use super::error::ApiError;
+use super::RestState;
 use super::input::{self, Parameters};
 use super::model::{BundleBody, BundlePage, BundleReply, EnabledBody, ErrorReply};
 use super::parameters::{BundleListQuery, BundlePlace, BundleSegment};
+use super::routes::Routes;
+use crate::ApiError;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().read(routes!(list)).read(routes!(get)).admin(routes!(put, patch, delete))
+}
 
 /// Lists bundles, the newest first.
 #[utoipa::path(get, path = "/tools/bundles", tag = "bundles", params(BundleListQuery), responses(
     (status = 200, body = BundlePage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-pub(super) async fn list(
-    State(state): State<ApiState>,
+async fn list(
+    State(state): State<RestState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<BundlePage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
@@ -27,7 +34,7 @@ pub(super) async fn list(
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.store.bundles(&only, disabled, page_size, token.as_deref())?.into()))).await
+    blocking(move || Ok(Json(state.served.bundles.store.bundles(&only, disabled, page_size, token.as_deref())?.into()))).await
 }
 
 /// Reads a bundle.
@@ -38,13 +45,13 @@ pub(super) async fn list(
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
 ))]
-pub(super) async fn get(
-    State(state): State<ApiState>,
+async fn get(
+    State(state): State<RestState>,
     Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
-    let view = blocking(move || Ok(state.store.bundle(id)?)).await?;
+    let view = blocking(move || Ok(state.served.bundles.store.bundle(id)?)).await?;
     if input::is_known(&headers, &view.etag)? {
         return Ok(not_modified(&view.etag));
     }
@@ -62,16 +69,20 @@ pub(super) async fn get(
     (status = 413, description = "too large, or too many", body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
-pub(super) async fn put(
-    State(state): State<ApiState>,
+async fn put(
+    State(state): State<RestState>,
     Path(id): BundleSegment,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
-    let precondition = input::precondition(request.headers())?;
-    let body: BundleBody = input::json(request, state.settings.max_body_bytes).await?;
+    let condition = input::condition(request.headers())?;
+    let body: BundleBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let draft = body.draft()?;
-    let (view, written) = blocking(move || Ok(state.store.put_bundle(id, draft, &precondition)?)).await?;
+    let (view, written) = blocking(move || {
+        let store = &state.served.bundles.store;
+        Ok(store.put_bundle(id, draft, &condition.of(|| tag(store, id)))?)
+    })
+    .await?;
     let status = match written {
         Written::Created => StatusCode::CREATED,
         Written::Replaced => StatusCode::OK,
@@ -89,15 +100,19 @@ pub(super) async fn put(
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
-pub(super) async fn patch(
-    State(state): State<ApiState>,
+async fn patch(
+    State(state): State<RestState>,
     Path(id): BundleSegment,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
-    let precondition = input::precondition(request.headers())?;
-    let body: EnabledBody = input::json(request, state.settings.max_body_bytes).await?;
-    let view = blocking(move || Ok(state.store.set_bundle_enabled(id, body.is_enabled.into(), &precondition)?)).await?;
+    let condition = input::condition(request.headers())?;
+    let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    let view = blocking(move || {
+        let store = &state.served.bundles.store;
+        Ok(store.set_bundle_enabled(id, body.is_enabled.into(), &condition.of(|| tag(store, id)))?)
+    })
+    .await?;
     Ok(reply(StatusCode::OK, &view))
 }
 
@@ -111,15 +126,23 @@ pub(super) async fn patch(
     (status = 409, description = "it still has tools", body = ErrorReply),
     (status = 412, body = ErrorReply),
 ))]
-pub(super) async fn delete(
-    State(state): State<ApiState>,
+async fn delete(
+    State(state): State<RestState>,
     Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let id: BundleId = id.parse()?;
-    let precondition = input::precondition(&headers)?;
-    blocking(move || Ok(state.store.delete_bundle(id, &precondition)?)).await?;
+    let condition = input::condition(&headers)?;
+    blocking(move || {
+        let store = &state.served.bundles.store;
+        Ok(store.delete_bundle(id, &condition.of(|| tag(store, id)))?)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn tag(store: &BundleStore, id: BundleId) -> Option<String> {
+    store.bundle(id).ok().map(|view| view.etag)
 }
 
 fn reply(status: StatusCode, view: &BundleView) -> Response {
@@ -128,8 +151,8 @@ fn reply(status: StatusCode, view: &BundleView) -> Response {
 
 /// Adds the entity tag of what a response shows.
 pub(super) fn tagged(mut response: Response, etag: &str) -> Response {
-    if let Ok(value) = HeaderValue::from_str(&format!("\"{etag}\"")) {
-        response.headers_mut().insert(header::ETAG, value);
+    if let Some(etag) = input::entity_tag(etag) {
+        response.headers_mut().typed_insert(etag);
     }
     response
 }

@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 use utoipa::ToSchema;
 
 use super::body::from_part;
-use super::error::ApiError;
 use super::input::ToolPath;
+use crate::ApiError;
 
 /// A bundle to store.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -118,7 +118,6 @@ pub enum ToolType {
 
 /// A tool to store. What the store itself sets (ids, times) may be present and is not taken over; names must be those of
 /// the path.
-#[expect(dead_code, reason = "a tool as it was read may be sent back: what is kept by the store is taken and not used")]
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolBody {

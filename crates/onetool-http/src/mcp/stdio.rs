@@ -1,5 +1,6 @@
 //! MCP on standard input and output. Ends with its input, or when it is told to; takes all children with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ServiceExt as _;
@@ -7,19 +8,21 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Handler;
 use super::lines::Lines;
-use crate::assemble::App;
+use crate::{ServeError, Service};
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
-pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
-    tokio::spawn(app.clone().warm_up());
+/// Serves one client until it leaves.
+pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
+    let warming = service.clone();
+    tokio::spawn(async move { warming.warm_up().await });
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let serving = async {
-        match Handler::new(app.clone()).serve(Lines::new()).await {
-            Ok(service) => service.waiting().await.map(drop).map_err(anyhow::Error::from),
-            // A client that leaves before it has said hello is no error of ours.
+        match Handler::new(service.clone()).serve(Lines::new()).await {
+            Ok(session) => session.waiting().await.map(drop).map_err(|error| ServeError::Io(error.into())),
+            // A client that leaves before it initializes is not an error.
             Err(error) => {
                 tracing::info!(%error, "no session");
                 Ok(())
@@ -32,6 +35,6 @@ pub async fn serve(app: std::sync::Arc<App>) -> anyhow::Result<()> {
         _ = hang_up.recv() => Ok(()),
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
-    let _ = tokio::time::timeout(SHUTDOWN_GRACE, app.shutdown()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, service.shutdown()).await;
     outcome
 }

@@ -23,12 +23,12 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::client::ClientPeer;
 use super::logging::ClientLog;
 use super::progress::ClientProgress;
-use crate::assemble::App;
+use crate::Service;
 
-/// Serves one client. Cheap: all share the app.
+/// Serves one client. Cheap: all share the service.
 #[derive(Clone)]
 pub struct Handler {
-    app: Arc<App>,
+    service: Arc<dyn Service>,
     log: Arc<ClientLog>,
 }
 
@@ -57,8 +57,8 @@ const INSTRUCTIONS: &str = "\
 One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
 
 impl Handler {
-    pub fn new(app: Arc<App>) -> Self {
-        Self { app, log: Arc::default() }
+    pub fn new(service: Arc<dyn Service>) -> Self {
+        Self { service, log: Arc::default() }
     }
 
     fn tool(&self) -> Tool {
@@ -71,7 +71,7 @@ impl Handler {
             serde_json::Value::Object(schema) => schema,
             _ => JsonObject::new(),
         };
-        let description = self.app.settings().run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
+        let description = self.service.served().run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
         let mut tool = Tool::new(TOOL, description, Arc::new(schema));
         tool.annotations = Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
         tool
@@ -88,7 +88,7 @@ impl Handler {
         }
         ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
         // A panic inside ends this run, not the session. Every request has a task of its own already.
-        let run = AssertUnwindSafe(Box::pin(self.app.runner.run(command, ctx))).catch_unwind();
+        let run = AssertUnwindSafe(Box::pin(self.service.runner().run(command, ctx))).catch_unwind();
         let reply = run.await.unwrap_or_else(|_| {
             tracing::error!("a run panicked");
             RunReply {
@@ -127,7 +127,7 @@ fn block(part: Part) -> ContentBlock {
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_logging().build();
-        let instructions = self.app.settings().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
+        let instructions = self.service.served().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("onetool", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions)
@@ -177,7 +177,7 @@ impl ServerHandler for Handler {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.log.set_level(context.peer, request.level);
+        self.log.set_level(&*self.service, context.peer, request.level);
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let shared = self.app.runner.toolbox().now();
+        let shared = self.service.runner().toolbox().now();
         let catalog = shared.catalog();
         let json = if request.uri == "ot://tools" {
             catalog

@@ -1,4 +1,4 @@
-//! Accepting connections: limited in number and in what they may take, ended with grace.
+//! Connections: limited in number and in what each may take, ended gracefully.
 //!
 //! When all places are taken, connections end with the request they are at, and those that wait for one end at once: a
 //! client that keeps many open for later must not keep others out.
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown`, then lets requests in flight end.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
+pub async fn serve_connections(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     let abort = CancellationToken::new();

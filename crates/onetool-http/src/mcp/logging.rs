@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-use crate::log;
+use crate::Service;
 
 /// What one client hears. Nothing until it asks; nothing once it is gone.
 #[derive(Default)]
@@ -20,9 +20,9 @@ pub struct ClientLog {
 
 impl ClientLog {
     /// The client hears everything from this level up, and nothing else, from now on.
-    pub fn set_level(&self, peer: Peer<RoleServer>, level: LoggingLevel) {
+    pub fn set_level(&self, service: &dyn Service, peer: Peer<RoleServer>, level: LoggingLevel) {
         let level = threshold(level);
-        let mut messages = log::listen(level);
+        let mut messages = service.log_messages(level);
         let task = tokio::spawn(async move {
             loop {
                 let (message_level, data) = match messages.recv().await {

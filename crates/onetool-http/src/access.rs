@@ -1,6 +1,6 @@
 //! Who may come in.
 //!
-//! Host and Origin are checked for every request, so that a page of another site, or a name that was bent to this
+//! Host and Origin are checked for every request, so that a page of another site, or a name that was rebound to this
 //! machine, gets nothing. On loopback nobody needs a token unless tokens are configured; on any other address a server
 //! without tokens does not start.
 
@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use subtle::ConstantTimeEq as _;
 
-use super::error::ApiError;
+use crate::{ApiError, ServerSettings};
 
 /// What a token allows. `Admin` allows everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,24 +54,20 @@ pub struct AccessPolicy {
 }
 
 impl AccessPolicy {
-    /// The rules for a server bound to `address`. `hosts` are further names it is known by, `origins` sites whose pages
-    /// may call it.
-    pub fn new(
-        address: IpAddr,
-        tokens: Vec<AccessToken>,
-        hosts: Vec<String>,
-        origins: Vec<String>,
-    ) -> Result<Self, AccessError> {
+    /// The rules for a server that listens at `address`.
+    pub fn new(address: IpAddr, settings: &ServerSettings) -> Result<Self, AccessError> {
+        let tokens = settings.tokens.clone();
         if !address.is_loopback() && tokens.is_empty() {
             return Err(AccessError::NoTokens { address });
         }
         if tokens.iter().any(|token| token.token.chars().count() < MIN_TOKEN_CHARS) {
             return Err(AccessError::ShortToken);
         }
-        let mut known = vec!["localhost".to_owned()];
-        known.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
-        let origins = origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Ok(Self { tokens, hosts: known, origins })
+        let mut hosts = vec!["localhost".to_owned()];
+        hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
+        let origins =
+            settings.origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Ok(Self { tokens, hosts, origins })
     }
 
     fn check_site(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -78,7 +75,7 @@ impl AccessPolicy {
             .ok_or_else(|| ApiError::invalid("a request needs a Host header"))?
             .to_ascii_lowercase();
         let name = host_name(&host).ok_or_else(|| ApiError::invalid("the Host header is not valid"))?;
-        // An address can't be a name that was bent to this machine.
+        // An address cannot be a name that was rebound to this machine.
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         if !is_address && !self.hosts.iter().any(|known| known == name) {
             return Err(ApiError::forbidden("this server does not answer to that Host")
@@ -94,7 +91,7 @@ impl AccessPolicy {
         }
     }
 
-    fn check_token(&self, headers: &HeaderMap, needed: Scope) -> Result<(), ApiError> {
+    pub(crate) fn check_token(&self, headers: &HeaderMap, needed: Scope) -> Result<(), ApiError> {
         if self.tokens.is_empty() {
             return Ok(());
         }
@@ -103,10 +100,10 @@ impl AccessPolicy {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim());
         let Some(given) = given else { return Err(ApiError::unauthorised("a bearer token is needed")) };
-        // Every token is compared, and each as a whole, so that time tells nothing.
+        // Every token is compared, so that the time taken tells nothing.
         let mut found = None;
         for token in &self.tokens {
-            if same_bytes(token.token.as_bytes(), given.as_bytes()) {
+            if bool::from(token.token.as_bytes().ct_eq(given.as_bytes())) {
                 found = Some(token);
             }
         }
@@ -119,19 +116,11 @@ impl AccessPolicy {
 }
 
 impl Scope {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Invoke => "invoke",
             Self::Admin => "admin",
-        }
-    }
-
-    fn of(method: &Method, path: &str) -> Self {
-        match *method {
-            Method::GET | Method::HEAD => Self::Read,
-            Method::POST if path.ends_with("/invoke") => Self::Invoke,
-            _ => Self::Admin,
         }
     }
 }
@@ -141,7 +130,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(ApiError::invalid(format!("the header {name} stands more than once")));
+        return Err(ApiError::invalid(format!("the header {name} is given more than once")));
     }
     value.to_str().map(Some).map_err(|_| ApiError::invalid(format!("the header {name} is not plain text")))
 }
@@ -159,21 +148,13 @@ fn host_name(authority: &str) -> Option<&str> {
     (port_is_fine && !name.is_empty()).then_some(name)
 }
 
-fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    let mut difference = a.len() ^ b.len();
-    for (index, byte) in a.iter().enumerate() {
-        difference |= usize::from(byte ^ b.get(index).copied().unwrap_or(0));
-    }
-    difference == 0
-}
-
 /// Checks Host and Origin before anything else.
-pub(super) fn same_site(router: Router, access: Arc<AccessPolicy>) -> Router {
+pub(crate) fn same_site(router: Router, access: Arc<AccessPolicy>) -> Router {
     router.layer(middleware::from_fn_with_state(access, check_site))
 }
 
 /// Guards another router, such as MCP's, with the same rules.
-pub fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -> Router {
+pub(crate) fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -> Router {
     let tokens = access.clone();
     let check = move |request: Request, next: Next| {
         let tokens = tokens.clone();
@@ -189,14 +170,6 @@ pub fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -> Route
 
 async fn check_site(State(access): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
     match access.check_site(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
-}
-
-pub(super) async fn authorise(State(access): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
-    let needed = Scope::of(request.method(), request.uri().path());
-    match access.check_token(request.headers(), needed) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     }

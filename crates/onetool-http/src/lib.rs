@@ -1,0 +1,20 @@
+//! The ways in from outside: the REST API, MCP over HTTP, MCP on standard input and output, and who may use them.
+//!
+//! What is served is a [`Service`]: the program implements it, and everything here works on that trait alone. Each
+//! REST route is declared once, in its file below `rest/`, with its scope, parameters and documentation.
+
+mod access;
+mod address;
+mod connections;
+mod error;
+pub mod mcp;
+pub mod rest;
+mod service;
+mod site;
+
+pub use access::{AccessError, AccessPolicy, AccessToken, Scope};
+pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
+pub use connections::serve_connections;
+pub use error::ApiError;
+pub use service::{ApiSettings, Bundles, LogMessage, Served, ServerSettings, Service};
+pub use site::{ServeError, router, serve};

@@ -1,0 +1,94 @@
+//! What is served: the seam between this crate and the program that uses it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use onetool_bundles::{BundleSource, HttpEngine};
+use onetool_run::Runner;
+use onetool_state::bundles::BundleStore;
+use tokio::sync::broadcast;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+
+use crate::AccessToken;
+
+/// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
+#[async_trait]
+pub trait Service: Send + Sync + 'static {
+    /// Runs commands, over the toolbox through which REST calls tools too.
+    fn runner(&self) -> &Runner;
+
+    /// What is in force now. A reload makes a new one; as long as nothing changes it is the same `Arc`.
+    fn served(&self) -> Arc<Served>;
+
+    /// Log messages from now on, at least down to `level`; the receiver leaves out what is finer.
+    fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage>;
+
+    /// Prepares what the first request needs. Clients do not wait for it.
+    async fn warm_up(&self);
+
+    /// Ends child processes and writes what is not written yet.
+    async fn shutdown(&self);
+}
+
+/// Settings and stores that a reload may replace.
+#[derive(Clone)]
+pub struct Served {
+    /// `prompts.instructions`
+    pub instructions: Option<String>,
+    /// `prompts.tools.run.description`
+    pub run_description: Option<String>,
+    pub server: ServerSettings,
+    pub bundles: Bundles,
+}
+
+/// The section `server` of a configuration.
+#[derive(Clone, Default)]
+pub struct ServerSettings {
+    /// Where `serve --http` listens unless it is told.
+    pub bind: Option<SocketAddr>,
+    pub tokens: Vec<AccessToken>,
+    /// Further names that the server is known by.
+    pub hosts: Vec<String>,
+    /// Sites whose pages may call it.
+    pub origins: Vec<String>,
+    pub api: ApiSettings,
+}
+
+/// What a request may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiSettings {
+    /// `server.max_body_bytes`
+    pub max_body_bytes: usize,
+    /// `server.request_timeout`, for everything but calls of tools.
+    pub request_timeout: Duration,
+    /// `server.invoke_timeout`
+    pub invoke_timeout: Duration,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 1024 * 1024,
+            request_timeout: Duration::from_secs(30),
+            invoke_timeout: Duration::from_mins(2),
+        }
+    }
+}
+
+/// Bundles, and what makes their requests.
+#[derive(Clone)]
+pub struct Bundles {
+    pub store: BundleStore,
+    pub engine: Arc<HttpEngine>,
+    pub source: Arc<BundleSource>,
+}
+
+/// One line of the log, without secrets.
+#[derive(Debug, Clone)]
+pub struct LogMessage {
+    pub level: Level,
+    pub data: serde_json::Value,
+}

@@ -1,0 +1,11 @@
+//! The program: the command line, the configuration, and the parts put together.
+
+mod assemble;
+mod cli;
+mod config;
+mod log;
+mod recorder;
+mod telemetry;
+mod watch;
+
+pub use cli::main;
