@@ -3,7 +3,6 @@
 //! Two engines stand behind one interface: Monty, fast and confined by construction, and a full CPython child, confined
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "decoders of both engines charge it as they adopt it"))]
 mod budget;
 mod choose;
 mod cpython;

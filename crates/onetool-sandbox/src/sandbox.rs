@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use crate::cpython::{CPython, CPythonSettings};
@@ -12,19 +13,37 @@ use crate::{Engine, Host};
 /// Runs programs, in whichever engine fits.
 pub struct Sandbox {
     monty: Monty,
-    cpython: CPython,
+    cpython: RwLock<Arc<CPython>>,
     checker: Checker,
 }
 
 impl Sandbox {
     pub fn new(monty: MontySettings, cpython: CPythonSettings) -> Self {
         let checker = Checker::new(monty.executable.clone());
-        Self { monty: Monty::new(monty), cpython: CPython::new(cpython), checker }
+        Self { monty: Monty::new(monty), cpython: RwLock::new(Arc::new(CPython::new(cpython))), checker }
     }
 
     /// Starts what the first run will need.
     pub async fn warm_up(&self) -> Result<(), Failure> {
-        self.monty.warm_up().await
+        let ready = self.monty.warm_up().await;
+        self.cpython().warm_up().await;
+        ready
+    }
+
+    /// Later programs run as these settings say; what runs already is not disturbed.
+    pub async fn replace_cpython(&self, settings: CPythonSettings) {
+        if *self.cpython().settings() == settings {
+            return;
+        }
+        let new = Arc::new(CPython::new(settings));
+        let former = std::mem::replace(&mut *self.cpython.write(), new.clone());
+        if former.is_warm() {
+            new.warm_up().await;
+        }
+    }
+
+    fn cpython(&self) -> Arc<CPython> {
+        self.cpython.read().clone()
     }
 
     /// Runs a program in an engine; `Auto` is Monty, because whoever prepared the program knows what it needs.
@@ -37,7 +56,7 @@ impl Sandbox {
         cancel: CancellationToken,
     ) -> Execution {
         match engine {
-            Engine::CPython => self.cpython.execute(program, limits, host, cancel).await,
+            Engine::CPython => self.cpython().execute(program, limits, host, cancel).await,
             Engine::Auto | Engine::Monty => self.monty.execute(program, limits, host, cancel).await,
         }
     }
@@ -50,6 +69,7 @@ impl Sandbox {
 
     pub async fn shutdown(&self) {
         self.checker.shutdown().await;
+        self.cpython().shutdown().await;
         self.monty.shutdown().await;
     }
 }

@@ -29,6 +29,7 @@ fn program(code: &str) -> Program {
 }
 
 async fn run_in(engine: &CPython, code: &str, limits: &Limits) -> Execution {
+    engine.warm_up().await;
     engine.execute(&program(code), limits, Toolbox::shared(), CancellationToken::new()).await
 }
 

@@ -26,6 +26,13 @@ fn engine() -> CPython {
     })
 }
 
+/// One that forks its children, and one that starts them.
+async fn engines() -> [CPython; 2] {
+    let forking = engine();
+    forking.warm_up().await;
+    [forking, engine()]
+}
+
 /// Code, and the exception that ends it.
 const REFUSED: &[(&str, &[&str])] = &[
     ("open('/etc/passwd').read()", &["PermissionError"]),
@@ -64,18 +71,162 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("import resource, os\nresource.prlimit(os.getppid(), resource.RLIMIT_CPU)", &["OSError", "PermissionError"]),
     ("import os\nos.setsid()", &["PermissionError"]),
     ("import os\nos.environ['PATH']", &["KeyError"]),
+    ("import os\nos.kill(os.getpid() + 1, 9)", &["PermissionError"]),
+    ("import os\nos.kill(-1, 9)", &["PermissionError"]),
+    ("import os\nos.pidfd_open(os.getppid())", &["PermissionError"]),
+    ("import os\nos.setpgid(0, os.getppid())", &["PermissionError"]),
+    ("import os\nos.waitpid(-1, os.WNOHANG)", &["PermissionError"]),
+    ("import os\nos.waitid(os.P_ALL, 0, os.WEXITED)", &["PermissionError"]),
+    ("import os\nos.forkpty()", &["PermissionError", "OSError"]),
+    ("import os\nos.listdir('/proc/self/fd')", &["PermissionError"]),
+    ("open('/proc/self/mem', 'rb')", &["PermissionError"]),
+    ("import os\nos.readlink('/proc/self/exe')", &["PermissionError"]),
+    ("import os\nos.listdir('/dev/shm')", &["PermissionError"]),
+    ("from multiprocessing import shared_memory\nshared_memory.SharedMemory(create=True, size=16)", &["PermissionError", "OSError"]),
+    ("import socket, os\nsocket.socket(fileno=os.dup(3)).recvmsg(1)", &["PermissionError", "OSError"]),
+    ("import socket\na, b = socket.socketpair()\na.sendmsg([b'x'])", &["PermissionError"]),
+    ("import socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])", &["PermissionError"]),
 ];
 
 #[tokio::test]
 async fn what_is_outside_is_refused() {
-    let engine = engine();
-    for (code, expected) in REFUSED {
-        match run_in(&engine, code).await.result {
-            Err(Failure::Raised { exception, .. }) if expected.contains(&exception.as_str()) => {}
-            other => panic!("{code}\n{other:?}"),
+    for engine in engines().await {
+        for (code, expected) in REFUSED {
+            match run_in(&engine, code).await.result {
+                Err(Failure::Raised { exception, .. }) if expected.contains(&exception.as_str()) => {}
+                other => panic!("{code}\n{other:?}"),
+            }
         }
+        assert!(!std::path::Path::new("/tmp/onetool-escape").exists());
+        assert_eq!(run_in(&engine, "1 + 1").await.result, Ok(Value::Int(2)));
     }
-    assert!(!std::path::Path::new("/tmp/onetool-escape").exists());
+}
+
+/// Code that shows what a forked child has of its zygote, and what it must say.
+const INHERITED: &[(&str, &str)] = &[
+    // Nothing but its own pipes and an empty input.
+    (
+        "import os, stat\nopen_ = []\nfor fd in range(4096):\n    try:\n        open_.append((fd, stat.S_ISSOCK(os.fstat(fd).st_mode)))\n    except OSError:\n        pass\n[fd for fd, _ in open_], any(s for _, s in open_)",
+        "([0, 1, 2, 3, 4], False)",
+    ),
+    ("import os\nos.read(0, 10)", "b''"),
+    ("import os\ndict(os.environ)", "{}"),
+    ("import os\nos.getpgid(0) == os.getpid()", "True"),
+    ("import signal\nsignal.getsignal(signal.SIGCHLD) == signal.SIG_DFL, signal.set_wakeup_fd(-1)", "(True, -1)"),
+    ("import gc\ngc.unfreeze()\ngc.isenabled(), [o for o in gc.get_objects() if type(o).__name__ == '_Zygote']", "(True, [])"),
+    ("import threading\nthreading.active_count()", "1"),
+    ("import resource\nresource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_CORE)", "((0, 0), (0, 0))"),
+    ("import sys\nsys.argv, 'ctypes' in sys.modules and sys.modules['ctypes']", "(['run.py'], None)"),
+];
+
+#[tokio::test]
+async fn a_forked_child_has_nothing_of_its_zygote() {
+    let [engine, _] = engines().await;
+    for (code, expected) in INHERITED {
+        let execution = run_in(&engine, code).await;
+        assert_eq!(execution.result.map(|value| value.repr()), Ok((*expected).to_owned()), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn forked_children_share_no_random_numbers_and_no_state() {
+    let [engine, _] = engines().await;
+    let code = "import random, uuid, secrets, os\n[random.random(), random.randbytes(8), str(uuid.uuid4()), secrets.token_hex(8), os.urandom(8), random.Random().random()]";
+    let (first, second) = (run_in(&engine, code).await.result.unwrap(), run_in(&engine, code).await.result.unwrap());
+    let (Value::List(first), Value::List(second)) = (first, second) else { panic!("not lists") };
+    for (one, other) in first.iter().zip(&second) {
+        assert_ne!(one, other);
+    }
+    run_in(&engine, "import sys, json, builtins\nsys.modules['leak'] = 1\njson.loads = None\nbuiltins.leak = 2\nsys.path.append('/leak')").await;
+    let code = "import sys, json\n['leak' in sys.modules, json.loads('1'), '/leak' in sys.path, 'leak' in dir(__builtins__)]";
+    assert_eq!(run_in(&engine, code).await.result.unwrap().repr(), "[False, 1, False, False]");
+}
+
+/// Children of one zygote run side by side, and one cannot reach the other.
+#[tokio::test]
+async fn siblings_are_out_of_reach() {
+    let [engine, _] = engines().await;
+    let toolbox = Toolbox::shared();
+    let cancel = CancellationToken::new();
+    let limits = Limits { timeout: Duration::from_secs(20), ..Limits::default() };
+    let waiting = Program {
+        code: "import os\npack.tell(os.getpid())\npack.never()".to_owned(),
+        script_name: "run.py".to_owned(),
+        ..Program::default()
+    };
+    let first = engine.execute(&waiting, &limits, toolbox.clone(), cancel.clone());
+    let second = async {
+        let sibling = toolbox.told().await.repr();
+        for code in [
+            format!("import os\nos.kill({sibling}, 9)"),
+            format!("import os\nos.kill({sibling}, 0)"),
+            format!("import os\nos.killpg({sibling}, 9)"),
+            format!("import os\nos.pidfd_open({sibling})"),
+            format!("open('/proc/{sibling}/mem', 'rb')"),
+            format!("import os\nos.listdir('/proc/{sibling}/fd')"),
+            format!("import os\nos.sched_setaffinity({sibling}, [0])"),
+            format!("import resource\nresource.prlimit({sibling}, resource.RLIMIT_CPU)"),
+        ] {
+            let result = run_in(&engine, &code).await.result;
+            assert!(
+                matches!(&result, Err(Failure::Raised { exception, .. }) if ["PermissionError", "OSError"].contains(&exception.as_str())),
+                "{code}\n{result:?}"
+            );
+        }
+        cancel.cancel();
+    };
+    let (first, ()) = tokio::join!(first, second);
+    assert_eq!(first.result, Err(Failure::Cancelled));
+}
+
+#[tokio::test]
+async fn a_zygote_that_died_is_replaced_and_takes_its_children_along() {
+    let [engine, _] = engines().await;
+    let parent = run_in(&engine, "import os\nos.getppid()").await.result.unwrap().repr();
+    let toolbox = Toolbox::shared();
+    let limits = Limits::default();
+    let waiting =
+        Program { code: "pack.started()\npack.never()".to_owned(), script_name: "run.py".to_owned(), ..Program::default() };
+    let running = engine.execute(&waiting, &limits, toolbox.clone(), CancellationToken::new());
+    let kill = async {
+        toolbox.started.notified().await;
+        let zygote = rustix::process::Pid::from_raw(parent.parse().unwrap()).unwrap();
+        rustix::process::kill_process(zygote, rustix::process::Signal::KILL).unwrap();
+    };
+    let (execution, ()) = tokio::join!(running, kill);
+    assert!(matches!(execution.result, Err(Failure::Crashed(_))), "{:?}", execution.result);
+    let next = run_in(&engine, "import os\nos.getppid()").await.result.unwrap().repr();
+    assert_ne!(next, parent);
+    assert_eq!(run_in(&engine, "import os\nos.getppid()").await.result.unwrap().repr(), next);
+}
+
+/// Finds the channel of the protocol, and takes its limit away.
+const FORGE: &str = "channel = type(pack).__getattr__.__globals__['_channel']\nchannel.limit = 1 << 40\n";
+
+#[tokio::test]
+async fn forged_messages_cost_the_run_alone() {
+    let [engine, _] = engines().await;
+    let forged = |head: &str, item: &str, count: usize, tail: &str| {
+        format!(
+            "{FORGE}def write(w):\n    w.raw('{head}')\n    for _ in range({count}):\n        w.raw('{item}' * 100_000)\n    w.raw('{tail}')\nchannel.send(write)\nwhile True: pass"
+        )
+    };
+    for (what, code) in [
+        ("100 million digits", forged(r#"{"done":{"value":{"$ot":"int","v":""#, "9", 1000, r#""},"read_back":[]}}"#)),
+        ("60 MB of zeros", forged(r#"{"done":{"value":[0"#, ",0", 300, r#"],"read_back":[]}}"#)),
+        ("250 MB of zeros", forged(r#"{"done":{"value":[0"#, ",0", 1250, r#"],"read_back":[]}}"#)),
+        ("a list in a call", forged(r#"{"call":{"id":1,"pack":"pack","function":"echo","args":[0"#, ",0", 600, r#"],"kwargs":[]}}"#)),
+        ("a million names", forged(r#"{"lookup":{"id":1,"names":["a""#, r#","a""#, 10, "]}}")),
+        ("names that never end", format!("{FORGE}while True:\n    channel.request(lambda w, n: w.raw('{{\"lookup\":{{\"id\":%d,\"names\":[%s]}}}}' % (n, ','.join(['\"a\"'] * 1000))))")),
+        ("a line without end", forged("", "[", 4000, "")),
+        ("no forging at all", "import zlib\n[0] * 20_000_000".to_owned()),
+        ("no forging, in a call", "pack.echo([0] * 20_000_000)".to_owned()),
+    ] {
+        let result = run_in(&engine, &code).await.result;
+        assert!(matches!(result, Err(Failure::TooLarge(_))), "{what}: {result:?}");
+    }
+    let result = run_in(&engine, "pack.show(1 << 200_000_000)").await.result;
+    assert_eq!(result, Ok(Value::Str("pack.show(<int of 200000001 bits>)".into())));
     assert_eq!(run_in(&engine, "1 + 1").await.result, Ok(Value::Int(2)));
 }
 
@@ -122,7 +273,7 @@ async fn ignored_signals_do_not_outlive_the_deadline() {
 #[tokio::test]
 async fn talking_to_the_host_directly_gains_nothing() {
     let engine = engine();
-    let find = "import gc\nchannel = [o for o in gc.get_objects() if type(o).__name__ == 'Channel'][0]\n";
+    let find = "channel = type(pack).__getattr__.__globals__['_channel']\n";
     let forged = format!("{find}channel.send(lambda w: w.raw('{{\"shell\":{{\"id\":1}}}}'))\nwhile True: pass");
     let result = run_in(&engine, &forged).await.result;
     assert!(matches!(result, Err(Failure::Crashed(_))), "{result:?}");

@@ -193,6 +193,8 @@ impl App {
         drop(current);
         self.runner.toolbox().replace(parts);
         self.runner.replace_settings(settings.run.clone());
+        let (sandbox, python) = (self.runner.sandbox().clone(), cpython_settings(&settings));
+        tokio::spawn(async move { sandbox.replace_cpython(python).await });
         crate::log::set_level(&settings.log_level);
         retire(retired);
         held_back
@@ -354,8 +356,11 @@ fn monty_settings(settings: &Resolved, executable: PathBuf) -> MontySettings {
 fn cpython_settings(settings: &Resolved) -> CPythonSettings {
     CPythonSettings {
         python: settings.python.clone(),
+        launcher: None,
         allow_unconfined: settings.allow_unconfined,
-        ..CPythonSettings::default()
+        max_children: settings.max_parallel,
+        queue_timeout: settings.max_wait,
+        zygote: settings.zygote,
     }
 }
 

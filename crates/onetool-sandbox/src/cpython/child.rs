@@ -1,24 +1,33 @@
-//! One interpreter process: started through the launcher, used for one program, killed with its process group.
+//! One interpreter process: forked by the zygote or started through the launcher, used for one program, then killed.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::process::Command;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
+use super::zygote::Forked;
 
-/// How long a killed child may take to be gone, and its last printed text to arrive.
+/// How long a child that closed its side may take to be gone, and its last printed text to arrive.
 const END_WAIT: Duration = Duration::from_secs(2);
 const PRINTED_READ: usize = 32 << 10;
 
 pub(super) struct Child {
-    process: tokio::process::Child,
-    pub(super) input: ChildStdin,
-    pub(super) output: ChildStdout,
-    pub(super) printed: ChildStderr,
+    process: Process,
+    pub(super) input: Sender,
+    pub(super) output: Receiver,
+    pub(super) printed: Receiver,
+}
+
+enum Process {
+    Started(tokio::process::Child),
+    Forked(Forked),
 }
 
 impl Child {
@@ -39,33 +48,66 @@ impl Child {
         else {
             return Err(std::io::Error::other("the child has no pipes"));
         };
-        Ok(Self { process, input, output, printed })
+        let (input, output, printed) =
+            (input.into_owned_fd()?, output.into_owned_fd()?, printed.into_owned_fd()?);
+        Self::with_pipes(Process::Started(process), input, output, printed)
     }
 
-    /// Itself, if it still runs.
-    pub(super) fn alive(mut self) -> Option<Self> {
-        matches!(self.process.try_wait(), Ok(None)).then_some(self)
+    pub(super) fn forked(forked: Forked, input: OwnedFd, output: OwnedFd, printed: OwnedFd) -> std::io::Result<Self> {
+        Self::with_pipes(Process::Forked(forked), input, output, printed)
     }
 
-    /// Kills it if it still runs, collects what it printed last, and says how it ended.
+    fn with_pipes(process: Process, input: OwnedFd, output: OwnedFd, printed: OwnedFd) -> std::io::Result<Self> {
+        Ok(Self {
+            process,
+            input: Sender::from_owned_fd(input)?,
+            output: Receiver::from_owned_fd(output)?,
+            printed: Receiver::from_owned_fd(printed)?,
+        })
+    }
+
+    /// Ends it after its last message, or because it must stop. What it printed before is in the pipe already; the
+    /// process itself is waited for by a task that holds its place among the children.
+    pub(super) fn dismiss(mut self, printed: &mut Printed, permit: OwnedSemaphorePermit) {
+        printed.drain(&self.printed);
+        self.process.kill();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(END_WAIT, self.process.wait()).await;
+            drop(permit);
+        });
+    }
+
+    /// Waits for a child that closed its side, collects what it printed last, and says how it ended.
     pub(super) async fn end(mut self, printed: &mut Printed, grace: Duration) -> Option<ExitStatus> {
-        let status = match tokio::time::timeout(grace, self.process.wait()).await {
-            Ok(status) => status.ok(),
-            Err(_) => None,
-        };
+        let status = tokio::time::timeout(grace, self.process.wait()).await.unwrap_or_default();
         if status.is_none() {
-            self.kill_group();
+            self.process.kill();
             let _ = tokio::time::timeout(END_WAIT, self.process.wait()).await;
         }
         let _ = tokio::time::timeout(END_WAIT, async { while printed.read(&mut self.printed).await {} }).await;
         status
     }
+}
 
-    fn kill_group(&mut self) {
-        if let Some(group) = self.process.id().and_then(|id| Pid::from_raw(id as i32)) {
-            let _ = kill_process_group(group, Signal::KILL);
+impl Process {
+    async fn wait(&mut self) -> Option<ExitStatus> {
+        match self {
+            Self::Started(process) => process.wait().await.ok(),
+            Self::Forked(forked) => forked.wait().await,
         }
-        let _ = self.process.start_kill();
+    }
+
+    /// A forked child has a group of its own and can start nothing that would be left of it.
+    fn kill(&mut self) {
+        match self {
+            Self::Started(process) => {
+                if let Some(group) = process.id().and_then(|id| Pid::from_raw(id as i32)) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                let _ = process.start_kill();
+            }
+            Self::Forked(forked) => forked.kill(),
+        }
     }
 }
 
@@ -83,16 +125,32 @@ impl Printed {
     }
 
     /// Reads once; `false` at the end.
-    pub(super) async fn read(&mut self, source: &mut ChildStderr) -> bool {
+    pub(super) async fn read(&mut self, source: &mut Receiver) -> bool {
         match source.read(&mut self.chunk).await {
             Ok(0) | Err(_) => false,
             Ok(count) => {
-                let kept = count.min(self.limit - self.bytes.len());
-                self.bytes.extend_from_slice(&self.chunk[..kept]);
-                self.truncated |= kept < count;
+                self.keep(count);
                 true
             }
         }
+    }
+
+    /// Reads what is there, without waiting. A program that goes on printing does not keep this busy.
+    ///
+    /// The descriptor itself is read: the event loop may not have heard of the last text yet.
+    fn drain(&mut self, source: &Receiver) {
+        while !self.truncated {
+            match rustix::io::read(source, &mut self.chunk[..]) {
+                Ok(count) if count > 0 => self.keep(count),
+                _ => return,
+            }
+        }
+    }
+
+    fn keep(&mut self, count: usize) {
+        let kept = count.min(self.limit - self.bytes.len());
+        self.bytes.extend_from_slice(&self.chunk[..kept]);
+        self.truncated |= kept < count;
     }
 
     /// The text, and whether some of it was dropped.

@@ -1,8 +1,11 @@
 # The inner side of the full Python engine: runs one program, then its process ends.
 #
 # Order matters: close what was inherited, read the order, put up the second wall, and only then look at the program. Two
-# descriptors, named by the arguments, carry messages in and out, one JSON object a line; 1 and 2 are what the program
-# prints. A program that digs its way to the private ones can say what it could say anyway: calls in the name of its run.
+# descriptors carry messages in and out, one JSON object a line; 1 and 2 are what the program prints. A program that digs
+# its way to the private ones can say what it could say anyway: calls in the name of its run.
+#
+# Two arguments are those descriptors. One argument is the socket of a zygote: then this process never runs a program
+# itself, but forks a child for each, which gets its descriptors from the socket.
 
 import builtins as _builtins
 import os as _os
@@ -11,8 +14,8 @@ import signal as _signal
 import sys as _sys
 import _thread
 
-_IN, _OUT = map(int, _sys.argv[1:3])
-_HEADROOM = 64 << 20  # address space of the interpreter itself
+_IN, _OUT = 3, 4  # of a forked child
+_OWN_ID = 0x2A2A2A2A  # stands for the process id in the wall
 _REPORTING = 32 << 20  # more memory to report a failure with
 _THREAD_STACK = 1 << 20
 _MAX_FRAMES = 40
@@ -474,7 +477,7 @@ def _more_memory():
 def _limit(order):
     """The run's own limits, below those that the launcher set."""
     cpu = int(order["timeout"]) + 5
-    space = order["max_memory"] + _HEADROOM
+    space = order["max_memory"] + order["headroom"]
     for kind, soft, hard in (
         (_resource.RLIMIT_CPU, cpu, cpu + 1),
         (_resource.RLIMIT_AS, space, space + _REPORTING),
@@ -490,44 +493,56 @@ def _limit(order):
     _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
 
 
-def _wall(program):
-    """The second seccomp filter: from here on no process is started, no file is opened for writing."""
+def _libc():
+    """The C library, while there is no program that could use it."""
     import ctypes
 
-    code = bytes.fromhex(program)
+    return ctypes, ctypes.CDLL(None, use_errno=True)
+
+
+def _wall(program, ctypes, libc):
+    """The second seccomp filter: from here on no process is started or signalled, no file is opened for writing."""
+    own = _os.getpid().to_bytes(4, _sys.byteorder)
+    code = bytes.fromhex(program).replace(_OWN_ID.to_bytes(4, _sys.byteorder), own)
 
     class Program(ctypes.Structure):
         _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
     buffer = ctypes.create_string_buffer(code, len(code))
     filters = Program(len(code) // 8, ctypes.addressof(buffer))
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    if prctl(22, 2, ctypes.byref(filters), 0, 0):
+    if libc.prctl(22, 2, ctypes.byref(filters), 0, 0):
         raise OSError(ctypes.get_errno(), "the second seccomp filter was refused")
 
 
-def _main():
+def _own_domain(ctypes, libc):
+    """A Landlock domain of its own: its siblings are out of its reach. Kernels that are too old leave it to the filter."""
+    rules = (ctypes.c_uint64 * 3)(0, 0b11, 0b11)  # no file rights, both of the network, both scopes
+    descriptor = libc.syscall(444, ctypes.byref(rules), ctypes.c_size_t(24), 0)
+    if descriptor >= 0:
+        libc.syscall(446, descriptor, 0)
+        _os.close(descriptor)
+
+
+def _streams():
     import io
 
-    low, high = min(_IN, _OUT), max(_IN, _OUT)
-    for start, end in ((3, low), (low + 1, high), (high + 1, 1 << 16)):
-        _os.closerange(start, end)
-    _os.environ.clear()
     for name in ("stdout", "stderr"):
         stream = io.TextIOWrapper(getattr(_sys, name).detach(), "utf-8", "backslashreplace", line_buffering=True)
         setattr(_sys, name, stream)
         setattr(_sys, "__%s__" % name, stream)
-    _thread.stack_size(_THREAD_STACK)
-    try:
-        import ctypes  # for the wall only: loaded while there is time, dropped before the program runs
-    except ImportError:
-        pass  # the wall will say so
+
+
+def _serve():
+    """Runs the one program of this process."""
     _channel.send(lambda writer: writer.raw('"ready"'))
     order = _channel.read_line()
     _limit(order)
     try:
         if order["wall"] is not None:
-            _wall(order["wall"])
+            ctypes, libc = _libc()
+            _own_domain(ctypes, libc)
+            _wall(order["wall"], ctypes, libc)
+            del ctypes, libc
     except Exception as error:
         if order["wall_required"]:
             reason = "the Python interpreter cannot confine itself: %s" % error
@@ -539,6 +554,135 @@ def _main():
     _channel.limit = order["max_value_bytes"]
     Run(order).report()
     _os._exit(0)
+
+
+# What programs import most. A module that is here costs a program nothing, and the zygote its memory.
+_PRELOADED = """
+asyncio base64 bisect calendar collections contextlib copy csv dataclasses decimal enum fractions functools hashlib heapq
+inspect io itertools json linecache math operator os pathlib random re select statistics string textwrap time traceback
+types typing uuid zlib
+"""
+
+
+class _Zygote:
+    """Forks a child per program. Messages on the socket are one byte and the number of a run, see `zygote.rs`."""
+
+    def __init__(self, descriptor):
+        import socket
+
+        self.socket = socket.socket(fileno=descriptor)
+        self.woken, self.waking = _os.pipe2(_os.O_NONBLOCK | _os.O_CLOEXEC)
+        self.processes, self.numbers = {}, {}
+        self.ctypes, self.libc = _libc()
+        self.id = _os.getpid()
+
+    def serve(self):
+        import gc
+        import select
+
+        for name in _PRELOADED.split():
+            try:
+                __import__(name)
+            except ImportError:
+                pass
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.set_wakeup_fd(self.waking, warn_on_full_buffer=False)
+        poll = select.poll()
+        for descriptor in (self.socket.fileno(), self.woken):
+            poll.register(descriptor, select.POLLIN)
+        gc.collect()
+        gc.disable()
+        gc.freeze()  # children share these pages as long as nobody looks for garbage in them
+        self.socket.send(b"R")
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self.woken:
+                    self.reap()
+                else:
+                    descriptors = self.take()
+                    if descriptors:
+                        return descriptors
+
+    def take(self):
+        """One request. Returns in a new child only, with its descriptors."""
+        import socket
+
+        data, descriptors, _, _ = socket.recv_fds(self.socket, 16, 3)
+        if not data:
+            _os._exit(0)  # the server is gone
+        number = int.from_bytes(data[1:], "little")
+        if data[:1] == b"K":
+            process = self.processes.get(number)
+            if process is not None:
+                _os.kill(process, _signal.SIGKILL)
+            return None
+        try:
+            process = _os.fork()
+        except OSError:
+            self.ended(number, 127 << 8)
+        else:
+            if not process:
+                return descriptors
+            self.processes[number], self.numbers[process] = process, number
+        for descriptor in descriptors:
+            _os.close(descriptor)
+        return None
+
+    def reap(self):
+        try:
+            _os.read(self.woken, 4096)
+        except BlockingIOError:
+            pass
+        while self.numbers:
+            process, status = _os.waitpid(-1, _os.WNOHANG)
+            if not process:
+                return
+            number = self.numbers.pop(process)
+            del self.processes[number]
+            self.ended(number, status)
+
+    def ended(self, number, status):
+        self.socket.send(b"E" + number.to_bytes(8, "little") + status.to_bytes(4, "little"))
+
+    def leave(self, descriptors):
+        """In a new child: nothing of the zygote stays but its modules."""
+        import fcntl
+        import gc
+
+        self.libc.prctl(1, _signal.SIGKILL, 0, 0, 0)  # dies with the zygote
+        if _os.getppid() != self.id:
+            _os._exit(0)
+        _os.setpgid(0, 0)
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        self.socket.detach()
+        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
+        for descriptor, place in ((high[0], _IN), (high[1], _OUT), (high[2], 1), (high[2], 2)):
+            _os.dup2(descriptor, place, False)
+        _os.closerange(5, 1 << 16)
+        gc.enable()
+
+
+def _main():
+    global _IN, _OUT
+    given = [int(number) for number in _sys.argv[1:]]
+    low, high = min(given), max(given)
+    for start, end in ((3, low), (low + 1, high), (high + 1, 1 << 16)):
+        _os.closerange(start, end)
+    _os.environ.clear()
+    _streams()
+    _thread.stack_size(_THREAD_STACK)
+    try:
+        _libc()  # loaded while there is time, dropped before the program runs
+    except ImportError:
+        pass  # the wall will say so
+    if len(given) == 1:
+        zygote = _Zygote(given[0])
+        zygote.leave(zygote.serve())
+        del zygote
+    else:
+        _IN, _OUT = given
+    _serve()
 
 
 _main()

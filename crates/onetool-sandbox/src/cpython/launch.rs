@@ -1,7 +1,7 @@
 //! The launcher: our own executable, started again under a hidden argument, that becomes the confined interpreter.
 //!
-//! It gets the protocol as its standard input and output and the printed text as its standard error. It moves the
-//! protocol to descriptors of its own, so that nothing a program prints can touch it, limits itself, raises the first wall
+//! It gets the protocol as its standard input and output (the zygote: one socket as its input) and the printed text as its
+//! standard error. It moves the protocol to descriptors of its own, so that nothing a program prints can touch it, limits itself, raises the first wall
 //! and executes Python. It returns only when one of these fails.
 
 use std::ffi::OsString;
@@ -36,6 +36,14 @@ pub(super) enum Confinement {
     WherePossible,
 }
 
+/// What the interpreter is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Role {
+    OneProgram,
+    /// To fork a child per program: its standard input is the socket over which it is asked.
+    Zygote,
+}
+
 /// What the launcher is told, as one argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LaunchOrder {
@@ -43,6 +51,7 @@ pub(super) struct LaunchOrder {
     pub(super) read: Vec<PathBuf>,
     pub(super) execute: Vec<PathBuf>,
     pub(super) confinement: Confinement,
+    pub(super) role: Role,
 }
 
 /// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. On success it never returns: the
@@ -59,8 +68,8 @@ pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Returns the reason why it failed.
 fn become_python(order: &LaunchOrder) -> String {
-    let descriptors = match move_descriptors() {
-        Ok(descriptors) => descriptors.map(|number| number.to_string()),
+    let descriptors = match move_descriptors(order.role) {
+        Ok(descriptors) => descriptors.into_iter().map(|number| number.to_string()),
         Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
     };
     // However the server ends, what it runs ends too. The threads that start children live as long as the server.
@@ -90,13 +99,15 @@ fn become_python(order: &LaunchOrder) -> String {
 
 /// The protocol moves to descriptors of its own, which stay open across the execution and whose numbers this returns;
 /// then input is empty, and output goes where errors go.
-fn move_descriptors() -> std::io::Result<[RawFd; 2]> {
+fn move_descriptors(role: Role) -> std::io::Result<Vec<RawFd>> {
     let null = File::open("/dev/null")?;
-    let messages_in = rustix::io::dup(rustix::stdio::stdin())?;
-    let messages_out = rustix::io::dup(rustix::stdio::stdout())?;
+    let mut moved = vec![rustix::io::dup(rustix::stdio::stdin())?.into_raw_fd()];
+    if role == Role::OneProgram {
+        moved.push(rustix::io::dup(rustix::stdio::stdout())?.into_raw_fd());
+    }
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok([messages_in.into_raw_fd(), messages_out.into_raw_fd()])
+    Ok(moved)
 }
 
 fn limit() {

@@ -11,6 +11,10 @@
 #[cfg(unix)]
 mod child;
 #[cfg(unix)]
+mod decode;
+#[cfg(unix)]
+mod encode;
+#[cfg(unix)]
 mod engine;
 #[cfg(unix)]
 mod interpreter;
@@ -25,6 +29,8 @@ mod settings;
 mod unsupported;
 #[cfg(target_os = "linux")]
 mod wall;
+#[cfg(unix)]
+mod zygote;
 
 #[cfg(unix)]
 pub use engine::CPython;

@@ -1,11 +1,16 @@
 //! The messages between the engine and its child: one JSON object a line, values in wire form.
 
-use onetool_sdk::{ToolError, Value};
-use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use onetool_sdk::{Arguments, ErrorKind, ToolError, Value};
+use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::{Frame, Host, Lookup};
+use super::decode::{DecodeError, Decoder};
+use super::encode::{LimitedBuffer, Wire};
+use crate::budget::Budget;
+use crate::{CallTarget, Frame, Host, Lookup};
 
 /// Ends a line that the child took back.
 const CANCELLED: u8 = 0x18;
@@ -20,6 +25,8 @@ pub(super) struct Order<'a> {
     /// Seconds.
     pub(super) timeout: f64,
     pub(super) max_memory: usize,
+    /// Address space of the interpreter itself.
+    pub(super) headroom: usize,
     pub(super) max_recursion: usize,
     pub(super) max_value_bytes: usize,
     /// The second wall, see [`super::wall`].
@@ -28,32 +35,126 @@ pub(super) struct Order<'a> {
 }
 
 /// What a child says.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug)]
 pub(super) enum Message {
     Ready,
     Unavailable(String),
     Lookup { id: u64, names: Vec<String> },
     Attribute { id: u64, pack: String, name: String },
-    Call { id: u64, pack: Option<String>, function: String, args: Vec<Json>, kwargs: Vec<(String, Json)> },
-    Done { value: Json, read_back: Vec<(String, Json)> },
+    Call { id: u64, target: CallTarget, arguments: Arguments },
+    Done { value: Value, read_back: Vec<(String, Value)> },
     Failed(Failed),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 pub(super) struct Failed {
     pub(super) exception: String,
     pub(super) message: String,
     pub(super) too_large: bool,
-    pub(super) frames: Vec<(u32, Option<String>)>,
-    pub(super) read_back: Vec<(String, Json)>,
+    pub(super) frames: Vec<Frame>,
+    pub(super) read_back: Vec<(String, Value)>,
 }
 
-impl Failed {
-    pub(super) fn take_frames(&mut self) -> Vec<Frame> {
-        std::mem::take(&mut self.frames).into_iter().map(|(line, function)| Frame { line, function }).collect()
+/// Reads one message, however it came about.
+pub(super) fn message(line: &[u8], budget: Budget, stop: &AtomicBool) -> Result<Message, DecodeError> {
+    let mut decoder = Decoder::new(line, budget, stop)?;
+    let mut message = None;
+    if decoder.peek() == b'"' {
+        message = (decoder.string()? == "ready").then_some(Message::Ready);
+    } else {
+        decoder.object(|decoder, kind| {
+            message = Some(match kind {
+                "unavailable" => Message::Unavailable(decoder.string()?),
+                "lookup" => lookup(decoder)?,
+                "attribute" => attribute(decoder)?,
+                "call" => call(decoder)?,
+                "done" => done(decoder)?,
+                "failed" => failed(decoder)?,
+                _ => return Err(DecodeError::Malformed("an unknown message", 0)),
+            });
+            Ok(())
+        })?;
     }
+    decoder.end()?;
+    message.ok_or(DecodeError::Malformed("an unknown message", 0))
 }
+
+fn lookup(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
+    let (mut id, mut names) = (0, Vec::new());
+    decoder.object(|decoder, key| match key {
+        "id" => decoder.integer().map(|number| id = number),
+        "names" => decoder.array(|decoder| {
+            names.push(decoder.name()?);
+            Ok(())
+        }),
+        _ => Err(UNKNOWN_FIELD),
+    })?;
+    Ok(Message::Lookup { id, names })
+}
+
+fn attribute(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
+    let (mut id, mut pack, mut name) = (0, String::new(), String::new());
+    decoder.object(|decoder, key| match key {
+        "id" => decoder.integer().map(|number| id = number),
+        "pack" => decoder.name().map(|text| pack = text),
+        "name" => decoder.name().map(|text| name = text),
+        _ => Err(UNKNOWN_FIELD),
+    })?;
+    Ok(Message::Attribute { id, pack, name })
+}
+
+fn call(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
+    let (mut id, mut pack, mut function) = (0, None, String::new());
+    let mut arguments = Arguments::default();
+    decoder.object(|decoder, key| match key {
+        "id" => decoder.integer().map(|number| id = number),
+        "pack" => decoder.optional_string().map(|text| pack = text),
+        "function" => decoder.name().map(|text| function = text),
+        "args" => decoder.items(0).map(|items| arguments.positional = items),
+        "kwargs" => {
+            decoder.pairs(0, Decoder::name).map(|pairs| arguments.named = pairs.into_iter().collect())
+        }
+        _ => Err(UNKNOWN_FIELD),
+    })?;
+    let target = match pack {
+        Some(pack) => CallTarget::Method { pack, function },
+        None => CallTarget::Function(function),
+    };
+    Ok(Message::Call { id, target, arguments })
+}
+
+fn done(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
+    let (mut value, mut read_back) = (Value::None, Vec::new());
+    decoder.object(|decoder, key| match key {
+        "value" => decoder.value(0).map(|found| value = found),
+        "read_back" => decoder.pairs(0, Decoder::name).map(|pairs| read_back = pairs),
+        _ => Err(UNKNOWN_FIELD),
+    })?;
+    Ok(Message::Done { value, read_back })
+}
+
+fn failed(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
+    let mut failed = Failed::default();
+    decoder.object(|decoder, key| match key {
+        "exception" => decoder.string().map(|text| failed.exception = text),
+        "message" => decoder.string().map(|text| failed.message = text),
+        "too_large" => decoder.boolean().map(|flag| failed.too_large = flag),
+        "frames" => decoder.array(|decoder| {
+            decoder.node(0)?;
+            decoder.expect(b'[')?;
+            let line = decoder.integer()?;
+            decoder.expect(b',')?;
+            let function = decoder.optional_string()?;
+            failed.frames.push(Frame { line, function });
+            decoder.expect(b']')
+        }),
+        "read_back" => decoder.pairs(0, Decoder::name).map(|pairs| failed.read_back = pairs),
+        _ => Err(UNKNOWN_FIELD),
+    })?;
+    Ok(Message::Failed(failed))
+}
+
+const UNKNOWN_FIELD: DecodeError = DecodeError::Malformed("an unknown field", 0);
 
 /// Why no message could be read.
 #[derive(Debug)]
@@ -102,9 +203,12 @@ impl Lines {
 }
 
 /// The answer to [`Message::Lookup`]: names that the host does not know are left out.
-pub(super) fn names_answer(id: u64, names: &[String], host: &dyn Host) -> Json {
+pub(super) fn names_answer(id: u64, names: &[String], host: &dyn Host, stop: &AtomicBool) -> Json {
     let mut found = Map::new();
     for name in names {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         match host.lookup(name) {
             Ok(Lookup::Undefined) => {}
             Ok(lookup) => {
@@ -126,16 +230,34 @@ pub(super) fn attribute_answer(id: u64, pack: &str, name: &str, host: &dyn Host)
     }
 }
 
-/// The answer to [`Message::Call`].
-pub(super) fn call_answer(id: u64, result: &Result<Value, ToolError>) -> Json {
-    match result {
-        Ok(value) => json!({"id": id, "value": value.to_wire()}),
-        Err(error) => error_answer(id, error),
+/// The answer to [`Message::Call`], as a line. A result of more than `limit` bytes becomes an error.
+pub(super) fn call_answer(id: u64, result: &Result<Value, ToolError>, limit: usize, stop: &AtomicBool) -> Vec<u8> {
+    let value = match result {
+        Ok(value) => value,
+        Err(error) => return line(&error_answer(id, error)),
+    };
+    let mut buffer = LimitedBuffer { bytes: format!("{{\"id\":{id},\"value\":").into_bytes(), limit, stop };
+    match serde_json::to_writer(&mut buffer, &Wire(value)) {
+        Ok(()) => {
+            let mut bytes = buffer.bytes;
+            bytes.extend_from_slice(b"}\n");
+            bytes
+        }
+        Err(_) => {
+            let error = ToolError::new(ErrorKind::TooLarge, format!("the result is larger than {limit} bytes"));
+            line(&error_answer(id, &error))
+        }
     }
 }
 
-pub(super) fn error_answer(id: u64, error: &ToolError) -> Json {
+fn error_answer(id: u64, error: &ToolError) -> Json {
     json!({"id": id, "error": raised(error)})
+}
+
+pub(super) fn line(json: &Json) -> Vec<u8> {
+    let mut line = json.to_string().into_bytes();
+    line.push(b'\n');
+    line
 }
 
 fn raised(error: &ToolError) -> Json {
@@ -162,11 +284,5 @@ mod tests {
         assert_eq!(lines.next(&mut source).await.unwrap(), b"one");
         assert_eq!(lines.next(&mut source).await.unwrap(), b"two");
         assert!(matches!(lines.next(&mut source).await, Err(ReadFailure::TooLong)));
-    }
-
-    #[test]
-    fn a_message_of_an_unknown_kind_is_refused() {
-        assert!(serde_json::from_str::<Message>(r#"{"shell":{"id":1}}"#).is_err());
-        assert!(matches!(serde_json::from_str::<Message>(r#""ready""#), Ok(Message::Ready)));
     }
 }

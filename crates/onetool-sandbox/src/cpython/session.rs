@@ -7,21 +7,26 @@ use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use onetool_sdk::{Arguments, ErrorKind, ToolError, Value, WireError};
-use serde_json::Value as Json;
+use onetool_sdk::Value;
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::child::{Child, Printed};
 use super::launch::CANNOT_CONFINE;
+use super::decode::DecodeError;
+use super::encode::is_small;
 use super::protocol::{self, Failed, Lines, Message, Order, ReadFailure};
-use crate::{CallTarget, Execution, Failure, Host, Limits, Program};
+use crate::budget::Budget;
+use crate::{Execution, Failure, Host, Limits, Program};
 
 /// How long an interpreter may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,6 +37,14 @@ const MAX_CONCURRENT_CALLS: usize = 64;
 /// Bytes of answers that the child has not taken yet, above which no more requests are read.
 const MAX_UNREAD_ANSWERS: usize = 1 << 20;
 const SEGMENTATION_FAULT: i32 = 11;
+/// Messages up to this many bytes are read and written where they arrive; larger ones by a thread that may take its time.
+pub(super) const SMALL_MESSAGE: usize = 16 << 10;
+/// More names are looked up by a thread that may take its time.
+const FEW_NAMES: usize = 32;
+/// Names and attributes are looked up beside calls: this many more lookups than calls are served.
+const LOOKUPS_PER_CALL: usize = 8;
+/// Served whatever the number of calls.
+const MIN_LOOKUPS: usize = 10_000;
 /// What a message needs besides its value.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
@@ -43,32 +56,68 @@ pub(super) struct Session<'a> {
     pub(super) cancel: CancellationToken,
     pub(super) wall: Option<&'a str>,
     pub(super) wall_required: bool,
+    /// Address space that the child has before its program.
+    pub(super) headroom: usize,
 }
 
 /// How the loop ended.
 enum Ending {
-    Value(Json, Vec<(String, Json)>),
+    Value(Value, Vec<(String, Value)>),
     Failed(Failed),
     Stopped(Failure),
     /// The child closed its end without a result.
     Lost,
 }
 
-type Answered = (u64, Result<Value, ToolError>);
+/// What another thread does for the session. No message is read meanwhile.
+enum Background {
+    Reading(JoinHandle<Result<Message, DecodeError>>),
+    Naming(JoinHandle<Vec<u8>>),
+}
+
+enum Finished {
+    Message(Result<Message, DecodeError>),
+    Answer(Vec<u8>),
+}
+
+impl Background {
+    async fn finish(background: &mut Option<Self>) -> Finished {
+        let finished = match background {
+            Some(Self::Reading(task)) => Finished::Message(task.await.unwrap_or(Err(DecodeError::Stopped))),
+            Some(Self::Naming(task)) => Finished::Answer(task.await.unwrap_or_default()),
+            None => std::future::pending().await,
+        };
+        *background = None;
+        finished
+    }
+}
+
+/// Tells the threads that work for a session when it has ended, however it ends.
+struct StopGuard(Arc<AtomicBool>);
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Session<'_> {
-    pub(super) async fn run(self, mut child: Child) -> Execution {
+    pub(super) async fn run(self, mut child: Child, permit: OwnedSemaphorePermit) -> Execution {
         let mut printed = Printed::new(self.limits.max_printed);
-        let mut state = State { calls: 0, ready: false };
+        let mut state = State { calls: 0, lookups: 0, ready: false };
         let ending = match self.order() {
             Ok(order) => self.converse(&mut child, &mut printed, &mut state, order).await,
             Err(failure) => Ending::Stopped(failure),
         };
-        let grace = if matches!(ending, Ending::Stopped(_)) { Duration::ZERO } else { END_GRACE };
-        let status = child.end(&mut printed, grace).await;
+        let status = if matches!(ending, Ending::Lost) {
+            child.end(&mut printed, END_GRACE).await
+        } else {
+            child.dismiss(&mut printed, permit);
+            None
+        };
         let (printed, printed_truncated) = printed.finish();
         let (result, read_back) = match ending {
-            Ending::Value(value, read_back) => (received(value), read_back),
+            Ending::Value(value, read_back) => (Ok(value), read_back),
             Ending::Failed(mut failed) => {
                 let read_back = std::mem::take(&mut failed.read_back);
                 (Err(failure(failed)), read_back)
@@ -76,8 +125,6 @@ impl Session<'_> {
             Ending::Stopped(failure) => (Err(failure), Vec::new()),
             Ending::Lost => (Err(self.lost(&state, status, &printed)), Vec::new()),
         };
-        let read_back =
-            read_back.into_iter().filter_map(|(name, wire)| Some((name, Value::from_wire(wire).ok()?))).collect();
         // What a child says before it runs anything is ours, not the program's.
         let printed = if state.ready { printed } else { String::new() };
         Execution { result, printed, printed_truncated, read_back, calls: state.calls }
@@ -90,6 +137,7 @@ impl Session<'_> {
             read_back: &self.program.read_back,
             timeout: self.limits.timeout.as_secs_f64(),
             max_memory: self.limits.max_memory,
+            headroom: self.headroom,
             max_recursion: self.limits.max_recursion,
             max_value_bytes: self.limits.max_value_bytes,
             wall: self.wall,
@@ -101,10 +149,12 @@ impl Session<'_> {
     }
 
     async fn converse(&self, child: &mut Child, printed: &mut Printed, state: &mut State, order: Vec<u8>) -> Ending {
-        let mut lines = Lines::new(self.limits.max_value_bytes.saturating_add(MESSAGE_OVERHEAD));
+        let stop = StopGuard(Arc::default());
+        let mut lines = Lines::new(Budget::max_message_bytes(self.limits).saturating_add(MESSAGE_OVERHEAD));
         let mut answers = Answers::default();
         answers.push(order);
-        let mut calls: FuturesUnordered<BoxFuture<'static, Answered>> = FuturesUnordered::new();
+        let mut calls: FuturesUnordered<BoxFuture<'static, Vec<u8>>> = FuturesUnordered::new();
+        let mut background: Option<Background> = None;
         let mut printing = true;
         let mut deadline = Instant::now() + START_TIMEOUT;
         // What the program may still compute. The clock stands still while it waits for the host.
@@ -119,8 +169,9 @@ impl Session<'_> {
                 computing_since = Some(now);
             }
             let compute_end = computing_since.map(|since| since + compute_left);
-            let room = answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
-            tokio::select! {
+            let room =
+                background.is_none() && answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
+            let message = tokio::select! {
                 () = self.cancel.cancelled() => return Ending::Stopped(Failure::Cancelled),
                 () = sleep_until(compute_end) => {
                     return Ending::Stopped(Failure::Timeout(self.limits.max_compute));
@@ -132,72 +183,114 @@ impl Session<'_> {
                         Failure::Unavailable(format!("Python did not start in {} s", START_TIMEOUT.as_secs()))
                     });
                 }
-                more = printed.read(&mut child.printed), if printing => printing = more,
-                written = child.input.write(answers.front()), if !answers.is_empty() => match written {
-                    Ok(count) => answers.written(count),
-                    // The child no longer reads; its own last message or its end says why.
-                    Err(_) => answers.clear(),
-                },
-                Some((id, result)) = calls.next(), if !calls.is_empty() => self.answer(&mut answers, id, &result),
-                line = lines.next(&mut child.output), if room || !state.ready => {
-                    let message = match line {
-                        Ok(line) => serde_json::from_slice::<Message>(&line),
-                        Err(ReadFailure::Ended) => return Ending::Lost,
-                        Err(ReadFailure::TooLong) => return Ending::Stopped(self.too_large()),
-                    };
-                    match message {
-                        Ok(Message::Ready) if !state.ready => {
-                            state.ready = true;
-                            deadline = Instant::now() + self.limits.timeout;
-                        }
-                        Ok(Message::Unavailable(reason)) => return Ending::Stopped(Failure::Unavailable(reason)),
-                        Ok(Message::Lookup { id, names }) => {
-                            answers.push_json(&protocol::names_answer(id, &names, &*self.host));
-                        }
-                        Ok(Message::Attribute { id, pack, name }) => {
-                            answers.push_json(&protocol::attribute_answer(id, &pack, &name, &*self.host));
-                        }
-                        Ok(Message::Call { id, pack, function, args, kwargs }) => {
-                            if state.calls >= self.limits.max_calls {
-                                return Ending::Stopped(Failure::Calls(self.limits.max_calls));
-                            }
-                            state.calls += 1;
-                            let target = match pack {
-                                Some(pack) => CallTarget::Method { pack, function },
-                                None => CallTarget::Function(function),
-                            };
-                            match arguments(args, kwargs) {
-                                Ok(arguments) => {
-                                    let host = Arc::clone(&self.host);
-                                    calls.push(Box::pin(async move { (id, host.call(target, arguments).await) }));
-                                }
-                                Err(error) => {
-                                    answers.push_json(&protocol::error_answer(id, &ToolError::arguments(error.to_string())));
-                                }
-                            }
-                        }
-                        Ok(Message::Done { value, read_back }) => return Ending::Value(value, read_back),
-                        Ok(Message::Failed(failed)) => return Ending::Failed(failed),
-                        Ok(Message::Ready) | Err(_) => {
-                            let reason = "the program disturbed the protocol of its sandbox".to_owned();
-                            return Ending::Stopped(Failure::Crashed(reason));
-                        }
+                more = printed.read(&mut child.printed), if printing => {
+                    printing = more;
+                    continue;
+                }
+                written = child.input.write(answers.front()), if !answers.is_empty() => {
+                    match written {
+                        Ok(count) => answers.written(count),
+                        // The child no longer reads; its own last message or its end says why.
+                        Err(_) => answers.clear(),
                     }
+                    continue;
+                }
+                Some(answer) = calls.next(), if !calls.is_empty() => {
+                    answers.push(answer);
+                    continue;
+                }
+                finished = Background::finish(&mut background), if background.is_some() => match finished {
+                    Finished::Message(message) => message,
+                    Finished::Answer(answer) => {
+                        answers.push(answer);
+                        continue;
+                    }
+                },
+                line = lines.next(&mut child.output), if room => match line {
+                    Ok(line) if line.len() <= SMALL_MESSAGE => {
+                        protocol::message(&line, Budget::new(self.limits), &stop.0)
+                    }
+                    Ok(line) => {
+                        background = Some(self.read_in_background(line, &stop));
+                        continue;
+                    }
+                    Err(ReadFailure::Ended) => return Ending::Lost,
+                    Err(ReadFailure::TooLong) => return Ending::Stopped(self.too_large()),
+                },
+            };
+            match message {
+                Ok(Message::Ready) if !state.ready => {
+                    state.ready = true;
+                    deadline = Instant::now() + self.limits.timeout;
+                }
+                Ok(Message::Unavailable(reason)) => return Ending::Stopped(Failure::Unavailable(reason)),
+                Ok(Message::Lookup { id, names }) => {
+                    if let Err(failure) = self.count_lookups(state, names.len()) {
+                        return Ending::Stopped(failure);
+                    }
+                    if names.len() <= FEW_NAMES {
+                        answers.push(protocol::line(&protocol::names_answer(id, &names, &*self.host, &stop.0)));
+                    } else {
+                        background = Some(self.look_up_in_background(id, names, &stop));
+                    }
+                }
+                Ok(Message::Attribute { id, pack, name }) => {
+                    if let Err(failure) = self.count_lookups(state, 1) {
+                        return Ending::Stopped(failure);
+                    }
+                    answers.push(protocol::line(&protocol::attribute_answer(id, &pack, &name, &*self.host)));
+                }
+                Ok(Message::Call { id, target, arguments }) => {
+                    if state.calls >= self.limits.max_calls {
+                        return Ending::Stopped(Failure::Calls(self.limits.max_calls));
+                    }
+                    state.calls += 1;
+                    let host = Arc::clone(&self.host);
+                    let stop = Arc::clone(&stop.0);
+                    let limit = self.limits.max_value_bytes;
+                    calls.push(Box::pin(async move {
+                        let result = host.call(target, arguments).await;
+                        if result.as_ref().is_ok_and(|value| !is_small(value)) {
+                            let encoding =
+                                tokio::task::spawn_blocking(move || protocol::call_answer(id, &result, limit, &stop));
+                            // A thread that fails leaves the call without an answer: the deadline ends it.
+                            return encoding.await.unwrap_or_default();
+                        }
+                        protocol::call_answer(id, &result, limit, &stop)
+                    }));
+                }
+                Ok(Message::Done { value, read_back }) => return Ending::Value(value, read_back),
+                Ok(Message::Failed(failed)) => return Ending::Failed(failed),
+                Err(DecodeError::Budget(exceeded)) => {
+                    return Ending::Stopped(Failure::TooLarge(exceeded.to_string()));
+                }
+                Ok(Message::Ready) | Err(DecodeError::Malformed(..) | DecodeError::Stopped) => {
+                    let reason = "the program disturbed the protocol of its sandbox".to_owned();
+                    return Ending::Stopped(Failure::Crashed(reason));
                 }
             }
         }
     }
 
-    fn answer(&self, answers: &mut Answers, id: u64, result: &Result<Value, ToolError>) {
-        let json = protocol::call_answer(id, result);
-        let before = answers.bytes;
-        answers.push_json(&json);
-        if answers.bytes - before > self.limits.max_value_bytes {
-            answers.take_back();
-            let limit = self.limits.max_value_bytes;
-            let error = ToolError::new(ErrorKind::TooLarge, format!("the result is larger than {limit} bytes"));
-            answers.push_json(&protocol::error_answer(id, &error));
+    fn read_in_background(&self, line: Vec<u8>, stop: &StopGuard) -> Background {
+        let (budget, stop) = (Budget::new(self.limits), Arc::clone(&stop.0));
+        Background::Reading(tokio::task::spawn_blocking(move || protocol::message(&line, budget, &stop)))
+    }
+
+    fn look_up_in_background(&self, id: u64, names: Vec<String>, stop: &StopGuard) -> Background {
+        let (host, stop) = (Arc::clone(&self.host), Arc::clone(&stop.0));
+        Background::Naming(tokio::task::spawn_blocking(move || {
+            protocol::line(&protocol::names_answer(id, &names, &*host, &stop))
+        }))
+    }
+
+    fn count_lookups(&self, state: &mut State, names: usize) -> Result<(), Failure> {
+        state.lookups = state.lookups.saturating_add(names);
+        let limit = self.limits.max_calls.saturating_mul(LOOKUPS_PER_CALL).max(MIN_LOOKUPS);
+        if state.lookups <= limit {
+            return Ok(());
         }
+        Err(Failure::TooLarge(format!("the program looked up more than {limit} names")))
     }
 
     fn too_large(&self) -> Failure {
@@ -237,6 +330,7 @@ impl Session<'_> {
 
 struct State {
     calls: usize,
+    lookups: usize,
     ready: bool,
 }
 
@@ -251,21 +345,11 @@ struct Answers {
 
 impl Answers {
     fn push(&mut self, line: Vec<u8>) {
+        if line.is_empty() {
+            return;
+        }
         self.bytes += line.len();
         self.lines.push_back(line);
-    }
-
-    fn push_json(&mut self, json: &Json) {
-        let mut line = json.to_string().into_bytes();
-        line.push(b'\n');
-        self.push(line);
-    }
-
-    /// Drops the last line, which must not have been offered yet.
-    fn take_back(&mut self) {
-        if let Some(line) = self.lines.pop_back() {
-            self.bytes -= line.len();
-        }
     }
 
     fn is_empty(&self) -> bool {
@@ -290,26 +374,14 @@ impl Answers {
     }
 }
 
-fn arguments(args: Vec<Json>, kwargs: Vec<(String, Json)>) -> Result<Arguments, WireError> {
-    let positional = args.into_iter().map(Value::from_wire).collect::<Result<_, _>>()?;
-    let named =
-        kwargs.into_iter().map(|(name, wire)| Ok((name, Value::from_wire(wire)?))).collect::<Result<_, WireError>>()?;
-    Ok(Arguments { positional, named })
-}
-
-fn received(wire: Json) -> Result<Value, Failure> {
-    Value::from_wire(wire).map_err(|error| Failure::Crashed(format!("the program's value cannot be read: {error}")))
-}
-
-fn failure(mut failed: Failed) -> Failure {
+fn failure(failed: Failed) -> Failure {
     if failed.too_large {
         return Failure::TooLarge(failed.message);
     }
     if failed.exception == "MemoryError" {
         return Failure::Memory;
     }
-    let frames = failed.take_frames();
-    Failure::Raised { exception: failed.exception, message: failed.message, frames }
+    Failure::Raised { exception: failed.exception, message: failed.message, frames: failed.frames }
 }
 
 /// Sleeps until then; for ever where there is no end.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings of the full Python engine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CPythonSettings {
     /// The interpreter; `None`: the first `python3` on the path that is new enough.
     pub python: Option<PathBuf>,
@@ -16,10 +16,8 @@ pub struct CPythonSettings {
     pub max_children: usize,
     /// How long a program may wait for its turn.
     pub queue_timeout: Duration,
-    /// Keep one interpreter started after the first use, so that the next program does not wait for it.
-    pub prewarm: bool,
-    /// How long that interpreter is kept without use.
-    pub spare_idle: Duration,
+    /// Keep one interpreter from which the children of programs are forked. Off: each program starts its own.
+    pub zygote: bool,
 }
 
 impl Default for CPythonSettings {
@@ -28,10 +26,9 @@ impl Default for CPythonSettings {
             python: None,
             launcher: None,
             allow_unconfined: false,
-            max_children: 4,
+            max_children: 16,
             queue_timeout: Duration::from_secs(10),
-            prewarm: true,
-            spare_idle: Duration::from_mins(5),
+            zygote: true,
         }
     }
 }

@@ -9,12 +9,28 @@ use crate::{Execution, Failure, Host, Limits, Program};
 
 /// The full Python engine, on a system that it does not support.
 #[derive(Debug)]
-pub struct CPython;
+pub struct CPython {
+    settings: CPythonSettings,
+}
 
 impl CPython {
-    pub fn new(_: CPythonSettings) -> Self {
-        Self
+    pub fn new(settings: CPythonSettings) -> Self {
+        Self { settings }
     }
+
+    pub fn settings(&self) -> &CPythonSettings {
+        &self.settings
+    }
+
+    pub fn is_warm(&self) -> bool {
+        false
+    }
+
+    #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
+    pub async fn warm_up(&self) {}
+
+    #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
+    pub async fn shutdown(&self) {}
 
     /// Says that it cannot.
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]

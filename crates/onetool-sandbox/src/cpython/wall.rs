@@ -2,8 +2,9 @@
 //!
 //! The first wall stands before the interpreter is executed: Landlock (read the interpreter and its libraries, nothing
 //! else, no network), a list of system calls that may be made at all, and a list of those that are refused as "not
-//! permitted". The second, raised by the child itself before it reads a program, takes back what the start needed:
-//! executing and opening files for writing. Both are inherited and can't be taken down.
+//! permitted". The second, raised by each child itself before it reads a program, takes back what the start needed:
+//! executing, forking, signals to others, receiving descriptors and opening files for writing. Both are inherited and
+//! can't be taken down.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,6 +34,9 @@ pub(super) enum WallError {
 /// FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ and FIONREAD: the same numbers wherever there is a filter.
 const DEVICE_COMMANDS: &[u64] = &[0x5421, 0x5451, 0x5450, 0x5401, 0x5413, 0x541b];
 
+/// Stands for the child's own process id in the second wall; the child puts its id there. No other number in it is like it.
+const OWN_ID: u64 = 0x2a2a_2a2a;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Confines this process and whatever it executes.
@@ -42,7 +46,7 @@ pub(super) fn raise_first(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), W
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     seccompiler::apply_filter(&filter(permitted()?, unknown, SeccompAction::Allow)?)?;
     let refused = SeccompAction::Errno(libc::EPERM as u32);
-    seccompiler::apply_filter(&filter(forbidden()?, SeccompAction::Allow, refused)?)?;
+    seccompiler::apply_filter(&filter(forbidden(), SeccompAction::Allow, refused)?)?;
     Ok(())
 }
 
@@ -105,8 +109,10 @@ fn always(calls: &[i64]) -> Rules {
 fn permitted() -> Result<Rules, WallError> {
     let mut rules = always(HARMLESS);
     rules.extend(always(HARMLESS_OF_THIS_ARCHITECTURE));
-    let own_id = u64::from(std::process::id());
+    rules.extend(always(BEFORE_A_PROGRAM));
     let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
+    // Whatever a plain fork does not set: no new namespaces, nothing shared.
+    let unlike_fork = 0xffff_ffff ^ (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | 0xff) as u64;
     let stream = rule(&[
         (0, SeccompCmpOp::Eq, libc::AF_UNIX as u64),
         (1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_STREAM as u64),
@@ -115,7 +121,13 @@ fn permitted() -> Result<Rules, WallError> {
     let descriptor_commands =
         [libc::F_DUPFD, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC];
     rules.extend([
-        (libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?]),
+        (
+            libc::SYS_clone,
+            vec![
+                rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?,
+                rule(&[(0, SeccompCmpOp::MaskedEq(unlike_fork), 0)])?,
+            ],
+        ),
         (libc::SYS_socketpair, vec![stream]),
         // The pair that an event loop wakes itself with: no address, so no other socket.
         (
@@ -125,28 +137,25 @@ fn permitted() -> Result<Rules, WallError> {
         (libc::SYS_fcntl, one_of(1, &descriptor_commands.map(|command| command as u64))?),
         (libc::SYS_ioctl, one_of(1, DEVICE_COMMANDS)?),
         (libc::SYS_prlimit64, one_of(0, &[0])?),
-        (libc::SYS_kill, one_of(0, &[own_id])?),
-        (libc::SYS_tgkill, one_of(0, &[own_id])?),
-        (
-            libc::SYS_prctl,
-            one_of(0, &[libc::PR_SET_SECCOMP as u64, libc::PR_SET_NO_NEW_PRIVS as u64, libc::PR_SET_NAME as u64])?,
-        ),
+        (libc::SYS_prctl, one_of(0, &PROCESS_COMMANDS.map(|command| command as u64))?),
     ]);
     Ok(rules)
 }
 
 /// Refused as "not permitted", which Python shows as a PermissionError; all else unknown is "not implemented".
-fn forbidden() -> Result<Rules, WallError> {
+fn forbidden() -> Rules {
     let mut rules = always(FORBIDDEN);
     rules.extend(always(FORBIDDEN_OF_THIS_ARCHITECTURE));
-    let own_id = u64::from(std::process::id());
-    rules.insert(libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), 0)])?]);
-    rules.insert(libc::SYS_kill, vec![rule(&[(0, SeccompCmpOp::Ne, own_id)])?]);
-    Ok(rules)
+    rules
 }
 
 fn forbidden_to_programs() -> Result<Rules, WallError> {
     let mut rules = always(&[libc::SYS_execve, libc::SYS_execveat, libc::SYS_seccomp, libc::SYS_setitimer]);
+    rules.extend(always(BEFORE_A_PROGRAM));
+    rules.insert(libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), 0)])?]);
+    for signalling in [libc::SYS_kill, libc::SYS_tgkill] {
+        rules.insert(signalling, vec![rule(&[(0, SeccompCmpOp::Ne, OWN_ID)])?]);
+    }
     let writing = |argument: u8| -> Result<Vec<SeccompRule>, WallError> {
         [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
             .iter()
@@ -161,6 +170,21 @@ fn forbidden_to_programs() -> Result<Rules, WallError> {
     rules.insert(libc::SYS_rt_sigaction, one_of(0, &[libc::SIGALRM as u64])?);
     Ok(rules)
 }
+
+const PROCESS_COMMANDS: [libc::c_int; 4] =
+    [libc::PR_SET_SECCOMP, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_NAME, libc::PR_SET_PDEATHSIG];
+
+/// What the zygote and a child need before there is a program, and no program may do.
+const BEFORE_A_PROGRAM: &[i64] = &[
+    libc::SYS_kill,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_recvmsg,
+    libc::SYS_setpgid,
+    libc::SYS_tgkill,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
 
 const HARMLESS: &[i64] = &[
     libc::SYS_brk,
@@ -306,13 +330,11 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    libc::SYS_recvmsg,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_sendmsg,
     libc::SYS_setgid,
     libc::SYS_setns,
-    libc::SYS_setpgid,
     libc::SYS_setpriority,
     libc::SYS_setsid,
     libc::SYS_setuid,

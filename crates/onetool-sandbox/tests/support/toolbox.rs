@@ -5,16 +5,25 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use onetool_sandbox::{CallTarget, Host, Lookup};
 use onetool_sdk::{Arguments, Part, ToolError, Value};
-use tokio::sync::{Barrier, Notify};
+use tokio::sync::{Barrier, Mutex, Notify, mpsc};
 
 pub(crate) struct Toolbox {
     pub(crate) started: Notify,
     pair: Barrier,
+    tell: mpsc::UnboundedSender<Value>,
+    told: Mutex<mpsc::UnboundedReceiver<Value>>,
 }
 
 impl Toolbox {
     pub(crate) fn shared() -> Arc<Self> {
-        Arc::new(Self { started: Notify::new(), pair: Barrier::new(2) })
+        let (tell, told) = mpsc::unbounded_channel();
+        Arc::new(Self { started: Notify::new(), pair: Barrier::new(2), tell, told: Mutex::new(told) })
+    }
+
+    /// What the program told with `pack.tell(value)`.
+    #[allow(dead_code, reason = "not every test binary asks")]
+    pub(crate) async fn told(&self) -> Value {
+        self.told.lock().await.recv().await.unwrap()
     }
 }
 
@@ -60,6 +69,10 @@ impl Host for Toolbox {
                 Ok(first)
             }
             "long" => Ok(Value::Str("x".repeat(5000))),
+            "tell" => {
+                self.tell.send(first).unwrap();
+                Ok(Value::None)
+            }
             "never" => std::future::pending().await,
             "started" => {
                 self.started.notify_one();

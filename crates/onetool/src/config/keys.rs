@@ -42,6 +42,7 @@ pub(super) const RUN: Shape = Keys(&[
     ("max_wait", Seconds),
     ("python", Text),
     ("allow_unconfined", Flag),
+    ("zygote", Flag),
 ]);
 
 pub(super) const OUTPUT: Shape = Keys(&[

@@ -24,6 +24,7 @@ pub(super) struct Run {
     pub(super) max_wait: Option<f64>,
     pub(super) python: Option<String>,
     pub(super) allow_unconfined: Option<bool>,
+    pub(super) zygote: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -32,6 +32,7 @@ pub struct Resolved {
     pub max_wait: Duration,
     pub python: Option<PathBuf>,
     pub allow_unconfined: bool,
+    pub zygote: bool,
     pub output: OutputSettings,
     pub stats: StatsSettings,
     pub aliases: IndexMap<String, String>,
@@ -163,6 +164,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         max_wait: seconds(run.max_wait, Duration::from_mins(1)),
         python: run.python.map(|path| reader.program(&["run", "python"], expand_home(&path))),
         allow_unconfined: run.allow_unconfined.unwrap_or(false),
+        zygote: run.zygote.unwrap_or(true),
         output: OutputSettings {
             max_inline_size: output.max_inline_size.unwrap_or(50_000),
             result_ttl: Duration::from_secs(output.result_ttl.unwrap_or(3600)),
