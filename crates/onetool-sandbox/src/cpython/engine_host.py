@@ -266,8 +266,23 @@ def _settle(value):
     return value if is_coroutine or hasattr(type(value), "__await__") else _ready(value)
 
 
+def _is_awaitable(value):
+    return _types.CoroutineType is type(value) or hasattr(type(value), "__await__")
+
+
 def _settle_all(values):
     return [_settle(value) for value in values]
+
+
+# Modules that open windows or print when they are imported.
+_SURPRISING = {"antigravity", "idlelib", "this", "tkinter", "turtle", "turtledemo"}
+
+
+def _dotted(node):
+    """The name and the attribute of `name.attribute`, or None."""
+    if isinstance(node, _ast.Attribute) and isinstance(node.value, _ast.Name):
+        return node.value.id, node.attr
+    return None
 
 
 class _Return(BaseException):
@@ -289,23 +304,46 @@ class Run:
         self.compiled = False
         self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
 
-    def resolve(self, names):
+    def resolve(self, tree):
         """Asks the host for names that are neither ours nor Python's."""
+        names = names_read(tree)
         names = [name for name in names if name not in self.globals and not hasattr(_builtins, name)]
         names = [name for name in names if name not in self.hidden and name not in self.refused]
         if not names:
             return
         listed = ",".join(map(_quote, sorted(names)))
         write = lambda writer, number: writer.raw('{"lookup":{"id":%d,"names":[%s]}}' % (number, listed))
-        for name, found in _answer(_channel.request(write))["names"].items():
-            if "error" in found:
-                self.refused[name] = found["error"]
-            else:
+        answered = _answer(_channel.request(write))["names"]
+        for name in names:
+            found = answered.get(name)
+            if found is not None and "error" not in found:
                 self.globals[name] = _found(found, None)
+                continue
+            module = self.forgotten(name, tree)
+            if module is not None:
+                self.globals[name] = module
+            elif found is not None:
+                self.refused[name] = found["error"]
+
+    def forgotten(self, name, tree):
+        """The standard module whose attributes the program uses without importing it, or None."""
+        if name not in _sys.stdlib_module_names or name.startswith("_") or name in _SURPRISING:
+            return None
+        attributes = {node[1] for node in map(_dotted, _ast.walk(tree)) if node and node[0] == name}
+        if not attributes:
+            return None
+        try:
+            module = __import__(name)
+            for attribute in attributes:
+                if not hasattr(module, attribute):
+                    __import__("%s.%s" % (name, attribute))
+        except ImportError:
+            return None
+        return module
 
     def compile(self):
         tree = _ast.parse(self.source, self.name, "exec")
-        self.resolve(names_read(tree))
+        self.resolve(tree)
         tree = rewrite(tree, self.source)
         return compile(tree, self.name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
 
@@ -324,7 +362,7 @@ class Run:
                 except SyntaxError:
                     tree = None
                 if tree is not None:
-                    self.resolve(names_read(tree))
+                    self.resolve(tree)
             return real(source, globals, locals, **options)
 
         evaluate.__name__ = evaluate.__qualname__ = name
@@ -342,6 +380,7 @@ class Run:
         def setrecursionlimit(limit, /):
             real_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
+        _sys.addaudithook(_explain)
         _sys.setrecursionlimit = setrecursionlimit
         _builtins.input = no_input
         _builtins.exit = _builtins.quit = leave
@@ -356,8 +395,8 @@ class Run:
             lines = self.source.splitlines(keepends=True)
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
-    def drive(self, coroutine):
-        if "asyncio" not in self.source:
+    def drive(self, coroutine, with_loop=False):
+        if "asyncio" not in self.source and not with_loop:
             # Nothing can wait for anything but the host: one step does it all.
             try:
                 coroutine.send(None)
@@ -369,7 +408,7 @@ class Run:
 
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        main = loop.create_task(coroutine)
+        main = loop.create_task(self.to_the_end(coroutine))
         loop.run_until_complete(main)
         leftover = asyncio.all_tasks(loop)
         for task in leftover:
@@ -377,6 +416,21 @@ class Run:
         if leftover:
             loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
+
+    async def to_the_end(self, coroutine):
+        """The program, and the coroutine or task that it leaves as its value."""
+        await coroutine
+        value = self.globals.get(VALUE)
+        if _is_awaitable(value):
+            self.globals[VALUE] = await value
+
+    def finished(self, value):
+        """A value that nobody awaited is awaited."""
+        if not _is_awaitable(value):
+            return value
+        self.globals[VALUE] = value
+        self.drive(_ready(None), with_loop=True)
+        return self.globals.pop(VALUE, None)
 
     def execute(self):
         code = self.compile()
@@ -389,8 +443,8 @@ class Run:
             else:
                 _real_exec(code, self.globals)
         except _Return as early:
-            return early.value
-        return self.globals.pop(VALUE, None)
+            return self.finished(early.value)
+        return self.finished(self.globals.pop(VALUE, None))
 
     def frames(self, error):
         if isinstance(error, SyntaxError) and error.filename == self.name and error.lineno:
@@ -407,6 +461,8 @@ class Run:
         """What to report, as the pieces of a message."""
         frames = self.frames(error)
         kind, message = type(error).__name__, error.msg if isinstance(error, SyntaxError) else message_of(error)
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _ABSENT:
+            message = "%s; %s" % (message, _ABSENT[error.name.partition(".")[0]])
         if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
             kind, message = self.refused[error.name]
         if isinstance(error, MemoryError) and not self.compiled:
@@ -456,6 +512,32 @@ class Run:
 
 
 _real_eval, _real_exec = eval, exec
+
+_NO_PROCESSES = "code in the sandbox cannot start processes\nhint: call a tool that does the work; ot.packs() lists them"
+_NO_NETWORK = (
+    "code in the sandbox has no network\n"
+    "hint: call a tool: web.fetch(url), a configured HTTP tool or a server's tool; ot.packs() lists them"
+)
+_REFUSED_EVENTS = dict.fromkeys(
+    ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn"), _NO_PROCESSES
+)
+_REFUSED_EVENTS.update(
+    dict.fromkeys(
+        ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _NO_NETWORK
+    )
+)
+_ABSENT = {
+    "requests": _NO_NETWORK,
+    "httpx": _NO_NETWORK,
+    "aiohttp": _NO_NETWORK,
+    "urllib3": _NO_NETWORK,
+}
+
+
+def _explain(event, _, refused=_REFUSED_EVENTS):
+    """What the kernel would refuse with an error number is refused with a reason. The kernel is the wall, not this."""
+    if event in refused:
+        raise PermissionError(1, refused[event])
 
 
 def _flush():

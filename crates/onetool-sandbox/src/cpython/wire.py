@@ -13,6 +13,7 @@ import types as _types
 _MAX_JSON_DEPTH = 100  # the reader gives up at 128 levels
 _MAX_INT_BITS = 1 << 20  # its digits take a second to compute
 _MAX_RANGE = 1 << 20  # numbers of a range that are written out
+_MAX_ITERATED = 10_000  # items that are taken from an iterator
 _MAX_TEXT = 1 << 16  # of the text of an object that has no other form
 _PIECE = 1 << 20
 _ITEMS_PIECE = 10_000
@@ -131,6 +132,17 @@ def decode(wire):
 _exception_types = {}
 
 
+def _key_error(message):
+    """KeyError shows the repr of its key. Where the host sends such a text, the key is the argument again."""
+    import ast
+
+    try:
+        return KeyError(ast.literal_eval(message))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        found = type("KeyError", (KeyError,), {"__module__": "builtins", "__str__": Exception.__str__})
+        return found(message)
+
+
 def make_exception(name, message):
     """The builtin exception of that name, or one that is made for it."""
     import builtins
@@ -141,8 +153,7 @@ def make_exception(name, message):
         if not (isinstance(builtin, type) and issubclass(builtin, Exception)) or issubclass(builtin, UnicodeError):
             found = type(str(name), (RuntimeError,), {"__module__": "builtins"})
         elif builtin is KeyError:
-            # KeyError shows the repr of its key: what the host sends is the text already.
-            found = type("KeyError", (KeyError,), {"__module__": "builtins", "__str__": Exception.__str__})
+            return _key_error(message)
         else:
             found = builtin
         _exception_types[name] = found
@@ -185,6 +196,16 @@ def _is_plain_object(value, kind):
         and kind.__str__ is object.__str__
         and isinstance(getattr(value, "__dict__", None), dict)
     )
+
+
+def _taken(iterator):
+    """What an iterator gives, up to a limit, and a mark where there is more."""
+    import itertools
+
+    items = list(itertools.islice(iterator, _MAX_ITERATED + 1))
+    if len(items) > _MAX_ITERATED:
+        items[-1] = "... (only the first %d items are shown)" % _MAX_ITERATED
+    return items
 
 
 class Writer:
@@ -397,6 +418,8 @@ class Writer:
             kind.__module__ in ("collections", "array") and kind.__name__ in ("deque", "array")
         ):
             self.nested(value, lambda: self.items(list(value), depth + 1), depth)
+        elif hasattr(kind, "__next__") and kind.__module__ in ("builtins", "itertools", "_csv"):
+            self.nested(value, lambda: self.items(_taken(value), depth + 1), depth)
         elif kind.__module__ in ("decimal", "fractions", "uuid") and kind.__name__ in ("Decimal", "Fraction", "UUID"):
             self.opaque(str(value))
         elif _is_plain_object(value, kind):

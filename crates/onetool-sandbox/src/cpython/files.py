@@ -1,0 +1,617 @@
+# Files as the program sees them: `open`, `os`, `pathlib`, `glob`, `shutil` and `tempfile` become calls of the `file` pack.
+#
+# Nothing here has authority of its own: each operation is a call like any other, with the pack's roots, protection, policy
+# and statistics. What is outside the roots raises PermissionError and is never just absent. Python's own library is read
+# directly (the wall allows nothing else), and what `tempfile` makes lives in the memory of this process.
+
+import errno as _errno
+import io as _io
+import os as _os
+import stat as _stat
+import sys as _sys
+
+_CHUNK = 1 << 20  # bytes that are read, or written, in one call
+_WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
+_MEMORY = "/memory"  # where `tempfile` makes its files
+_KINDS = {"file": _stat.S_IFREG, "folder": _stat.S_IFDIR, "link": _stat.S_IFLNK}
+_NUMBERS = {
+    "FileNotFoundError": _errno.ENOENT,
+    "PermissionError": _errno.EACCES,
+    "IsADirectoryError": _errno.EISDIR,
+    "NotADirectoryError": _errno.ENOTDIR,
+    "FileExistsError": _errno.EEXIST,
+}
+
+
+def _as_os_error(error, path):
+    """What a tool raised, as Python's own functions raise it."""
+    number = _NUMBERS.get(type(error).__name__)
+    if number is None or error.errno is not None:
+        return error
+    text, _, hint = str(error).partition("\nhint: ")
+    if number == _errno.EACCES:
+        return PermissionError(number, "%s; %s" % (text, hint) if hint else text, path)
+    made = OSError(number, _os.strerror(number), path)
+    if hint and hasattr(made, "add_note"):
+        made.add_note("hint: %s" % hint)
+    return made
+
+
+class _Entry:
+    """What `os.scandir` gives."""
+
+    __slots__ = ("name", "path", "_kind", "_stat")
+
+    def __init__(self, name, path, kind, status):
+        self.name, self.path, self._kind, self._stat = name, path, kind, status
+
+    def __fspath__(self):
+        return self.path
+
+    def __repr__(self):
+        return "<DirEntry %r>" % self.name
+
+    def is_symlink(self):
+        return self._kind == "link"
+
+    def is_dir(self, *, follow_symlinks=True):
+        return self._is(follow_symlinks, "folder", _stat.S_ISDIR)
+
+    def is_file(self, *, follow_symlinks=True):
+        return self._is(follow_symlinks, "file", _stat.S_ISREG)
+
+    def _is(self, follow, kind, test):
+        if self._kind != "link" or not follow:
+            return self._kind == kind
+        try:
+            return test(_os.stat(self.path).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def stat(self, *, follow_symlinks=True):
+        if self._kind == "link" and follow_symlinks:
+            return _os.stat(self.path)
+        return self._stat
+
+    def inode(self):
+        return self._stat.st_ino
+
+
+class _Scan:
+    def __init__(self, entries):
+        self._entries = iter(entries)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._entries)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._entries = iter(())
+
+
+class _Reading(_io.RawIOBase):
+    """A file that is fetched piece by piece."""
+
+    def __init__(self, files, path):
+        super().__init__()
+        self._files, self.name, self.mode = files, path, "rb"
+        self._at = self._start = 0
+        self._piece = files.fetch(path, 0)
+        self._size = len(self._piece) if len(self._piece) < _CHUNK else None
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def readinto(self, target):
+        offset = self._at - self._start
+        if not 0 <= offset < len(self._piece):
+            if self._size is not None and self._at >= self._size:
+                return 0
+            self._piece, self._start, offset = self._files.fetch(self.name, self._at), self._at, 0
+            if len(self._piece) < _CHUNK:
+                self._size = self._start + len(self._piece)
+        count = min(len(target), len(self._piece) - offset)
+        target[:count] = self._piece[offset : offset + count]
+        self._at += count
+        return count
+
+    def seek(self, offset, whence=0):
+        if whence == 2 and self._size is None:
+            self._size = _os.stat(self.name).st_size
+        base = (0, self._at, self._size)[whence]
+        if base + offset < 0:
+            raise OSError(_errno.EINVAL, "Invalid argument")
+        self._at = base + offset
+        return self._at
+
+    def tell(self):
+        return self._at
+
+
+class _Writing(_io.RawIOBase):
+    """A file that is written whole when it is closed or flushed; what comes later is appended."""
+
+    def __init__(self, files, path, how):
+        super().__init__()
+        self._files, self.name, self._how = files, path, how
+        self.mode = "ab" if how == "append" else "wb"
+        self._pending, self._count = [], 0
+        self._at = _os.stat(path).st_size if how == "append" and files.exists(path) else 0
+        files.unfinished.append(self)
+
+    def writable(self):
+        return True
+
+    def seekable(self):
+        return False
+
+    def tell(self):
+        return self._at
+
+    def write(self, data):
+        data = bytes(data)
+        self._pending.append(data)
+        self._count += len(data)
+        self._at += len(data)
+        if self._count >= _WRITTEN_AT_ONCE:
+            self.store()
+        return len(data)
+
+    def store(self):
+        if self._pending or self._how != "append":
+            if self._how == "stored":
+                if not self._pending:
+                    return
+                self._files.store(self.name, b"".join(self._pending), "append")
+            else:
+                self._files.store(self.name, b"".join(self._pending), self._how)
+            self._how = "stored"
+        self._pending, self._count = [], 0
+
+    def flush(self):
+        if not self.closed and self._pending:
+            self.store()
+
+    def close(self):
+        if not self.closed:
+            try:
+                self.store()
+            finally:
+                self._files.forget(self)
+                super().close()
+
+
+class _Updating(_io.BytesIO):
+    """A file that is read and written: held whole, and stored when it is closed or flushed."""
+
+    def __init__(self, files, path, content, how):
+        super().__init__(content)
+        self._files, self.name, self._how = files, path, how
+        self._stored = content if how == "keep" else None
+        self.mode = "rb+"
+        if how == "append":
+            self.seek(0, 2)
+        files.unfinished.append(self)
+
+    def write(self, data):
+        if self._how == "append":
+            self.seek(0, 2)
+        return super().write(data)
+
+    def flush(self):
+        if not self.closed and self._stored != self.getvalue():
+            self._stored = self.getvalue()
+            self._files.store(self.name, self._stored, "replace")
+
+    def close(self):
+        if not self.closed:
+            try:
+                self.flush()
+            finally:
+                self._files.forget(self)
+                super().close()
+
+
+class _Kept(_io.BytesIO):
+    """A file in the memory of this process."""
+
+    def __init__(self, files, path, content):
+        super().__init__(content)
+        self._files, self.name = files, path
+
+    def flush(self):
+        if not self.closed and self.name in self._files.memory:
+            self._files.memory[self.name] = self.getvalue()
+
+    def close(self):
+        self.flush()
+        super().close()
+
+
+class _Files:
+    """The file functions of one program. `mode` is what the configuration allows: full, read or off."""
+
+    def __init__(self, mode, folder, call):
+        self.mode, self.folder, self.cwd, self.call = mode, folder, folder, call
+        self.unfinished = []
+        self.memory = {_MEMORY: None}  # None is a folder
+        library = _os.path.dirname(_os.path.realpath(_os.__file__))
+        self.own = [library, _sys.base_prefix, "/usr/share/zoneinfo", "/usr/lib/python3", *filter(None, _sys.path)]
+        self.own = [place.rstrip("/") + "/" for place in self.own if place not in ("/", "")]
+        self.real = {}
+
+    # Paths
+
+    def path(self, path):
+        """The path as text, absolute where the working folder has changed."""
+        path = _os.fspath(path)
+        if isinstance(path, bytes):
+            path = _os.fsdecode(path)
+        if not path:
+            raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
+        if path.startswith(_MEMORY + "/") or path == _MEMORY:
+            return _os.path.normpath(path)
+        if not path.startswith("/") and self.cwd != self.folder:
+            path = _os.path.join(self.cwd, path)
+        return path
+
+    def is_own(self, path):
+        """Whether it belongs to Python itself, or is no path at all."""
+        if isinstance(path, int):
+            return True
+        path = _os.fspath(path)
+        if isinstance(path, bytes):
+            path = _os.fsdecode(path)
+        return path.startswith(tuple(self.own)) and not (self.folder and path.startswith(self.folder + "/"))
+
+    def in_memory(self, path):
+        return path == _MEMORY or path.startswith(_MEMORY + "/")
+
+    def tool(self, function, path, **arguments):
+        if self.mode == "off":
+            raise PermissionError(_errno.EACCES, "files are switched off for code (run.files: off); use a tool instead", path)
+        try:
+            return self.call(function, path, arguments)
+        except Exception as error:
+            raise _as_os_error(error, path) from None
+
+    def change(self, function, path, **arguments):
+        if self.mode == "read":
+            raise PermissionError(_errno.EACCES, "code may read files, not change them (run.files: read)", path)
+        return self.tool(function, path, **arguments)
+
+    # Contents
+
+    def fetch(self, path, offset):
+        return self.tool("read", path, byte_offset=offset, byte_limit=_CHUNK)
+
+    def store(self, path, content, how):
+        self.change("write", path, content=content, mode=how)
+
+    def forget(self, file):
+        self.unfinished = [other for other in self.unfinished if other is not file]
+
+    def finish(self):
+        """Stores what the program left open."""
+        for file in list(self.unfinished):
+            wrapper = getattr(file, "wrapper", None)
+            if wrapper is not None and not wrapper.closed:
+                wrapper.flush()
+            file.close()
+
+    def exists(self, path):
+        try:
+            self.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def open(self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+        if opener is not None or self.is_own(file):
+            return self.real["open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
+        if not isinstance(mode, str):
+            raise TypeError("open() argument 'mode' must be str, not %s" % type(mode).__name__)
+        letters = set(mode)
+        if letters - set("rwxabt+") or len(mode) > len(letters) or len(letters & set("rwxa")) != 1:
+            raise ValueError("invalid mode: %r" % mode)
+        if "b" in letters and ("t" in letters or encoding is not None or errors is not None or newline is not None):
+            what = "encoding" if encoding is not None else "errors" if errors is not None else "newline"
+            raise ValueError("binary mode doesn't take an %s argument" % what)
+        path = self.path(file)
+        raw = self.raw(path, letters)
+        if "b" in letters:
+            if buffering == 0 or isinstance(raw, _io.BytesIO):
+                return raw
+            return (_io.BufferedReader if "r" in letters else _io.BufferedWriter)(raw)
+        buffered = raw
+        if not isinstance(raw, _io.BytesIO):
+            buffered = (_io.BufferedReader if "r" in letters else _io.BufferedWriter)(raw)
+        text = _io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=False)
+        text.mode = mode
+        if hasattr(raw, "_files"):
+            raw.wrapper = text
+        return text
+
+    def raw(self, path, letters):
+        if path == "/dev/null":
+            return _io.BytesIO()
+        if self.in_memory(path):
+            return self.raw_in_memory(path, letters)
+        if "r" in letters and "+" not in letters:
+            return _Reading(self, path)
+        if self.mode == "read":
+            self.change("write", path)
+        if "r" in letters:
+            return _Updating(self, path, self.whole(path), "keep")
+        present = self.exists(path)
+        if present and _stat.S_ISDIR(self.stat(path).st_mode):
+            raise IsADirectoryError(_errno.EISDIR, _os.strerror(_errno.EISDIR), path)
+        if present and "x" in letters:
+            raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), path)
+        if not present:
+            self.check_parent(path)
+        if "+" in letters:
+            keep = "a" in letters and present
+            return _Updating(self, path, self.whole(path) if keep else b"", "append" if "a" in letters else "replace")
+        return _Writing(self, path, "append" if "a" in letters else "create" if "x" in letters else "replace")
+
+    def check_parent(self, path):
+        parent = _os.path.dirname(path)
+        if parent and not self.exists(parent):
+            raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
+
+    def whole(self, path):
+        reading = _Reading(self, path)
+        return reading.readall() or b""
+
+    def raw_in_memory(self, path, letters):
+        present = path in self.memory
+        if present and self.memory[path] is None:
+            raise IsADirectoryError(_errno.EISDIR, _os.strerror(_errno.EISDIR), path)
+        if ("r" in letters and not present) or _os.path.dirname(path) not in self.memory:
+            raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
+        if "x" in letters and present:
+            raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), path)
+        if "w" in letters or not present:
+            self.memory[path] = b""
+        file = _Kept(self, path, self.memory[path])
+        if "a" in letters:
+            file.seek(0, 2)
+        return file
+
+    # What `os` has
+
+    def stat(self, path, *, dir_fd=None, follow_symlinks=True):
+        if dir_fd is not None or self.is_own(path):
+            return self.real["stat"](path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        path = self.path(path)
+        if self.in_memory(path):
+            if path not in self.memory:
+                raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
+            content = self.memory[path]
+            return self.status(path, "folder" if content is None else "file", len(content or b""), 0.0, 0o600)
+        if path == "/" or (self.folder and (self.folder + "/").startswith(path.rstrip("/") + "/") and path != self.folder):
+            return self.status(path, "folder", 0, 0.0, 0o755)
+        found = self.tool("info", path, content=False, follow=follow_symlinks)
+        mode = int(found.get("mode", "644"), 8)
+        return self.status(path, found["type"], found["size"], found.get("mtime", 0.0), mode)
+
+    def status(self, path, kind, size, modified, mode):
+        import zlib
+
+        place = _os.path.normpath(_os.path.join(self.cwd or "/", path))
+        number = zlib.crc32(place.encode("utf-8", "surrogateescape"))
+        whole = int(modified)
+        return _os.stat_result((_KINDS.get(kind, 0) | mode, number, 1, 1, 0, 0, size, whole, whole, whole, modified, modified, modified))
+
+    def lstat(self, path, *, dir_fd=None):
+        return self.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+
+    def entries(self, path):
+        path = self.path(path)
+        if self.in_memory(path):
+            inside = [other for other in self.memory if _os.path.dirname(other) == path and other != path]
+            return [(_os.path.basename(other), "folder" if self.memory[other] is None else "file", len(self.memory[other] or b""), 0.0) for other in inside]
+        listed = self.tool("list", path, details=True, limit=100_000)
+        if listed["truncated"]:
+            raise OSError(_errno.EOVERFLOW, "the folder has more entries than can be listed", path)
+        return [(_os.path.basename(one["path"]), one["type"], one.get("size") or 0, one.get("mtime") or 0.0) for one in listed["entries"]]
+
+    def listdir(self, path="."):
+        path = "." if path is None else path
+        return self.real["listdir"](path) if self.is_own(path) else [entry[0] for entry in self.entries(path)]
+
+    def scandir(self, path="."):
+        path = "." if path is None else path
+        if self.is_own(path):
+            return self.real["scandir"](path)
+        given = _os.fspath(path)
+        made = []
+        for name, kind, size, modified in self.entries(path):
+            full = _os.path.join(given, name)
+            mode = 0o755 if kind == "folder" else 0o644
+            made.append(_Entry(name, full, kind, self.status(full, kind, size, modified, mode)))
+        return _Scan(made)
+
+    def getcwd(self):
+        return self.cwd or "/"
+
+    def chdir(self, path):
+        place = _os.path.normpath(_os.path.join(self.getcwd(), self.path(path)))
+        if not _stat.S_ISDIR(self.stat(place).st_mode):
+            raise NotADirectoryError(_errno.ENOTDIR, _os.strerror(_errno.ENOTDIR), path)
+        self.cwd = place
+
+    def mkdir(self, path, mode=0o777, *, dir_fd=None):
+        path = self.path(path)
+        if self.in_memory(path):
+            if path in self.memory:
+                raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), path)
+            if _os.path.dirname(path) not in self.memory:
+                raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
+            self.memory[path] = None
+            return
+        self.check_parent(path.rstrip("/"))
+        self.change("make_folder", path)
+
+    def remove(self, path, *, dir_fd=None):
+        path = self.path(path)
+        if _stat.S_ISDIR(self.lstat(path).st_mode):
+            raise IsADirectoryError(_errno.EISDIR, _os.strerror(_errno.EISDIR), path)
+        self.discard(path)
+
+    def rmdir(self, path, *, dir_fd=None):
+        path = self.path(path)
+        if self.entries(path):
+            raise OSError(_errno.ENOTEMPTY, _os.strerror(_errno.ENOTEMPTY), path)
+        self.discard(path)
+
+    def discard(self, path):
+        if self.in_memory(path):
+            for other in [other for other in self.memory if other == path or other.startswith(path + "/")]:
+                del self.memory[other]
+        else:
+            self.change("delete", path)
+
+    def rename(self, source, target, *, src_dir_fd=None, dst_dir_fd=None):
+        source, target = self.path(source), self.path(target)
+        if self.in_memory(source) or self.in_memory(target):
+            with self.open(source, "rb") as reading, self.open(target, "wb") as writing:
+                writing.write(reading.read())
+            self.discard(source)
+            return
+        self.change("move", source, target=target)
+
+    def access(self, path, mode, *, dir_fd=None, effective_ids=False, follow_symlinks=True):
+        if self.is_own(path):
+            return self.real["access"](path, mode)
+        return self.exists(self.path(path)) and not (mode & _os.W_OK and self.mode == "read")
+
+    def os_open(self, path, flags, mode=0o777, *, dir_fd=None):
+        if self.is_own(path):
+            return self.real["os_open"](path, flags, mode, dir_fd=dir_fd)
+        raise PermissionError(_errno.EPERM, "the sandbox has no file descriptors for files; use open()", path)
+
+    def utime(self, path, *_, **__):
+        self.stat(path)
+
+    # What stands above `os`
+
+    def tests(self):
+        """`os.path.exists` and its like: absent is False, forbidden is an error."""
+
+        def found(path, test, follow=True):
+            try:
+                return test(self.stat(path, follow_symlinks=follow).st_mode)
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                return False
+
+        present = lambda mode: True
+        return {
+            "exists": lambda path: found(path, present),
+            "lexists": lambda path: found(path, present, False),
+            "isfile": lambda path: found(path, _stat.S_ISREG),
+            "isdir": lambda path: found(path, _stat.S_ISDIR),
+            "islink": lambda path: found(path, _stat.S_ISLNK, False),
+        }
+
+    def install(self):
+        import builtins
+        import genericpath
+        import glob
+        import pathlib
+        import shutil
+        import tempfile
+
+        self.real = {"open": _io.open, "os_open": _os.open}
+        self.real.update({name: getattr(_os, name) for name in ("stat", "lstat", "listdir", "scandir", "access")})
+
+        def open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+            return self.open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+
+        builtins.open = _io.open = open
+        for name in ("stat", "lstat", "listdir", "scandir", "getcwd", "chdir", "mkdir", "remove", "rmdir", "rename", "access", "utime"):
+            setattr(_os, name, getattr(self, name))
+        _os.open, _os.unlink, _os.replace = self.os_open, self.remove, self.rename
+        for name, test in self.tests().items():
+            for module in (_os.path, genericpath):
+                if hasattr(module, name):
+                    setattr(module, name, test)
+
+        def touch(path, mode=0o666, exist_ok=True):
+            if not self.exists(path):
+                self.open(path, "xb").close()
+            elif not exist_ok:
+                raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), str(path))
+
+        pathlib.Path.touch = touch
+
+        def rmtree(path, ignore_errors=False, onerror=None, **_):
+            try:
+                if not _stat.S_ISDIR(self.lstat(path).st_mode):
+                    raise NotADirectoryError(_errno.ENOTDIR, _os.strerror(_errno.ENOTDIR), str(path))
+                self.discard(self.path(path))
+            except OSError:
+                if not ignore_errors:
+                    raise
+
+        shutil.rmtree = rmtree
+        shutil.copystat = shutil.copymode = lambda *_, **__: None
+        real_glob, real_iglob = glob.glob, glob.iglob
+
+        def checked(pattern, root_dir):
+            base = _os.path.dirname(glob._ishidden and _os.fspath(pattern).partition("*")[0].partition("?")[0].partition("[")[0])
+            if root_dir is not None:
+                base = _os.path.join(_os.fspath(root_dir), base)
+            if base:
+                self.exists(base)
+
+        def glob_(pathname, *, root_dir=None, **options):
+            checked(pathname, root_dir)
+            return real_glob(pathname, root_dir=root_dir, **options)
+
+        def iglob(pathname, *, root_dir=None, **options):
+            checked(pathname, root_dir)
+            return real_iglob(pathname, root_dir=root_dir, **options)
+
+        glob.glob, glob.iglob = glob_, iglob
+        self.install_tempfile(tempfile)
+
+    def install_tempfile(self, tempfile):
+        numbers = iter(range(1, 1 << 30))
+
+        def name(suffix, prefix, folder):
+            return _os.path.join(folder or _MEMORY, "%s%06d%s" % (prefix or "tmp", next(numbers), suffix or ""))
+
+        def mkdtemp(suffix=None, prefix=None, dir=None):
+            path = name(suffix, prefix, dir)
+            self.mkdir(path)
+            return path
+
+        def named(mode="w+b", buffering=-1, encoding=None, newline=None, suffix=None, prefix=None, dir=None, delete=True, **options):
+            path = name(suffix, prefix, dir)
+            file = self.open(path, "xb" if "b" in mode else "x", buffering, encoding, options.get("errors"), newline)
+            file.close()
+            file = self.open(path, mode.replace("x", "w"), buffering, encoding, options.get("errors"), newline)
+            return tempfile._TemporaryFileWrapper(file, path, delete) if self.in_memory(path) else file
+
+        def temporary(mode="w+b", buffering=-1, encoding=None, newline=None, *_, **options):
+            return named(mode, buffering, encoding, newline, **{**options, "delete": True})
+
+        def mkstemp(suffix=None, prefix=None, dir=None, text=False):
+            raise PermissionError(_errno.EPERM, "the sandbox has no file descriptors for files; use tempfile.NamedTemporaryFile")
+
+        tempfile.tempdir = _MEMORY
+        tempfile.mkdtemp, tempfile.mkstemp = mkdtemp, mkstemp
+        tempfile.NamedTemporaryFile, tempfile.TemporaryFile = named, temporary
