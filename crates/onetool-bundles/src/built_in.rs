@@ -2,8 +2,23 @@
 
 use std::fmt::Write as _;
 
+use onetool_config::{Reader, Section, keys};
 use onetool_state::bundles::{ApiKeyPlace, Auth, BuiltInBundle, BuiltInTool, HttpImplementation, Implementation};
 use serde_json::{Value as Json, json};
+
+keys! {
+    /// The pack `package`: where package registries are. A registry without an address is off.
+    pub struct PackageKeys {
+        /// JavaScript packages.
+        npm_url: Option<String> = None, live, example "https://npm.example.org";
+        /// Python packages.
+        pypi_url: Option<String> = None, live, example "https://pypi.example.org";
+        /// Rust crates.
+        crates_url: Option<String> = None, live, example "https://crates.example.org";
+    }
+}
+
+pub const PACKAGE: Section<PackageKeys> = Section::new("tools.package");
 
 /// Where package registries are: the keys `tools.package.npm_url`, `…pypi_url` and `…crates_url`. A registry without an
 /// address is off.
@@ -12,6 +27,14 @@ pub struct PackageUrls {
     pub npm: Option<String>,
     pub pypi: Option<String>,
     pub crates: Option<String>,
+}
+
+impl PackageUrls {
+    /// From the section `tools.package`.
+    pub fn read(reader: &mut Reader) -> Self {
+        let PackageKeys { npm_url, pypi_url, crates_url } = reader.read(&PACKAGE);
+        Self { npm: npm_url, pypi: pypi_url, crates: crates_url }
+    }
 }
 
 /// `brave` and `package`.

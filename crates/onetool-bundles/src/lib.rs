@@ -23,11 +23,11 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-pub use built_in::{PackageUrls, built_in_bundles};
+pub use built_in::{PACKAGE, PackageKeys, PackageUrls, built_in_bundles};
 pub use engine::{CallReport, HttpEngine, Outcome};
 pub use gate::GatedSource;
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
-pub use limits::HttpSettings;
+pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings};
 pub use request::DryRun;
 pub use secrets::Secrets;
 pub use source::{BundleSource, ReportWatch};

@@ -3,10 +3,41 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use onetool_config::{MAX_BYTES, Reader, Section, Shape, keys};
 use onetool_outbound::AllowedHosts;
 
+keys! {
+    /// What HTTP tools may do.
+    pub struct HttpKeys {
+        /// Hosts that requests may go to; all others are refused.
+        allowed_hosts: Vec<String> = Vec::new(), live, example "[\"*.example.org\"]";
+        /// Attempts after the first, for requests that may be repeated.
+        retries: u32 [Shape::Count(0, 20)] = 2, live;
+        /// Size of a request, in bytes: address, headers and body together.
+        max_sent_bytes: usize [Shape::Count(1, MAX_BYTES)] = 1024 * 1024, live;
+        /// Size of a response, in bytes, after decompression.
+        max_response_bytes: usize [Shape::Count(1, MAX_BYTES)] = 10 * 1024 * 1024, live;
+        /// Seconds that any tool's own timeout is limited to.
+        max_timeout: Duration = Duration::from_mins(2), live;
+        /// Requests per minute to each host. Without it, there is no limit.
+        max_calls_per_minute: Option<NonZeroU32> [Shape::Count(1, 1_000_000)] = None, live, example "60";
+    }
+}
+
+pub const HTTP: Section<HttpKeys> = Section::new("http");
+
+keys! {
+    /// Bundles of HTTP tools.
+    pub struct BundleKeys {
+        /// Folder of the bundles, relative to .onetool.
+        dir: String = "bundles".to_owned(), live;
+    }
+}
+
+pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
+
 /// What configuration may change: the keys of `http`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HttpSettings {
     /// `http.allowed_hosts`
     pub allowed_hosts: AllowedHosts,
@@ -24,14 +55,30 @@ pub struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
+        Self::new(&HttpKeys::default(), AllowedHosts::default())
+    }
+}
+
+impl HttpSettings {
+    fn new(keys: &HttpKeys, allowed_hosts: AllowedHosts) -> Self {
         Self {
-            allowed_hosts: AllowedHosts::default(),
-            max_retries: 2,
-            max_sent_bytes: 1024 * 1024,
-            max_response_bytes: 10 * 1024 * 1024,
-            max_timeout: Duration::from_mins(2),
-            max_calls_per_minute: None,
+            allowed_hosts,
+            max_retries: keys.retries,
+            max_sent_bytes: keys.max_sent_bytes,
+            max_response_bytes: keys.max_response_bytes,
+            max_timeout: keys.max_timeout,
+            max_calls_per_minute: keys.max_calls_per_minute,
         }
+    }
+
+    /// From the section `http`.
+    pub fn read(reader: &mut Reader) -> Self {
+        let keys = reader.read(&HTTP);
+        let allowed_hosts = AllowedHosts::parse(keys.allowed_hosts.iter().map(String::as_str)).unwrap_or_else(|error| {
+            reader.problem(&["http", "allowed_hosts"], &error.to_string());
+            AllowedHosts::default()
+        });
+        Self::new(&keys, allowed_hosts)
     }
 }
 

@@ -7,6 +7,7 @@ mod access;
 mod address;
 mod connections;
 mod error;
+pub mod keys;
 pub mod mcp;
 pub mod rest;
 mod service;

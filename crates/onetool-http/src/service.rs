@@ -68,16 +68,6 @@ pub struct ApiSettings {
     pub invoke_timeout: Duration,
 }
 
-impl Default for ApiSettings {
-    fn default() -> Self {
-        Self {
-            max_body_bytes: 1024 * 1024,
-            request_timeout: Duration::from_secs(30),
-            invoke_timeout: Duration::from_mins(2),
-        }
-    }
-}
-
 /// Bundles, and what makes their requests.
 #[derive(Clone)]
 pub struct Bundles {

@@ -15,6 +15,7 @@ mod child;
 mod connection;
 mod handler;
 mod http;
+pub mod keys;
 mod listing;
 mod messages;
 mod pack;

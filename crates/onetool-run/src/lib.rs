@@ -6,6 +6,7 @@ mod code;
 mod direct;
 mod fence_processor;
 mod gate;
+pub mod keys;
 mod nearest;
 mod ot;
 mod pack_proxy;

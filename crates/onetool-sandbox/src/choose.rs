@@ -35,6 +35,8 @@ pub enum Engine {
     CPython,
 }
 
+onetool_config::choices!(Engine { "auto" => Auto, "monty" => Monty, "cpython" => CPython });
+
 impl FromStr for Engine {
     type Err = UnknownEngine;
 

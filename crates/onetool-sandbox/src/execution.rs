@@ -36,18 +36,22 @@ pub struct Limits {
     pub max_value_bytes: usize,
 }
 
+impl Limits {
+    pub const DEFAULT: Self = Self {
+        max_compute: Duration::from_secs(30),
+        timeout: Duration::from_mins(10),
+        max_memory: 256 << 20,
+        max_calls: 10_000,
+        max_recursion: 1000,
+        max_printed: 1 << 20,
+        max_source: 256 << 10,
+        max_value_bytes: 256 << 20,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_compute: Duration::from_secs(30),
-            timeout: Duration::from_mins(10),
-            max_memory: 256 << 20,
-            max_calls: 10_000,
-            max_recursion: 1000,
-            max_printed: 1 << 20,
-            max_source: 256 << 10,
-            max_value_bytes: 256 << 20,
-        }
+        Self::DEFAULT
     }
 }
 

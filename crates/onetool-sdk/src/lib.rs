@@ -38,7 +38,7 @@ pub use error::{ErrorKind, ToolError};
 pub use mended::mended_json;
 pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use native::{NativePack, NativeSource};
-pub use names::{QualifiedName, is_python_identifier, to_python_identifier};
+pub use names::{RESERVED_PACKS, QualifiedName, is_python_identifier, to_python_identifier};
 pub use nearest::nearest;
 pub use output_cache::{
     Budget, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,

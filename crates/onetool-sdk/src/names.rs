@@ -38,6 +38,9 @@ impl FromStr for QualifiedName {
     }
 }
 
+/// Packs that nothing else may replace.
+pub const RESERVED_PACKS: &[&str] = &["ot", "std", "file", "proj"];
+
 const KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",

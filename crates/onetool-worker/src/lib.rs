@@ -26,5 +26,5 @@ mod supervisor;
 mod tool_file;
 
 pub use scaffold::scaffold;
-pub use settings::{NoServices, WorkerLimits, WorkerServices, WorkerSettings};
+pub use settings::{NoServices, TOOLS_DIR, WORKERS, WorkerKeys, WorkerLimits, WorkerServices, WorkerSettings};
 pub use source::WorkerSource;

@@ -4,8 +4,35 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onetool_config::{MAX_MB, Section, Shape, keys};
+
+keys! {
+    /// Workers: the processes that serve Python tool files.
+    pub struct WorkerKeys {
+        /// Seconds without a call after which a worker ends.
+        idle_timeout: Duration = Duration::from_mins(10), live;
+        /// Seconds that a call may take.
+        call_timeout: Duration = Duration::from_mins(2), live;
+        /// Seconds that installing packages and importing the file may take.
+        startup_timeout: Duration = Duration::from_mins(5), live;
+        /// Workers at once; the one that is idle longest makes room for a new one.
+        max: usize [Shape::Count(1, 1000)] = 20, live;
+        /// Calls that may wait for one pack.
+        max_queue: usize [Shape::Count(1, 1_000_000)] = 1000, live;
+        /// Memory of a worker, in megabytes.
+        max_memory_mb: u64 [Shape::Count(16, MAX_MB)] = 4096, live;
+    }
+}
+
+pub const WORKERS: Section<WorkerKeys> = Section::new("workers");
+
+pub const TOOLS_DIR: Section<Vec<String>> = Section::new("tools_dir")
+    .with_doc("Patterns of further tool files, relative to the project.")
+    .with_shape(Shape::OneOrMore(&Shape::Text))
+    .with_example("[\".onetool/tools/*.py\"]");
+
 /// Where tool files are, and what their workers may take.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WorkerSettings {
     /// `.onetool/tools` of the project: `<pack>/<pack>_tools.py` below it.
     pub project_tools: Option<PathBuf>,
@@ -42,6 +69,13 @@ pub struct WorkerSettings {
 
 impl Default for WorkerSettings {
     fn default() -> Self {
+        Self::new(&WorkerKeys::default())
+    }
+}
+
+impl WorkerSettings {
+    /// What the configuration says, and defaults for the rest.
+    pub fn new(keys: &WorkerKeys) -> Self {
         Self {
             project_tools: None,
             global_tools: None,
@@ -50,15 +84,15 @@ impl Default for WorkerSettings {
             uv: PathBuf::from("uv"),
             python: PathBuf::from("python3"),
             environment: BTreeMap::new(),
-            idle_timeout: Duration::from_mins(10),
-            call_timeout: Duration::from_mins(2),
-            startup_timeout: Duration::from_mins(5),
+            idle_timeout: keys.idle_timeout,
+            call_timeout: keys.call_timeout,
+            startup_timeout: keys.startup_timeout,
             cancel_grace: Duration::from_secs(2),
-            max_workers: 16,
-            max_queue: 64,
+            max_workers: keys.max,
+            max_queue: keys.max_queue,
             max_concurrent: 32,
             max_message_bytes: 64 << 20,
-            limits: WorkerLimits::default(),
+            limits: WorkerLimits { memory_bytes: Some(keys.max_memory_mb << 20), ..WorkerLimits::default() },
         }
     }
 }

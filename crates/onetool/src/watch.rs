@@ -62,9 +62,7 @@ async fn follow(app: Weak<App>, mut folders: Folders, changed: Arc<Notify>) {
         while Instant::now() < at_the_latest && tokio::time::timeout(QUIET, changed.notified()).await.is_ok() {}
         let Some(app) = app.upgrade() else { return };
         let reloaded = tokio::task::spawn_blocking(move || {
-            for note in app.reload_now() {
-                tracing::warn!(span = "reload", file = note.subject, "{}", note.message);
-            }
+            app.reload_now();
             folders.follow(&app);
             folders
         });

@@ -27,7 +27,7 @@ use std::time::Duration;
 use onetool_sdk::{ErrorKind, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 
-pub use settings::FileSettings;
+pub use settings::{FILE, FileKeys, FileSettings};
 
 use super::NativePack;
 

@@ -3,6 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use onetool_config::{Reader, Section, expand_home, keys};
+
+keys! {
+    /// The pack `file`.
+    pub struct FileKeys {
+        /// Folders that it may use, relative to the project. Without it, the project.
+        roots: Vec<String> = Vec::new(), live, example "[\".\"]";
+    }
+}
+
+pub const FILE: Section<FileKeys> = Section::new("tools.file");
 
 /// What no tool may read: the secrets of this program.
 const UNREADABLE: &[&str] = &["**/.onetool/**/secrets.yaml", "**/.onetool/**/secrets.yml"];
@@ -45,6 +56,15 @@ impl FileSettings {
             unreadable: glob_set(UNREADABLE).unwrap_or_default(),
             protected: glob_set(PROTECTED).unwrap_or_default(),
         }
+    }
+
+    /// From the section `tools.file`.
+    pub fn read(reader: &mut Reader) -> Self {
+        let project = reader.places().project.clone();
+        let roots: Vec<PathBuf> =
+            reader.read(&FILE).roots.iter().map(|root| project.join(expand_home(root))).collect();
+        let defaults = Self::for_project(project);
+        if roots.is_empty() { defaults } else { Self { roots, ..defaults } }
     }
 
     /// Looks at the whole path too: a root may itself be the folder with the secrets.

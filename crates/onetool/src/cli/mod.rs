@@ -4,6 +4,7 @@ mod ask;
 mod bundles;
 mod call;
 mod completions;
+mod config;
 mod health;
 mod help;
 mod init;
@@ -22,10 +23,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use onetool_config::MissingConfig;
 use onetool_http::InvalidAddress;
 
 use crate::assemble::App;
-use crate::config::NoSuchConfig;
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
@@ -72,6 +73,8 @@ enum Command {
     Stats(stats::StatsArgs),
     /// List, test and accept MCP servers
     Servers(servers::ServersArgs),
+    /// List the configuration files that are read, or print what they may say
+    Config(config::ConfigArgs),
     /// Write a configuration to begin with
     Init(init::InitArgs),
     /// Write a file with tools of your own to begin with
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
             Command::Health(args) => health::main(args, cli.config).await,
             Command::Stats(args) => stats::main(args, cli.config).await,
             Command::Servers(args) => servers::main(args, cli.config).await,
+            Command::Config(args) => config::main(args, cli.config),
             Command::Init(args) => init::main(args, cli.config),
             Command::Scaffold(args) => scaffold::main(args, cli.config),
             Command::Completions(args) => completions::main(args),
@@ -122,7 +126,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("error: {error:#}");
-        if error.is::<NoSuchConfig>() || error.is::<InvalidAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+        if error.is::<MissingConfig>() || error.is::<InvalidAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
 }
 

@@ -1,19 +1,14 @@
-//! From files to settings: found, merged, checked section by section, resolved once.
+//! Every section of the configuration, collected from the crates that own them, and what they mean together.
 //!
-//! A mistake in one key costs that key alone. It becomes a note in `ot.health()`, with the file, the line, the key and
-//! what was expected; the rest counts.
+//! How keys are declared, checked and read is [`onetool_config`]'s business; which sections exist is [`SECTIONS`]'s.
 
-mod document;
-mod entries;
-mod files;
-mod keys;
-mod raw;
-mod reader;
 mod resolve;
-mod secrets;
-mod shape;
+mod sections;
 #[cfg(test)]
 mod tests;
 
-pub use files::{ConfigPlaces, NoSuchConfig, load};
+pub use onetool_config::{ConfigPlaces, load};
 pub use resolve::{Resolved, resolve};
+#[cfg(test)]
+use sections::SECTIONS;
+pub use sections::{example, reference, schema};

@@ -1,21 +1,22 @@
-//! From sections to settings: each is read by its shape, what it does not say has its default.
+//! From sections to settings.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_http::ServerSettings as HttpServerSettings;
-use onetool_run::{Gate, OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic};
-use onetool_sandbox::{Engine, Limits};
-use onetool_sdk::HealthNote;
 use onetool_bundles::{HttpSettings, PackageUrls};
+use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, VERSION};
+use onetool_http::ServerSettings as HttpServerSettings;
+use onetool_packs::file::FileSettings;
 use onetool_proxy::ServerSettings;
-use serde_json::{Map, Value as Json};
+use onetool_run::keys::RunKeys;
+use onetool_run::{OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic, keys};
+use onetool_sdk::HealthNote;
+use onetool_worker::WorkerSettings;
+use serde_json::Value as Json;
 
-use super::files::{ConfigPlaces, LoadedConfig};
-use super::reader::Reader;
-use super::secrets::Secrets;
-use super::{keys, raw, shape};
+use super::sections::SECTIONS;
+use super::ConfigPlaces;
+use crate::log::{LOG_DIR, LOG_LEVEL, Level};
 use crate::telemetry::TelemetrySettings;
 
 /// Everything that a configuration says.
@@ -26,13 +27,9 @@ pub struct Resolved {
     pub own: PathBuf,
     pub global: Option<PathBuf>,
     pub run: RunSettings,
-    pub prewarm: usize,
-    pub max_parallel: usize,
-    pub max_waiting: usize,
-    pub max_wait: Duration,
+    /// The section `run`, for what the engines need of it.
+    pub run_keys: RunKeys,
     pub python: Option<PathBuf>,
-    pub allow_unconfined: bool,
-    pub zygote: bool,
     pub output: OutputSettings,
     pub stats: StatsSettings,
     pub aliases: IndexMap<String, String>,
@@ -44,151 +41,77 @@ pub struct Resolved {
     pub run_description: Option<String>,
     pub pack_instructions: IndexMap<String, String>,
     pub permissions: Permissions,
-    pub tools_dir: Vec<String>,
-    pub workers: WorkerKeys,
-    pub file_roots: Vec<PathBuf>,
+    pub workers: WorkerSettings,
+    pub file_pack: FileSettings,
     pub bundles_dir: PathBuf,
     pub http: HttpSettings,
     pub packages: PackageUrls,
     pub server: HttpServerSettings,
     /// `tools.<pack>`, as it is written.
-    pub tools: Map<String, Json>,
+    pub tools: IndexMap<String, Json>,
     /// Where spans go, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
-    pub log_level: String,
+    pub log_level: Level,
     pub log_dir: PathBuf,
     pub secrets: Secrets,
     /// The files that all this was read from.
     pub files: Vec<PathBuf>,
     /// Those of them that could not be understood at all. Each has a note.
     pub unreadable: Vec<PathBuf>,
+    /// Where files were looked for in vain. One that was there before is gone.
+    pub absent: Vec<PathBuf>,
+    /// What takes effect at the next start.
+    pub restart: RestartKeys,
     pub notes: Vec<HealthNote>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct WorkerKeys {
-    pub idle_timeout: Duration,
-    pub call_timeout: Duration,
-    pub startup_timeout: Duration,
-    pub max: usize,
-    pub max_queue: usize,
-    pub max_memory_mb: Option<u64>,
-}
-
-/// Shorter secrets would redact ordinary text.
-const MIN_SECRET: usize = 6;
-
 /// Resolves a configuration.
 pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
-    let read: Vec<PathBuf> = loaded.files.iter().map(|(path, _)| path.clone()).collect();
-    let mut reader = Reader::new(loaded.files, loaded.notes);
-    let mut root = loaded.root;
-    let mut take = |key: &str| root.remove(key);
-    let secrets = Secrets::load(places, &mut reader.notes);
-    let files = read.iter().chain(&secrets.files).cloned().collect();
-    let unreadable = loaded.unreadable.iter().chain(&secrets.unreadable).cloned().collect();
+    let mut reader = Reader::new(places, loaded);
     let own = places.own();
-    let run: raw::Run = reader.typed(&["run"], keys::RUN, take("run"));
-    let output: raw::Output = reader.typed(&["output"], keys::OUTPUT, take("output"));
-    let stats: raw::Stats = reader.typed(&["stats"], keys::STATS, take("stats"));
-    let workers: raw::Workers = reader.typed(&["workers"], keys::WORKERS, take("workers"));
-    let security: raw::Security = reader.typed(&["security"], keys::SECURITY, take("security"));
-    let prompts: raw::Prompts = reader.typed(&["prompts"], keys::PROMPTS, take("prompts"));
-    let bundles: raw::Bundles = reader.typed(&["bundles"], keys::BUNDLES, take("bundles"));
-    let server: raw::HttpServer = reader.typed(&["server"], keys::SERVER, take("server"));
-    let telemetry: raw::Telemetry = reader.typed(&["telemetry"], keys::TELEMETRY, take("telemetry"));
-    let telemetry = reader.telemetry(telemetry, &secrets);
-    let aliases = reader.aliases(take("alias"));
-    let snippets = reader.snippets(take("snippets"));
-    let projects = reader.projects(take("projects"), places);
-    let servers = reader.servers(take("servers"), &secrets, places);
-    let tools: Map<String, Json> = reader.typed(&["tools"], keys::TOOLS, take("tools"));
-    let topics = reader.topics(&tools, &own);
-    let file_roots = reader.file_roots(&tools, places);
-    let permissions = reader.permissions(&security.policy);
-    let tools_dir: Vec<String> = reader.typed(&["tools_dir"], keys::TOOLS_DIR, take("tools_dir"));
-    let log_level: Option<String> = reader.typed(&["log_level"], keys::LOG_LEVEL, take("log_level"));
-    let log_dir: Option<String> = reader.typed(&["log_dir"], keys::LOG_DIR, take("log_dir"));
-    let http: raw::Http = reader.typed(&["http"], keys::HTTP, take("http"));
-    reader.fit(&["version"], keys::VERSION, take("version"));
-    // `x-…` is a place for what other keys refer to with YAML's own aliases.
-    for key in root.keys().filter(|key| !key.starts_with("x-")) {
-        let known = keys::SECTIONS.iter().map(|(name, _)| *name).chain(["include", "inherit"]);
-        reader.problem(&[key], &shape::unknown(key, known));
-    }
-    let defaults = Limits::default();
-    let limits = Limits {
-        max_compute: seconds(run.timeout, defaults.max_compute),
-        timeout: seconds(run.total_timeout, defaults.timeout),
-        max_memory: run.max_memory_mb.map_or(defaults.max_memory, |mb| mb << 20),
-        max_calls: run.max_calls.unwrap_or(defaults.max_calls),
-        max_recursion: run.max_recursion.unwrap_or(defaults.max_recursion),
-        max_printed: run.max_printed_kb.map_or(defaults.max_printed, |kb| kb << 10),
-        max_source: run.max_source_kb.map_or(defaults.max_source, |kb| kb << 10),
-        ..defaults
+    reader.read(&VERSION);
+    let run_keys = reader.read(&keys::RUN);
+    let security = reader.read(&keys::SECURITY);
+    let prompts = reader.read(&keys::PROMPTS);
+    let run = keys::run_settings(&mut reader, &run_keys, &security);
+    let permissions = keys::permissions(&mut reader, &security.policy);
+    let python = run_keys.python.as_deref().map(|program| reader.program(&["run", "python"], program));
+    let output = keys::output(&mut reader);
+    let stats = keys::stats(&mut reader);
+    let aliases = keys::aliases(&mut reader);
+    let snippets = keys::snippets(&mut reader);
+    let projects = keys::projects(&mut reader);
+    let servers = onetool_proxy::keys::servers(&mut reader);
+    let topics = keys::topics(&mut reader);
+    let tools = reader.read(&keys::TOOLS);
+    let workers = WorkerSettings {
+        project_tools: Some(own.join("tools")),
+        global_tools: places.global.as_ref().map(|global| global.join("tools")),
+        tools_dir: reader.read(&onetool_worker::TOOLS_DIR),
+        folder: places.project.clone(),
+        ..WorkerSettings::new(&reader.read(&onetool_worker::WORKERS))
     };
-    let engine = match run.engine.as_deref() {
-        Some("monty") => Engine::Monty,
-        Some("cpython") => Engine::CPython,
-        _ => Engine::Auto,
-    };
-    let (gate, bad) = Gate::new(&security.blocked, &security.warned, &security.allow);
-    for pattern in bad {
-        reader.problem(
-            &["security"],
-            &format!("'{}' is no valid pattern; expected one like os.*", shape::short(&pattern)),
-        );
-    }
-    let http = reader.http(http);
-    let packages: raw::Packages =
-        reader.typed(&["tools", "package"], keys::PACKAGE_PACK, tools.get("package").cloned());
-    let server = reader.server(server, &secrets);
-    let run_defaults = RunSettings::default();
+    let file_pack = FileSettings::read(&mut reader);
+    let bundles = reader.read(&onetool_bundles::BUNDLES);
+    let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
+    let http = HttpSettings::read(&mut reader);
+    let packages = PackageUrls::read(&mut reader);
+    let server = HttpServerSettings::read(&mut reader);
+    let telemetry = TelemetrySettings::read(&mut reader);
+    let log_level = reader.read(&LOG_LEVEL);
+    let log_dir = reader.read(&LOG_DIR);
+    let log_dir = reader.folder(&["log_dir"], &log_dir);
+    reader.check_unknown(SECTIONS);
+    let Outcome { notes, secrets, files, unreadable, absent, restart } = reader.finish();
     Resolved {
         folder: places.project.clone(),
-        own: own.clone(),
+        own,
         global: places.global.clone(),
-        run: RunSettings {
-            secrets: secrets.values().filter(|value| value.len() >= MIN_SECRET).map(str::to_owned).collect(),
-            gate,
-            engine,
-            limits,
-            type_check: run.type_check.unwrap_or(run_defaults.type_check),
-            // What cannot be read must not be laxer than what was meant.
-            sanitise: security.sanitize.enabled || reader.is_wrong(&["security", "sanitize"]),
-            max_error_bytes: run.max_error_kb.map_or(run_defaults.max_error_bytes, |kb| kb << 10),
-        },
-        prewarm: run.prewarm.unwrap_or(1),
-        max_parallel: run.max_parallel.unwrap_or(16),
-        max_waiting: run.max_waiting.unwrap_or(1024),
-        max_wait: seconds(run.max_wait, Duration::from_mins(1)),
-        python: run.python.map(|path| reader.program(&["run", "python"], expand_home(&path))),
-        allow_unconfined: run.allow_unconfined.unwrap_or(false),
-        zygote: run.zygote.unwrap_or(true),
-        output: OutputSettings {
-            max_inline_size: output.max_inline_size.unwrap_or(50_000),
-            result_ttl: Duration::from_secs(output.result_ttl.unwrap_or(3600)),
-            preview_lines: output.preview_lines.unwrap_or(10),
-            result_store_dir: reader.folder(
-                &["output", "result_store_dir"],
-                own.join(expand_home(output.result_store_dir.as_deref().unwrap_or("tmp"))),
-            ),
-        },
-        stats: StatsSettings {
-            enabled: stats.enabled.unwrap_or(true),
-            file: reader
-                .folder(
-                    &["stats", "persist_dir"],
-                    own.join(expand_home(stats.persist_dir.as_deref().unwrap_or("stats"))),
-                )
-                .join(stats.persist_path.as_deref().unwrap_or("stats.jsonl")),
-            flush_interval: Duration::from_secs(stats.flush_interval_seconds.unwrap_or(30)),
-            context_per_call: stats.context_per_call.unwrap_or(30_000),
-            time_overhead_per_call_ms: stats.time_overhead_per_call_ms.unwrap_or(4000),
-            input_cost: stats.cost_per_million_input_tokens.unwrap_or(15.0),
-            output_cost: stats.cost_per_million_output_tokens.unwrap_or(75.0),
-            chars_per_token: stats.chars_per_token.unwrap_or(4.0),
-        },
+        run,
+        run_keys,
+        python,
+        output,
+        stats,
         aliases,
         snippets,
         projects,
@@ -198,48 +121,29 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         run_description: prompts.tools.run.description,
         pack_instructions: prompts.packs,
         permissions,
-        tools_dir,
-        workers: WorkerKeys {
-            idle_timeout: seconds(workers.idle_timeout, Duration::from_mins(10)),
-            call_timeout: seconds(workers.call_timeout, Duration::from_mins(2)),
-            startup_timeout: seconds(workers.startup_timeout, Duration::from_mins(5)),
-            max: workers.max.unwrap_or(20),
-            max_queue: workers.max_queue.unwrap_or(1000),
-            max_memory_mb: workers.max_memory_mb,
-        },
-        file_roots,
-        bundles_dir: reader
-            .folder(&["bundles", "dir"], own.join(expand_home(bundles.dir.as_deref().unwrap_or("bundles")))),
+        workers,
+        file_pack,
+        bundles_dir,
         http,
-        packages: PackageUrls { npm: packages.npm_url, pypi: packages.pypi_url, crates: packages.crates_url },
+        packages,
         server,
         tools,
         telemetry,
-        log_level: log_level.unwrap_or_else(|| "info".to_owned()),
-        log_dir: reader.folder(&["log_dir"], own.join(expand_home(log_dir.as_deref().unwrap_or("logs")))),
+        log_level,
+        log_dir,
         secrets,
         files,
         unreadable,
-        notes: reader.into_notes(),
+        absent,
+        restart,
+        notes,
     }
-}
-
-/// `~/x` below the home folder.
-pub(super) fn expand_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), path, std::env::home_dir()) {
-        (Some(rest), _, Some(home)) => home.join(rest),
-        (_, "~", Some(home)) => home,
-        _ => PathBuf::from(path),
-    }
-}
-
-/// Seconds that were checked, or the default.
-pub(super) fn seconds(value: Option<f64>, default: Duration) -> Duration {
-    value.map_or(default, Duration::from_secs_f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::load;
     use onetool_proxy::Enabled;
@@ -305,34 +209,33 @@ mod tests {
     }
 
     #[test]
-    fn alias_cycles_are_noted() {
-        let settings = resolved("alias: {a: b, b: a, c: d.e}\n");
-        assert_eq!(settings.notes.len(), 2);
+    fn a_file_that_is_one_section_has_its_own_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = ConfigPlaces { project: folder.path().to_owned(), global: None, explicit: None };
+        std::fs::create_dir_all(places.own()).unwrap();
+        std::fs::write(places.own().join("snippets.yaml"), "# x\nbad:\n  body: 5\n").unwrap();
+        let settings = resolve(&places, load(&places));
+        let messages: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();
+        assert_eq!(messages[0], "line 3: snippets.bad.body: found a number, expected text (put it in quotes)");
     }
 
-    /// Every key that a shape knows, at any depth.
-    fn names(shape: shape::Shape) -> Vec<&'static str> {
-        use shape::Shape::{Either, Keys, List, Names, OneOrMore};
-        match shape {
-            Keys(keys) => keys.iter().flat_map(|(key, shape)| names(*shape).into_iter().chain([*key])).collect(),
-            List(inner) | Names(inner) | OneOrMore(inner) => names(*inner),
-            Either(shapes) => shapes.iter().flat_map(|shape| names(*shape)).collect(),
-            _ => Vec::new(),
+    #[test]
+    fn keys_that_wait_for_a_start_are_known() {
+        let restart = |text: &str| resolved(text).restart;
+        let defaults = restart("");
+        for (text, changed) in [
+            ("run: {prewarm: 2, timeout: 5}", vec!["run.prewarm"]),
+            ("run: {max_parallel: 3, max_wait: 5, python: python3}", vec!["run.max_parallel", "run.max_wait"]),
+            ("log_dir: elsewhere", vec!["log_dir"]),
+            ("run: {prewarm: 1}\nlog_level: debug", vec![]),
+        ] {
+            assert_eq!(defaults.changed(&restart(text)), changed, "{text}");
         }
     }
 
     #[test]
-    fn the_example_says_every_key_and_no_wrong_one() {
-        let text = include_str!("../../../../examples/config/onetool.yaml");
-        let settings = resolved(text);
-        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
-        let readme = include_str!("../../../../README.md");
-        for (section, shape) in keys::SECTIONS {
-            assert!(text.contains(&format!("\n{section}:")), "the example lacks {section}");
-            for key in names(*shape).into_iter().chain([*section]) {
-                assert!(text.contains(key), "the example lacks {section}: {key}");
-                assert!(readme.contains(key), "the README lacks {section}: {key}");
-            }
-        }
+    fn alias_cycles_are_noted() {
+        let settings = resolved("alias: {a: b, b: a, c: d.e}\n");
+        assert_eq!(settings.notes.len(), 2);
     }
 }

@@ -3,11 +3,10 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value as Json, json};
+use onetool_config::{Key, Shape, fit};
+use serde_json::{Value as Json, json};
 
-use super::keys::{self, SECTIONS};
-use super::shape::{self, Shape};
-use super::{ConfigPlaces, Resolved, load, raw, resolve};
+use super::{ConfigPlaces, Resolved, SECTIONS, example, load, reference, resolve, schema};
 
 fn resolved(text: &str) -> (Resolved, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -28,7 +27,7 @@ fn all_keys() -> Vec<(Vec<String>, Shape)> {
         let below = |step: &str| path.iter().cloned().chain([step.to_owned()]).collect::<Vec<_>>();
         found.push((path.to_vec(), shape));
         match shape {
-            Shape::Keys(keys) => keys.iter().for_each(|(key, shape)| walk(&below(key), *shape, found)),
+            Shape::Keys(keys) => keys.iter().for_each(|key| walk(&below(key.name), key.shape, found)),
             Shape::Names(inner) => walk(&below("x"), *inner, found),
             Shape::List(item) => walk(&below("[0]"), *item, found),
             Shape::Either(shapes) => {
@@ -41,15 +40,10 @@ fn all_keys() -> Vec<(Vec<String>, Shape)> {
         }
     }
     let mut found = Vec::new();
-    let packs = [("file", keys::FILE_PACK), ("msg", keys::MSG_PACK), ("package", keys::PACKAGE_PACK)];
-    for (section, shape) in SECTIONS {
-        walk(&[(*section).to_owned()], *shape, &mut found);
+    for section in SECTIONS {
+        let path: Vec<String> = section.path().split('.').map(str::to_owned).collect();
+        walk(&path, section.shape(), &mut found);
     }
-    for (pack, shape) in packs {
-        walk(&["tools".to_owned(), pack.to_owned()], shape, &mut found);
-    }
-    found.push((vec!["include".to_owned()], keys::INCLUDE));
-    found.push((vec!["inherit".to_owned()], keys::INHERIT));
     found
 }
 
@@ -109,7 +103,7 @@ fn a_wrong_value_in_any_key_is_told_in_words() {
     for (path, shape) in all_keys() {
         for value in &wrong {
             let mut flaws = Vec::new();
-            shape::fit(shape, value.clone(), &mut flaws);
+            fit(shape, value.clone(), &mut flaws);
             let text = document(&path, value.clone());
             let (settings, file) = resolved(&text);
             if flaws.is_empty() {
@@ -148,7 +142,7 @@ fn a_key_without_a_value_is_one_that_is_not_there() {
 fn an_unknown_key_is_told_everywhere_with_what_was_meant() {
     for (path, shape) in all_keys() {
         let Shape::Keys(keys) = shape else { continue };
-        let (name, _) = keys[0];
+        let name = keys[0].name;
         let text = document(&path, json!({ format!("{name}x"): 1 }));
         let told = messages(&text);
         let expected = format!("unknown key '{name}x'; did you mean '{name}'?");
@@ -168,44 +162,104 @@ fn sample(shape: Shape) -> Json {
         Shape::Choice(words) => json!(words[0]),
         Shape::List(item) | Shape::OneOrMore(item) => json!([sample(*item)]),
         Shape::Names(inner) => json!({"x": sample(*inner)}),
-        Shape::Keys(keys) => keys.iter().map(|(key, shape)| ((*key).to_owned(), sample(*shape))).collect(),
+        Shape::Keys(keys) => keys.iter().map(|key| (key.name.to_owned(), sample(key.shape))).collect(),
         Shape::Either(shapes) => sample(shapes[shapes.len() - 1]),
     }
 }
 
 #[test]
-fn shapes_and_types_have_the_same_keys() {
-    fn same<T: Default + serde::Serialize + serde::de::DeserializeOwned>(shape: Shape) {
-        let Shape::Keys(_) = shape else { panic!("{shape:?}") };
-        let full = sample(shape);
-        serde_json::from_value::<T>(full.clone()).unwrap_or_else(|error| panic!("{error}: {full}"));
-        let of = |value: &Json| {
-            let mut keys: Vec<String> = value.as_object().unwrap_or(&Map::new()).keys().cloned().collect();
-            keys.sort();
-            keys
-        };
-        assert_eq!(of(&full), of(&serde_json::to_value(T::default()).unwrap()));
+fn every_type_holds_what_its_shape_accepts() {
+    for section in SECTIONS {
+        let full = sample(section.shape());
+        assert!(section.holds(full.clone()), "{}: {full}", section.path());
+        // A default is something that could be written.
+        let default = section.default_json();
+        let mut flaws = Vec::new();
+        fit(section.shape(), default.clone(), &mut flaws);
+        assert!(flaws.is_empty(), "{}: {default}: {flaws:?}", section.path());
     }
-    let inner = |shape: Shape| match shape {
-        Shape::Names(Shape::Either([_, inner]) | inner) => *inner,
-        other => other,
-    };
-    same::<raw::Run>(keys::RUN);
-    same::<raw::Output>(keys::OUTPUT);
-    same::<raw::Stats>(keys::STATS);
-    same::<raw::Workers>(keys::WORKERS);
-    same::<raw::Security>(keys::SECURITY);
-    same::<raw::Prompts>(keys::PROMPTS);
-    same::<raw::Bundles>(keys::BUNDLES);
-    same::<raw::Http>(keys::HTTP);
-    same::<raw::HttpServer>(keys::SERVER);
-    same::<raw::Telemetry>(keys::TELEMETRY);
-    same::<raw::FilePack>(keys::FILE_PACK);
-    same::<raw::MsgPack>(keys::MSG_PACK);
-    same::<raw::Packages>(keys::PACKAGE_PACK);
-    same::<raw::Server>(inner(keys::SERVERS));
-    same::<raw::SnippetEntry>(inner(keys::SNIPPETS));
-    same::<raw::ProjectEntry>(inner(keys::PROJECTS));
+}
+
+/// Every key of a shape, at any depth, with its path.
+fn declared(path: &str, shape: Shape, found: &mut Vec<(String, Key)>) {
+    match shape {
+        Shape::Keys(keys) => {
+            for key in keys {
+                let path = format!("{path}.{}", key.name);
+                found.push((path.clone(), *key));
+                declared(&path, key.shape, found);
+            }
+        }
+        Shape::List(inner) | Shape::Names(inner) | Shape::OneOrMore(inner) => declared(path, *inner, found),
+        Shape::Either(shapes) => shapes.iter().for_each(|shape| declared(path, *shape, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_is_documented_and_its_example_is_valid() {
+    for section in SECTIONS {
+        assert!(section.doc().ends_with('.'), "{}: {}", section.path(), section.doc());
+        let mut keys = Vec::new();
+        declared(section.path(), section.shape(), &mut keys);
+        for (path, key) in keys {
+            assert!(key.doc.trim().ends_with('.'), "{path}: {}", key.doc);
+            assert!(section.example().is_empty() || section.example().contains(key.name) || section.path() == "tools", "{path}");
+            if key.example.is_empty() {
+                continue;
+            }
+            let value = yaml(key.example);
+            let mut flaws = Vec::new();
+            fit(key.shape, value, &mut flaws);
+            assert!(flaws.is_empty(), "{path}: {}: {flaws:?}", key.example);
+        }
+    }
+}
+
+fn yaml(text: &str) -> Json {
+    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Files that are written from the declarations. `UPDATE=1` writes them again.
+#[test]
+fn generated_files_are_up_to_date() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, expected) in [("docs/configuration.md", reference()), ("examples/config/onetool.yaml", example())] {
+        let path = root.join(file);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{file} is out of date; UPDATE=1 cargo test -p onetool generated");
+    }
+}
+
+#[test]
+fn the_example_is_valid_by_the_checker_and_by_the_schema() {
+    assert_eq!(messages(&example()), Vec::<String>::new());
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let example = yaml(&example());
+    let problems: Vec<String> = validator.iter_errors(&example).map(|error| error.to_string()).collect();
+    assert!(problems.is_empty(), "{problems:?}");
+}
+
+/// Editors say what the checker says.
+#[test]
+fn the_schema_and_the_checker_agree() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let values = [json!("zz wrong"), json!(-5), json!(1.5), json!(7), json!(true), json!([]), json!([[1]]), json!({"zz": 1}), json!(null)];
+    let mut refused = 0;
+    for (path, shape) in all_keys() {
+        let is_named = path.iter().any(|step| step == "x" || step.starts_with('['));
+        for value in values.iter().filter(|value| !(is_named && value.is_null())) {
+            let mut flaws = Vec::new();
+            fit(shape, value.clone(), &mut flaws);
+            let text = document(&path, value.clone());
+            assert_eq!(validator.is_valid(&yaml(&text)), flaws.is_empty(), "{text}");
+            refused += usize::from(!flaws.is_empty());
+        }
+    }
+    assert!(refused > 500, "{refused}");
 }
 
 #[test]
@@ -260,7 +314,7 @@ fn a_template_that_cannot_work_is_told_at_once_and_the_rest_works() {
         resolved("snippets:\n  bad:\n    body: \"{{ q \"\n  good: {body: '1 + {{ n }}'}\nalias: {r: file.read}\n");
     let messages: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();
     assert_eq!(messages.len(), 1, "{messages:?}");
-    assert!(messages[0].starts_with("line 3: snippets.bad.body: no valid template: "), "{messages:?}");
+    assert!(messages[0].starts_with("line 3: snippets.bad.body: not a valid template: "), "{messages:?}");
     assert!(settings.snippets.contains_key("good") && settings.aliases.contains_key("r"));
 }
 

@@ -10,6 +10,7 @@ mod lines;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use onetool_config::{Effect, Section, choices};
 use onetool_state::logs::LogWriter;
 use parking_lot::{Mutex, RwLock};
 use tracing::level_filters::LevelFilter;
@@ -22,6 +23,33 @@ pub use audience::listen;
 
 use audience::Audience;
 use lines::JsonLines;
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    Trace,
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+}
+
+choices!(Level {
+    "trace" => Trace,
+    "debug" => Debug,
+    "info" => Info,
+    "warn" => Warn,
+    "error" => Error,
+    "warning" => Warn,
+    "critical" => Error,
+});
+
+pub const LOG_LEVEL: Section<Level> = Section::new("log_level").with_doc("Least severity that is logged.");
+
+pub const LOG_DIR: Section<String> = Section::new_or("log_dir", || "logs".to_owned())
+    .with_doc("Folder of the logs, relative to .onetool.")
+    .with_effect(Effect::Restart);
 
 /// Secrets shorter than this would redact ordinary text.
 const MIN_SECRET: usize = 6;
@@ -43,7 +71,7 @@ struct Filters {
 }
 
 /// Starts logging. A log file that cannot be opened is no reason to stop.
-pub fn start(folder: &Path, level: &str) {
+pub fn start(folder: &Path, level: Level) {
     let stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -72,7 +100,7 @@ pub fn flush() {
 }
 
 /// The file follows this level from now on.
-pub fn set_level(level: &str) {
+pub fn set_level(level: Level) {
     if let Some(filters) = FILTERS.get() {
         let _ = filters.file.reload(filter(level));
     }
@@ -99,12 +127,13 @@ fn without_secrets(mut text: String) -> String {
     text
 }
 
-fn filter(level: &str) -> EnvFilter {
+fn filter(level: Level) -> EnvFilter {
     let level = match level {
-        "debug" | "trace" | "info" | "warn" | "error" => level,
-        "warning" => "warn",
-        "critical" => "error",
-        _ => "info",
+        Level::Trace => "trace",
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warn => "warn",
+        Level::Error => "error",
     };
     EnvFilter::try_new(format!(
         "warn,onetool={level}"

@@ -9,5 +9,5 @@ mod settings;
 mod span;
 
 pub use exporter::Exporter;
-pub use settings::TelemetrySettings;
+pub use settings::{TELEMETRY, TelemetrySettings};
 pub use span::Span;

@@ -1,7 +1,24 @@
 //! Where spans go. Checked once; afterwards a request cannot be malformed.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use indexmap::IndexMap;
+use onetool_config::{Expandable, Reader, Section, keys};
 use reqwest::Url;
+
+keys! {
+    /// Spans of runs and calls, sent by OTLP over HTTP.
+    pub struct TelemetryKeys {
+        /// Address of the collector. Without it, nothing is sent.
+        otlp_endpoint: Option<Expandable> = None, live, example "http://127.0.0.1:4318";
+        /// Name of this service.
+        service_name: String = "onetool".to_owned(), live;
+        /// Headers of every request.
+        headers: IndexMap<String, Expandable> = IndexMap::new(), live,
+            example "{Authorization: \"Bearer ${COLLECTOR_TOKEN}\"}";
+    }
+}
+
+pub const TELEMETRY: Section<TelemetryKeys> = Section::new("telemetry");
 
 /// Where spans go, and as whose. `Debug` shows no header's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +41,39 @@ pub enum TelemetryError {
 const TRACES: &str = "/v1/traces";
 
 impl TelemetrySettings {
+    /// From the section `telemetry`. Without an address nothing is sent; what cannot be read as it was meant sends
+    /// nothing either.
+    pub fn read(reader: &mut Reader) -> Option<Self> {
+        let keys = reader.read(&TELEMETRY);
+        let endpoint = keys.otlp_endpoint.filter(|endpoint| !endpoint.as_written().trim().is_empty())?;
+        let missing = |name: &str| format!("no secret and no variable '{name}'; nothing is sent");
+        let address = ["telemetry", "otlp_endpoint"];
+        let endpoint = match reader.expand(&endpoint) {
+            Ok(endpoint) => endpoint,
+            Err(name) => {
+                reader.problem(&address, &missing(&name));
+                return None;
+            }
+        };
+        let mut headers = Vec::new();
+        for (header, value) in keys.headers {
+            match reader.expand(&value) {
+                Ok(value) => headers.push((header, value)),
+                Err(name) => {
+                    reader.problem(&["telemetry", "headers", &header], &missing(&name));
+                    return None;
+                }
+            }
+        }
+        match Self::new(endpoint.trim(), keys.service_name, &headers) {
+            Ok(settings) => Some(settings),
+            Err(error) => {
+                reader.problem(&address, &format!("{error}; nothing is sent"));
+                None
+            }
+        }
+    }
+
     pub fn new(endpoint: &str, service_name: String, headers: &[(String, String)]) -> Result<Self, TelemetryError> {
         let base = endpoint.trim_end_matches('/');
         let full = if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") };

@@ -125,7 +125,7 @@ async fn a_broken_template_is_in_health_and_the_rest_works() {
     let project = Project::with("snippets:\n  bad: '{{ q '\n  good: '40 + {{ n }}'\n");
     let client = project.serve().await;
     let health = client.ok("ot.health()").await;
-    assert!(health.contains("line 2: snippets.bad.body: no valid template"), "{health}");
+    assert!(health.contains("line 2: snippets.bad.body: not a valid template"), "{health}");
     assert_eq!(client.ok("$good n=2").await, "42");
     assert!(client.err("$bad q=1").await.contains("$bad"));
 }

@@ -49,3 +49,38 @@ fn reload_config() {
     assert!(house.ok("ot.packs(pattern='demo', info='full')").contains("Use it with care."));
     assert!(house.ok("ot.stats()").starts_with("Error: Statistics are disabled"));
 }
+
+#[test]
+fn a_key_that_needs_a_restart_is_reported() {
+    let house = House::of(example_project());
+    house.project.write(".onetool/onetool.yaml", "run: {max_parallel: 3, timeout: 20}\n");
+    house.ok("ot.reload()");
+    let health = house.ok("ot.health()");
+    assert!(health.contains("run.max_parallel") && health.contains("restart onetool"), "{health}");
+    assert!(!health.contains("run.timeout"), "{health}");
+}
+
+#[test]
+fn statistics_follow_the_configuration() {
+    let house = House::of(example_project());
+    house.project.write(".onetool/onetool.yaml", "stats: {persist_path: other.jsonl, flush_interval_seconds: 1}\n");
+    house.ok("ot.reload()");
+    let file = house.project.path().join(".onetool/stats/other.jsonl");
+    house.until("ot.version()", |_| file.is_file());
+}
+
+#[test]
+fn a_configuration_that_is_gone_stays_in_force() {
+    let house = House::of(example_project());
+    house.project.write(".onetool/onetool.yaml", "security: {policy: {'file.*': deny}}\n");
+    house.ok("ot.reload()");
+    assert!(house.err("file.list()").contains("denied"), "{}", house.err("file.list()"));
+    std::fs::remove_file(house.project.path().join(".onetool/onetool.yaml")).unwrap();
+    let refusal = house.err("ot.reload()");
+    assert!(refusal.contains("onetool.yaml: this file is gone") && refusal.contains("last good"), "{refusal}");
+    assert!(house.err("file.list()").contains("denied"));
+    // It is back, elsewhere: that is a change like any other.
+    house.project.write(".onetool/config/onetool.yaml", "alias: {v: ot.version}\n");
+    house.ok("ot.reload()");
+    house.ok("file.list()");
+}

@@ -5,10 +5,27 @@ use std::path::{Path, PathBuf};
 use onetool_sdk::{HealthNote, Severity};
 use serde_json::{Map, Value as Json};
 
-use super::document::{self, Document, Lines, at};
-use super::keys;
-use super::reader::dotted;
-use super::shape::{self, Shape};
+use crate::document::{self, Document, Lines, at};
+use crate::reader::dotted;
+use crate::section::{AnySection as _, Section};
+use crate::shape::{self, Effect, MAX_COUNT, Shape};
+
+/// Accepted for older files.
+pub const VERSION: Section<Json> = Section::new_or("version", || Json::from(1))
+    .with_doc("Version of the format.")
+    .with_shape(Shape::Either(&[Shape::Count(0, MAX_COUNT), Shape::Text]))
+    .with_effect(Effect::Ignored);
+
+/// Which files are merged below this one.
+pub const INCLUDE: Section<Vec<String>> = Section::new("include")
+    .with_doc("Files to merge below this one, looked for beside it, in .onetool and in ~/.onetool. Maps merge, lists and scalars replace.")
+    .with_shape(Shape::OneOrMore(&Shape::Text))
+    .with_example("[more.yaml]");
+
+/// Whether the user's own configuration counts.
+pub const INHERIT: Section<String> = Section::new_or("inherit", || "global".to_owned())
+    .with_doc("What is below this file: ~/.onetool/onetool.yaml (global), or the built-in defaults alone (bundled, none).")
+    .with_shape(Shape::Choice(&["global", "bundled", "none"]));
 
 /// Where configuration is looked for.
 #[derive(Debug, Clone)]
@@ -24,7 +41,7 @@ pub struct ConfigPlaces {
 /// A configuration file was named, and there is none.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}\nhint: --config and ONETOOL_CONFIG name a configuration file; `onetool init` writes one", path.display())]
-pub struct NoSuchConfig {
+pub struct MissingConfig {
     path: PathBuf,
     problem: String,
 }
@@ -55,10 +72,10 @@ impl ConfigPlaces {
     }
 
     /// A file that was named must be one that can be read. What is in it is another matter.
-    pub fn require_explicit(&self) -> Result<(), NoSuchConfig> {
+    pub fn require_explicit(&self) -> Result<(), MissingConfig> {
         match self.explicit.as_deref().map(|path| (path, document::read(path))) {
             Some((path, Err(mistake))) => {
-                Err(NoSuchConfig { path: path.to_owned(), problem: format!("{}{}", at(mistake.line), mistake.message) })
+                Err(MissingConfig { path: path.to_owned(), problem: format!("{}{}", at(mistake.line), mistake.message) })
             }
             _ => Ok(()),
         }
@@ -68,12 +85,14 @@ impl ConfigPlaces {
 /// A configuration, merged.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedConfig {
-    pub(super) root: Map<String, Json>,
+    pub(crate) root: Map<String, Json>,
     /// The files that were read, the strongest first.
-    pub(super) files: Vec<(PathBuf, Lines)>,
+    pub(crate) files: Vec<(PathBuf, Lines)>,
     /// Files that are there and could not be understood at all. Each has a note.
-    pub(super) unreadable: Vec<PathBuf>,
-    pub(super) notes: Vec<HealthNote>,
+    pub(crate) unreadable: Vec<PathBuf>,
+    /// Where files were looked for in vain. One that was there before is gone.
+    pub(crate) absent: Vec<PathBuf>,
+    pub(crate) notes: Vec<HealthNote>,
 }
 
 /// Files that include files that include …: this deep at the most.
@@ -88,13 +107,12 @@ pub fn load(places: &ConfigPlaces) -> LoadedConfig {
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
     }
-    // Whatever stands there under the name is read, so that a folder or a link to nothing is told, not passed over.
     let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
-    let find = |folder: &Path| candidates(folder).into_iter().find(|path| path.symlink_metadata().is_ok());
+    let mut find = |folder: &Path| find_one(candidates(folder), &mut loaded.absent);
     let project_file = places.explicit.clone().or_else(|| find(&places.own()));
     let global_file = places.global.as_deref().and_then(find).filter(|global| Some(global) != project_file.as_ref());
     let mut project = project_file.as_deref().map(|path| loaded.read(path, places)).unwrap_or_default();
-    let inherit = loaded.fit(project_file.as_deref(), "inherit", keys::INHERIT, project.remove("inherit"));
+    let inherit = loaded.fit(project_file.as_deref(), "inherit", INHERIT.shape(), project.remove("inherit"));
     let inherits = matches!(inherit.as_ref().and_then(Json::as_str), None | Some("global"));
     let mut root = match global_file {
         Some(path) if inherits => loaded.read(&path, places),
@@ -149,7 +167,7 @@ impl LoadedConfig {
         root: &mut Map<String, Json>,
     ) {
         let files = [folder.join(file), folder.join("config").join(file)];
-        let Some(path) = files.into_iter().find(|path| path.symlink_metadata().is_ok()) else { return };
+        let Some(path) = find_one(files, &mut self.absent) else { return };
         let mut content = self.read(&path, places);
         let section = match content.remove(key) {
             Some(section) => section,
@@ -187,12 +205,12 @@ impl LoadedConfig {
             self.note(path, repeated.line, &repeated.message);
         }
         self.files.push((path.to_owned(), lines));
-        let includes = self.fit(Some(path), "include", keys::INCLUDE, own.remove("include"));
+        let includes = self.fit(Some(path), "include", INCLUDE.shape(), own.remove("include"));
         let names = includes.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut merged = Map::new();
         around.push(real(path));
         for name in names.iter().filter_map(Json::as_str) {
-            let refusal = match find_include(name, path, places) {
+            let refusal = match find_one(include_candidates(name, path, places), &mut self.absent) {
                 None => format!("found no file '{}' beside this one, in .onetool or in ~/.onetool", shape::short(name)),
                 Some(found) if around.contains(&real(&found)) => {
                     format!("'{}' includes this file; files cannot include each other", shape::short(name))
@@ -226,10 +244,34 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn find_include(name: &str, from: &Path, places: &ConfigPlaces) -> Option<PathBuf> {
-    let name = super::resolve::expand_home(name);
-    let folders = [from.parent().map(Path::to_owned), Some(places.own()), places.global.clone()];
-    folders.into_iter().flatten().map(|folder| folder.join(&name)).find(|path| path.symlink_metadata().is_ok())
+/// The first of these that exists; where none does, they are all absent. Whatever has the name counts, so that a folder
+/// or a link to nothing is reported, not passed over.
+pub(crate) fn find_one<const N: usize>(candidates: [PathBuf; N], absent: &mut Vec<PathBuf>) -> Option<PathBuf> {
+    let found = candidates.iter().position(|path| path.symlink_metadata().is_ok());
+    match found {
+        Some(index) => candidates.into_iter().nth(index),
+        None => {
+            absent.extend(candidates);
+            None
+        }
+    }
+}
+
+fn include_candidates(name: &str, from: &Path, places: &ConfigPlaces) -> [PathBuf; 3] {
+    let name = expand_home(name);
+    let own = places.own();
+    let beside = from.parent().unwrap_or(&own);
+    let global = places.global.as_ref().unwrap_or(&own);
+    [beside.join(&name), own.join(&name), global.join(&name)]
+}
+
+/// `~/x` below the home folder.
+pub fn expand_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), path, std::env::home_dir()) {
+        (Some(rest), _, Some(home)) => home.join(rest),
+        (_, "~", Some(home)) => home,
+        _ => PathBuf::from(path),
+    }
 }
 
 /// Maps merge deeply; lists and scalars replace.
@@ -342,15 +384,5 @@ mod tests {
             std::os::unix::fs::symlink("nowhere", places.own().join("onetool.yaml")).unwrap();
             assert_eq!(messages(&places), ["this file does not exist"]);
         }
-    }
-
-    #[test]
-    fn a_file_that_is_one_section_has_its_own_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let places = places(folder.path());
-        write(places.own().join("snippets.yaml"), "# x\nbad:\n  body: 5\n");
-        let settings = crate::config::resolve(&places, load(&places));
-        let messages: Vec<&str> = settings.notes.iter().map(|note| note.message.as_str()).collect();
-        assert_eq!(messages[0], "line 3: snippets.bad.body: found a number, expected text (put it in quotes)");
     }
 }

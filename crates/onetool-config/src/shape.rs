@@ -1,14 +1,14 @@
 //! What a key may hold, in a user's words.
 //!
 //! A value is checked against its shape before it is read: what does not fit is left out, each with a [`Flaw`] that
-//! names the key, what was found and what was expected. Whatever passes can be read as the type in [`super::raw`].
+//! names the key, what was found and what was expected. Whatever passes can be read as the key's type.
 
 use onetool_sdk::nearest;
 use serde_json::{Map, Value as Json};
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
+pub enum Shape {
     /// Anything; whoever uses it looks at it.
     Any,
     /// Text. Its values may be secrets, so a message never quotes what stands there instead.
@@ -30,25 +30,58 @@ pub(super) enum Shape {
     /// Names of the user's own, each with such a value.
     Names(&'static Shape),
     /// These keys.
-    Keys(&'static [(&'static str, Shape)]),
+    Keys(&'static [Key]),
     /// The first that fits; the last one explains what does not.
     Either(&'static [Shape]),
 }
 
+/// One key: everything that is known about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    pub name: &'static str,
+    pub shape: Shape,
+    /// What it is for, in one line.
+    pub doc: &'static str,
+    pub effect: Effect,
+    /// As it would be written; `null` is a key without a default.
+    pub default: fn() -> Json,
+    /// What the commented example shows where there is no default.
+    pub example: &'static str,
+}
+
+/// When a change takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// As soon as the file is saved.
+    Live,
+    /// When OneTool starts again; a reload says so.
+    Restart,
+    /// Never: the key is accepted for the sake of older files.
+    Ignored,
+}
+
+/// Megabytes, up to a terabyte.
+pub const MAX_MB: u64 = 1 << 20;
+/// Kilobytes, up to a gigabyte.
+pub const MAX_KB: u64 = 1 << 20;
+/// Bytes, up to a gigabyte.
+pub const MAX_BYTES: u64 = 1 << 30;
+/// Counts that need no limit for their own sake.
+pub const MAX_COUNT: u64 = 1_000_000_000;
 /// Seconds are bounded, so that they can be added to any time.
-pub(super) const MAX_SECONDS: f64 = 1e9;
+pub(crate) const MAX_SECONDS: f64 = 1e9;
 
 /// A key that cannot be as it is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Flaw {
+pub struct Flaw {
     /// From the checked value on.
-    pub(super) path: Vec<String>,
-    pub(super) kind: FlawKind,
-    pub(super) message: String,
+    pub path: Vec<String>,
+    pub kind: FlawKind,
+    pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FlawKind {
+pub enum FlawKind {
     /// The key means nothing; the others count as they are.
     UnknownKey,
     /// The key means something, but not this.
@@ -59,7 +92,7 @@ pub(super) enum FlawKind {
 const MAX_QUOTED: usize = 40;
 
 /// What of `value` fits, if any of it does. A key without a value counts as one that is not there.
-pub(super) fn fit(shape: Shape, value: Json, flaws: &mut Vec<Flaw>) -> Option<Json> {
+pub fn fit(shape: Shape, value: Json, flaws: &mut Vec<Flaw>) -> Option<Json> {
     let mut checker = Checker { path: Vec::new(), flaws };
     checker.fit(shape, value)
 }
@@ -173,17 +206,17 @@ impl Checker<'_> {
         fitting
     }
 
-    fn fit_keys(&mut self, keys: &'static [(&'static str, Shape)], entries: Map<String, Json>) -> Map<String, Json> {
+    fn fit_keys(&mut self, keys: &'static [Key], entries: Map<String, Json>) -> Map<String, Json> {
         let mut fitting = Map::new();
         for (name, value) in entries {
-            let Some((_, shape)) = keys.iter().find(|(key, _)| *key == name) else {
-                let message = unknown(&name, keys.iter().map(|(key, _)| *key));
+            let Some(key) = keys.iter().find(|key| key.name == name) else {
+                let message = unknown(&name, keys.iter().map(|key| key.name));
                 self.path.push(name);
                 self.flaw(FlawKind::UnknownKey, message);
                 self.path.pop();
                 continue;
             };
-            if let Some(value) = self.within(name.clone(), *shape, value) {
+            if let Some(value) = self.within(name.clone(), key.shape, value) {
                 fitting.insert(name, value);
             }
         }
@@ -192,7 +225,7 @@ impl Checker<'_> {
 }
 
 /// What is said of a key that means nothing.
-pub(super) fn unknown(name: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
+pub(crate) fn unknown(name: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
     match nearest(name, known.clone()) {
         Some(meant) => format!("unknown key '{}'; did you mean '{meant}'?", short(name)),
         None => {
@@ -204,7 +237,7 @@ pub(super) fn unknown(name: &str, known: impl Iterator<Item = &'static str> + Cl
 
 impl Shape {
     /// What fits, for a message.
-    fn describe(self) -> String {
+    pub fn describe(self) -> String {
         match self {
             Self::Any => "a value".to_owned(),
             Self::Text => "text".to_owned(),
@@ -222,7 +255,7 @@ impl Shape {
             Self::OneOrMore(item) => format!("{}, or a list of such", item.describe()),
             Self::Names(inner) => format!("a mapping of names; each value {}", inner.describe()),
             Self::Keys(keys) => {
-                let names: Vec<&str> = keys.iter().map(|(name, _)| *name).collect();
+                let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
                 format!("a mapping with keys such as {}", names[..names.len().min(4)].join(", "))
             }
             Self::Either(shapes) => {
@@ -237,7 +270,7 @@ impl Shape {
         matches!(self, Self::Flag | Self::Count(..) | Self::Number(..) | Self::Seconds | Self::Choice(_))
     }
 
-    fn has_keys(self) -> bool {
+    pub(crate) fn has_keys(self) -> bool {
         match self {
             Self::Keys(_) => true,
             Self::Either(shapes) => shapes.iter().any(|shape| shape.has_keys()),
@@ -271,7 +304,7 @@ fn whole(value: &Json) -> Option<u64> {
 }
 
 /// What kind of value this is.
-pub(super) fn kind(value: &Json) -> &'static str {
+pub(crate) fn kind(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",
         Json::Bool(_) => "true or false",
@@ -283,7 +316,7 @@ pub(super) fn kind(value: &Json) -> &'static str {
 }
 
 /// A value as it may be shown: never where it may be a secret.
-pub(super) fn quoted(value: &Json) -> String {
+pub fn quoted(value: &Json) -> String {
     match value {
         Json::Bool(flag) => flag.to_string(),
         Json::Number(number) => format!("the number {number}"),
@@ -293,7 +326,7 @@ pub(super) fn quoted(value: &Json) -> String {
 }
 
 /// The beginning of a text, on one line.
-pub(super) fn short(text: &str) -> String {
+pub fn short(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_QUOTED).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(MAX_QUOTED).is_some() {
         shown.push('…');
@@ -306,15 +339,37 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const KEYS: Shape = Shape::Keys(&[
-        ("timeout", Shape::Seconds),
-        ("count", Shape::Count(1, 10)),
-        ("flag", Shape::Flag),
-        ("word", Shape::Choice(&["auto", "off"])),
-        ("name", Shape::Text),
-        ("names", Shape::OneOrMore(&Shape::Text)),
-        ("entries", Shape::List(&Shape::Keys(&[("a", Shape::Text)]))),
-    ]);
+    use std::time::Duration;
+
+    crate::keys! {
+        /// Of an entry.
+        struct EntryKeys {
+            /// A.
+            a: String = String::new(), live;
+        }
+    }
+
+    crate::keys! {
+        /// All kinds.
+        struct SampleKeys {
+            /// Seconds.
+            timeout: Duration = Duration::from_secs(1), live;
+            /// A count.
+            count: usize [Shape::Count(1, 10)] = 1, live;
+            /// A flag.
+            flag: bool = false, live;
+            /// A word.
+            word: Option<String> [Shape::Choice(&["auto", "off"])] = None, live;
+            /// Text.
+            name: Option<String> = None, live;
+            /// One or more.
+            names: Vec<String> [Shape::OneOrMore(&Shape::Text)] = Vec::new(), live;
+            /// Entries.
+            entries: Vec<EntryKeys> = Vec::new(), live;
+        }
+    }
+
+    const KEYS: Shape = <SampleKeys as crate::ConfigValue>::SHAPE;
 
     fn check(value: Json) -> (Json, Vec<String>) {
         let mut flaws = Vec::new();

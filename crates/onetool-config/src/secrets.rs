@@ -6,22 +6,32 @@ use std::path::PathBuf;
 use onetool_sdk::{HealthNote, Severity};
 use serde_json::Value as Json;
 
-use super::document::{self, at};
-use super::files::ConfigPlaces;
+use crate::document::{self, at};
+use crate::expandable::expand_with;
+use crate::files::ConfigPlaces;
 
 /// Secrets by name. `Debug` shows names alone.
 #[derive(Clone, Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
     /// The files that count.
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Those of them that could not be understood at all.
-    pub(super) unreadable: Vec<PathBuf>,
+    pub(crate) unreadable: Vec<PathBuf>,
+    /// Where files were looked for in vain.
+    pub(crate) absent: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+/// Secrets are the same when their values are, wherever they come from.
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
     }
 }
 
@@ -31,12 +41,18 @@ impl Secrets {
         let mut secrets = Self::default();
         let files = match std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()) {
             Some(path) => vec![PathBuf::from(path)],
-            None => [places.global.clone(), Some(places.own())]
-                .into_iter()
-                .flatten()
-                .flat_map(|folder| [folder.join("config/secrets.yaml"), folder.join("secrets.yaml")])
-                .filter(|path| path.symlink_metadata().is_ok())
-                .collect(),
+            None => {
+                let mut files = Vec::new();
+                for folder in [places.global.clone(), Some(places.own())].into_iter().flatten() {
+                    let candidates = [folder.join("config/secrets.yaml"), folder.join("secrets.yaml")];
+                    let known = files.len();
+                    files.extend(candidates.iter().filter(|path| path.symlink_metadata().is_ok()).cloned());
+                    if files.len() == known {
+                        secrets.absent.extend(candidates);
+                    }
+                }
+                files
+            }
         };
         secrets.files.clone_from(&files);
         for path in files {
@@ -63,7 +79,7 @@ impl Secrets {
             let lines = content.lines;
             for (name, value) in content.root {
                 let line = lines.find(std::slice::from_ref(&name)).map(|(_, line)| line);
-                let mut note = |message: String| note(format!("{}{}: {message}", at(line), super::shape::short(&name)));
+                let mut note = |message: String| note(format!("{}{}: {message}", at(line), crate::shape::short(&name)));
                 match value {
                     Json::String(text) => match expand(&text) {
                         Ok(value) => {
@@ -76,7 +92,7 @@ impl Secrets {
                         secrets.values.insert(name, number.to_string());
                     }
                     Json::Null => {}
-                    other => note(format!("found {}, expected text (put it in quotes)", super::shape::kind(&other))),
+                    other => note(format!("found {}, expected text (put it in quotes)", crate::shape::kind(&other))),
                 }
             }
         }
@@ -106,25 +122,6 @@ fn is_written(text: &str, line: usize, value: &str) -> bool {
 /// `${VAR}` and `${VAR:-default}` from the environment.
 fn expand(text: &str) -> Result<String, String> {
     expand_with(text, |name| std::env::var(name).ok())
-}
-
-/// Expands `${NAME}` and `${NAME:-default}`; the error is the name that has no value.
-pub(super) fn expand_with(text: &str, get: impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        out.push_str(&rest[..start]);
-        let Some(length) = rest[start..].find('}') else { break };
-        let inner = &rest[start + 2..start + length];
-        let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));
-        match get(name).filter(|value| !value.is_empty()).or_else(|| default.map(str::to_owned)) {
-            Some(value) => out.push_str(&value),
-            None => return Err(name.to_owned()),
-        }
-        rest = &rest[start + length + 1..];
-    }
-    out.push_str(rest);
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -158,13 +155,5 @@ mod tests {
         let (values, notes) = load("A: one\nA: two\n");
         assert_eq!(values["A"], "two");
         assert_eq!(notes, ["line 2: a name stands here a second time; the last one counts"]);
-    }
-
-    #[test]
-    fn variables_expand_once_and_name_what_is_missing() {
-        let get = |name: &str| (name == "A").then(|| "${B}".to_owned());
-        assert_eq!(expand_with("x${A}y${C:-d}", get), Ok("x${B}yd".to_owned()));
-        assert_eq!(expand_with("${Z}", get), Err("Z".to_owned()));
-        assert_eq!(expand_with("${open", get), Ok("${open".to_owned()));
     }
 }

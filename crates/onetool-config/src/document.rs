@@ -21,44 +21,44 @@ const MAX_DEPTH: usize = 32;
 
 /// A file that was understood.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Document {
-    pub(super) root: Map<String, Json>,
-    pub(super) lines: Lines,
+pub(crate) struct Document {
+    pub(crate) root: Map<String, Json>,
+    pub(crate) lines: Lines,
     /// Keys that stand twice: the last one counts.
-    pub(super) repeated: Option<Mistake>,
+    pub(crate) repeated: Option<Mistake>,
 }
 
 /// What is wrong with a file, and where.
 #[derive(Debug, Clone)]
-pub(super) struct Mistake {
-    pub(super) line: Option<usize>,
-    pub(super) message: String,
+pub(crate) struct Mistake {
+    pub(crate) line: Option<usize>,
+    pub(crate) message: String,
 }
 
 /// The line of every key and list item, from 1. An item's step is `[0]`, `[1]`, ….
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lines(HashMap<Vec<String>, usize>);
+pub(crate) struct Lines(HashMap<Vec<String>, usize>);
 
 impl Lines {
     /// How many steps of the path the file has, and the line of the last of them.
-    pub(super) fn find(&self, path: &[String]) -> Option<(usize, usize)> {
+    pub(crate) fn find(&self, path: &[String]) -> Option<(usize, usize)> {
         (1..=path.len()).rev().find_map(|depth| self.0.get(&path[..depth]).map(|line| (depth, *line)))
     }
 
     /// The lines of a file that is one section: as if the section's name stood above.
-    pub(super) fn below(self, section: &str) -> Self {
+    pub(crate) fn below(self, section: &str) -> Self {
         let with = |path: Vec<String>| std::iter::once(section.to_owned()).chain(path).collect();
         Self(self.0.into_iter().map(|(path, line)| (with(path), line)).collect())
     }
 }
 
 /// `line 5: `, or nothing.
-pub(super) fn at(line: Option<usize>) -> String {
+pub(crate) fn at(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
 /// The text of a file, if it is a file of a sensible size.
-pub(super) fn read(path: &Path) -> Result<String, Mistake> {
+pub(crate) fn read(path: &Path) -> Result<String, Mistake> {
     let whole = |message: String| Mistake { line: None, message };
     let io = |error: std::io::Error| {
         whole(match error.kind() {
@@ -89,7 +89,7 @@ pub(super) fn read(path: &Path) -> Result<String, Mistake> {
 }
 
 /// Understands a file's text. An empty file is an empty mapping.
-pub(super) fn parse(text: &str) -> Result<Document, Mistake> {
+pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Document::default());
     }
@@ -107,7 +107,7 @@ pub(super) fn parse(text: &str) -> Result<Document, Mistake> {
         Json::Null => Ok(Document::default()),
         other => Err(Mistake {
             line: Some(1),
-            message: format!("expected a mapping of keys at the top, found {}", super::shape::kind(&other)),
+            message: format!("expected a mapping of keys at the top, found {}", crate::shape::kind(&other)),
         }),
     }
 }
@@ -139,7 +139,7 @@ fn mistake(error: &Error) -> Mistake {
     let line = error.location().and_then(|place| usize::try_from(place.line()).ok()).filter(|line| *line > 0);
     let message = match innermost(error) {
         Error::DuplicateMappingKey { key, .. } => {
-            let key = key.as_ref().map(|key| format!(" '{}'", super::shape::short(key))).unwrap_or_default();
+            let key = key.as_ref().map(|key| format!(" '{}'", crate::shape::short(key))).unwrap_or_default();
             format!("the key{key} stands here a second time; the last one counts")
         }
         Error::MultipleDocuments { .. } => "a second document begins here (---); expected one".to_owned(),

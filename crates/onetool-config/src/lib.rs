@@ -1,0 +1,30 @@
+//! Configuration: every key is declared once, by the crate that uses it.
+//!
+//! An owner declares its keys with [`keys!`] (name, type, limits, default, documentation, when a change takes effect) and
+//! a [`Section`] that says where they stand. From the declarations come the checker ([`Shape`]), the typed value, the
+//! reference, the JSON Schema and the commented example ([`reference`]). [`load`] finds and merges the files; a
+//! [`Reader`] hands out sections and collects what is wrong with them, each problem with its file, line and key.
+//!
+//! A mistake in one key costs that key alone: it becomes a note for `ot.health()`, and everything else stays in force.
+
+mod document;
+mod expandable;
+mod files;
+mod keys_macro;
+mod reader;
+pub mod reference;
+mod secrets;
+mod section;
+mod shape;
+mod value;
+
+#[doc(hidden)]
+pub use serde_json;
+
+pub use expandable::{Expandable, expand_with};
+pub use files::{ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load};
+pub use reader::{Outcome, Reader, RestartKeys};
+pub use secrets::Secrets;
+pub use section::{AnySection, Section};
+pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
+pub use value::ConfigValue;

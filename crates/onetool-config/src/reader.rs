@@ -1,0 +1,234 @@
+//! Hands out sections by their declarations, and collects what is wrong with them: file, line, key, what was found, what
+//! was expected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use onetool_sdk::{HealthNote, Severity};
+use serde_json::{Map, Value as Json};
+
+use crate::document::{Lines, at};
+use crate::expandable::Expandable;
+use crate::files::{ConfigPlaces, LoadedConfig, expand_home};
+use crate::secrets::Secrets;
+use crate::section::{AnySection, Section};
+use crate::shape::{self, Effect, FlawKind, Shape};
+use crate::value::ConfigValue;
+
+/// Reads the merged configuration; knows which file says what, and collects problems.
+pub struct Reader {
+    places: ConfigPlaces,
+    secrets: Secrets,
+    root: Map<String, Json>,
+    /// The files that were read, the strongest first.
+    files: Vec<(PathBuf, Lines)>,
+    unreadable: Vec<PathBuf>,
+    absent: Vec<PathBuf>,
+    notes: Vec<HealthNote>,
+    /// Problems that were not added because there were too many.
+    omitted: usize,
+    /// Keys whose values could not be used.
+    wrong: BTreeSet<Vec<String>>,
+    restart: BTreeMap<String, Json>,
+}
+
+/// What the reader leaves behind when every section was read.
+pub struct Outcome {
+    pub notes: Vec<HealthNote>,
+    pub secrets: Secrets,
+    /// Every file that was read, secrets included.
+    pub files: Vec<PathBuf>,
+    /// Those of them that could not be understood at all. Each has a note.
+    pub unreadable: Vec<PathBuf>,
+    /// Where files were looked for in vain. One that was there before is gone.
+    pub absent: Vec<PathBuf>,
+    pub restart: RestartKeys,
+}
+
+/// The values of all keys that take effect at the next start.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RestartKeys(BTreeMap<String, Json>);
+
+impl RestartKeys {
+    /// The keys that differ, e.g. `run.max_parallel`.
+    pub fn changed(&self, new: &Self) -> Vec<String> {
+        let keys: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();
+        keys.into_iter().filter(|key| self.0.get(*key) != new.0.get(*key)).cloned().collect()
+    }
+}
+
+/// Problems that are listed; the rest is counted.
+const MAX_NOTES: usize = 100;
+
+impl Reader {
+    /// Reads the secrets too: sections refer to them.
+    pub fn new(places: &ConfigPlaces, loaded: LoadedConfig) -> Self {
+        let LoadedConfig { root, files, unreadable, absent, mut notes } = loaded;
+        let secrets = Secrets::load(places, &mut notes);
+        Self {
+            places: places.clone(),
+            secrets,
+            root,
+            files,
+            unreadable,
+            absent,
+            notes,
+            omitted: 0,
+            wrong: BTreeSet::new(),
+            restart: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a section. What does not fit its declaration is noted and left out; what is missing has its default.
+    pub fn read<T: ConfigValue>(&mut self, section: &Section<T>) -> T {
+        let path: Vec<&str> = section.path().split('.').collect();
+        let written = path.split_first().and_then(|(first, rest)| {
+            rest.iter().try_fold(self.root.get(*first)?, |value, step| value.get(*step)).cloned()
+        });
+        let fitting = written.and_then(|written| self.fit(&path, section.shape(), written));
+        self.remember_restart_keys(section, fitting.as_ref());
+        let Some(fitting) = fitting else { return section.default() };
+        T::read(fitting).unwrap_or_else(|| {
+            self.problem(&path, "this value cannot be used; the default is in force");
+            tracing::error!(section = section.path(), "the shape of a section and its type disagree");
+            section.default()
+        })
+    }
+
+    fn remember_restart_keys(&mut self, section: &dyn AnySection, value: Option<&Json>) {
+        if section.effect() == Effect::Restart {
+            let value = value.cloned().unwrap_or_else(|| section.default_json());
+            self.restart.insert(section.path().to_owned(), value);
+        }
+        if let Shape::Keys(keys) = section.shape() {
+            for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
+                let value = value.and_then(|value| value.get(key.name)).cloned().unwrap_or_else(key.default);
+                self.restart.insert(format!("{}.{}", section.path(), key.name), value);
+            }
+        }
+    }
+
+    /// What of a value fits its shape. What does not is noted and left out.
+    fn fit(&mut self, path: &[&str], shape: Shape, value: Json) -> Option<Json> {
+        let mut flaws = Vec::new();
+        let fitting = shape::fit(shape, value, &mut flaws);
+        for flaw in flaws {
+            let path: Vec<String> = path.iter().map(|&step| step.to_owned()).chain(flaw.path).collect();
+            self.note(&path, &flaw.message);
+            if flaw.kind == FlawKind::WrongValue {
+                self.wrong.insert(path);
+            }
+        }
+        fitting
+    }
+
+    /// Notes the keys at the top that no section has. `x-…` is a place for what YAML's own aliases refer to.
+    pub fn check_unknown(&mut self, sections: &[&dyn AnySection]) {
+        let known = sections.iter().map(|section| section.path()).filter(|path| !path.contains('.'));
+        let names: Vec<String> = self.root.keys().filter(|key| !key.starts_with("x-")).cloned().collect();
+        for name in names.iter().filter(|name| !known.clone().any(|known| known == name.as_str())) {
+            self.problem(&[name], &shape::unknown(name, known.clone()));
+        }
+    }
+
+    /// Notes a problem with the key at `path`, in the file that says it.
+    pub fn problem(&mut self, path: &[&str], message: &str) {
+        let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
+        self.note(&path, message);
+    }
+
+    fn note(&mut self, path: &[String], message: &str) {
+        if self.notes.len() >= MAX_NOTES {
+            self.omitted += 1;
+            return;
+        }
+        let mut place: Option<(usize, usize, &PathBuf)> = None;
+        for (file, lines) in &self.files {
+            if let Some((depth, line)) = lines.find(path)
+                && place.is_none_or(|(deepest, ..)| depth > deepest)
+            {
+                place = Some((depth, line, file));
+            }
+        }
+        let (subject, line) = match place {
+            Some((_, line, file)) => (file.display().to_string(), Some(line)),
+            None => ("configuration".to_owned(), None),
+        };
+        let message = format!("{}{}: {message}", at(line), dotted(path));
+        self.notes.push(HealthNote { severity: Severity::Error, subject, message });
+    }
+
+    /// Whether a value at this path, within it or around it could not be used.
+    pub fn is_wrong(&self, path: &[&str]) -> bool {
+        let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
+        let is_around = (0..path.len()).any(|depth| self.wrong.contains(&path[..depth]));
+        is_around || self.wrong.range(path.clone()..).next().is_some_and(|wrong| wrong.starts_with(&path))
+    }
+
+    pub fn places(&self) -> &ConfigPlaces {
+        &self.places
+    }
+
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Fills in secrets, then environment variables; the error is the first name without a value.
+    pub fn expand(&self, text: &Expandable) -> Result<String, String> {
+        text.expand(|name| self.secrets.get(name).map(str::to_owned).or_else(|| std::env::var(name).ok()))
+    }
+
+    /// A program that is started. One without a folder is looked for in `PATH`.
+    pub fn program(&mut self, path: &[&str], program: &str) -> PathBuf {
+        let program = expand_home(program);
+        if program.components().count() > 1 && !program.is_file() {
+            self.problem(path, &format!("found no file {}, expected a program", program.display()));
+        }
+        program
+    }
+
+    /// A folder below `.onetool` that is written to. It need not exist, but nothing else may be in its place.
+    pub fn folder(&mut self, path: &[&str], folder: &str) -> PathBuf {
+        let folder = self.places.own().join(expand_home(folder));
+        if let Some(obstacle) = not_a_folder(&folder) {
+            let message = format!("expected a folder, but {} is a file; nothing can be kept there", obstacle.display());
+            self.problem(path, &message);
+        }
+        folder
+    }
+
+    /// Everything that was found on the way.
+    pub fn finish(mut self) -> Outcome {
+        if self.omitted > 0 {
+            self.notes.push(HealthNote {
+                severity: Severity::Error,
+                subject: "configuration".to_owned(),
+                message: format!("{} more problems", self.omitted),
+            });
+        }
+        Outcome {
+            notes: self.notes,
+            files: self.files.into_iter().map(|(path, _)| path).chain(self.secrets.files.iter().cloned()).collect(),
+            unreadable: self.unreadable.into_iter().chain(self.secrets.unreadable.iter().cloned()).collect(),
+            absent: self.absent.into_iter().chain(self.secrets.absent.iter().cloned()).collect(),
+            secrets: self.secrets,
+            restart: RestartKeys(self.restart),
+        }
+    }
+}
+
+fn not_a_folder(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir())
+}
+
+/// `server.tokens[0].scopes`
+pub(crate) fn dotted(path: &[String]) -> String {
+    let mut text = String::new();
+    for step in path {
+        if !text.is_empty() && !step.starts_with('[') {
+            text.push('.');
+        }
+        text.push_str(&shape::short(step));
+    }
+    text
+}

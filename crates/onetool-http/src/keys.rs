@@ -1,0 +1,101 @@
+//! The section `server`: how OneTool serves HTTP.
+
+use std::time::Duration;
+
+use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, keys};
+
+use crate::{AccessToken, ApiSettings, Scope, ServerSettings, parse_address};
+
+choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
+
+keys! {
+    /// `onetool serve --http`; plain `onetool serve` uses standard input and output.
+    pub struct ServerKeys {
+        /// Address and port, unless the command line says.
+        bind: Option<String> = None, restart, example "127.0.0.1:8765";
+        /// Bearer tokens. Required for an address that other machines can reach.
+        tokens: Vec<TokenKeys> = Vec::new(), live, example "[{token: \"${ONETOOL_TOKEN}\", scopes: [read, invoke]}]";
+        /// Further names that the server is known by.
+        allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
+        /// Sites whose pages may call it.
+        allowed_origins: Vec<String> = Vec::new(), live, example "[\"https://app.example.org\"]";
+        /// Size of a request's body, in bytes.
+        max_body_bytes: usize [Shape::Count(1, MAX_BYTES)] = 1024 * 1024, live;
+        /// Seconds that a request may take, except calls of tools.
+        request_timeout: Duration = Duration::from_secs(30), live;
+        /// Seconds that a call of a tool may take.
+        invoke_timeout: Duration = Duration::from_mins(2), live;
+    }
+}
+
+keys! {
+    /// One token.
+    pub struct TokenKeys {
+        /// The token itself; better a reference to a secret.
+        token: Expandable = Expandable::default(), live, example "${ONETOOL_TOKEN}";
+        /// What it allows.
+        scopes: Vec<Scope> = Vec::new(), live, example "[read, invoke]";
+    }
+}
+
+pub const SERVER: Section<ServerKeys> = Section::new("server");
+
+impl ServerSettings {
+    /// From the section `server`. A token that cannot be read opens nothing.
+    pub fn read(reader: &mut Reader) -> Self {
+        let keys = reader.read(&SERVER);
+        let mut tokens: Vec<AccessToken> = keys
+            .tokens
+            .iter()
+            .map(|entry| AccessToken { token: token(reader, &entry.token), scopes: entry.scopes.clone() })
+            .collect();
+        if reader.is_wrong(&["server", "tokens"]) {
+            tokens.push(AccessToken { token: unguessable(), scopes: Vec::new() });
+        }
+        let bind = keys.bind.as_deref().and_then(|bind| match parse_address(bind) {
+            Ok(address) => Some(address),
+            Err(error) => {
+                reader.problem(&["server", "bind"], &error.to_string());
+                None
+            }
+        });
+        Self {
+            bind,
+            tokens,
+            api: ApiSettings::from(&keys),
+            hosts: keys.allowed_hosts,
+            origins: keys.allowed_origins,
+        }
+    }
+}
+
+impl From<&ServerKeys> for ApiSettings {
+    fn from(keys: &ServerKeys) -> Self {
+        Self {
+            max_body_bytes: keys.max_body_bytes,
+            request_timeout: keys.request_timeout,
+            invoke_timeout: keys.invoke_timeout,
+        }
+    }
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self::from(&ServerKeys::default())
+    }
+}
+
+/// Without its last token the server would be open to all; so a token that is missing stays, as one that nobody knows.
+fn token(reader: &mut Reader, written: &Expandable) -> String {
+    let problem = match reader.expand(written) {
+        Ok(token) if !token.is_empty() => return token,
+        Ok(_) => "an entry has no token; nobody can use it".to_owned(),
+        Err(name) => format!("no secret and no variable '{name}'; nobody can use this token"),
+    };
+    reader.problem(&["server", "tokens"], &problem);
+    unguessable()
+}
+
+fn unguessable() -> String {
+    format!("{}{}", uuid::Uuid::new_v4(), uuid::Uuid::new_v4())
+}

@@ -1,0 +1,155 @@
+//! The section `servers`, and what it means. A server that cannot be read as it was meant is left out: started with half
+//! of its configuration it could do what nobody wanted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use onetool_config::{Expandable, Reader, Section, Shape, choices, expand_home, keys};
+use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
+
+use crate::settings::{DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Enabled, PinMode, ServerKind, ServerSettings};
+
+choices!(PinMode { "flag" => Flag, "strict" => Strict, "off" => Off });
+
+/// How a server is reached, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerType {
+    Stdio,
+    Http,
+}
+
+choices!(ServerType { "stdio" => Stdio, "http" => Http, "sse" => Http, "streamable-http" => Http });
+
+keys! {
+    /// One MCP server.
+    pub struct ServerKeys {
+        /// How it is reached. Without it, `http` where there is a `url`, else `stdio`.
+        kind as "type": Option<ServerType> = None, live, example "stdio";
+        /// Whether it is used.
+        enabled: bool = true, live;
+        /// Address of an HTTP server.
+        url: Option<Expandable> = None, live, example "https://mcp.example.org/mcp";
+        /// Headers of every request.
+        headers: IndexMap<String, Expandable> = IndexMap::new(), live, example "{Authorization: \"Bearer ${TOKEN}\"}";
+        /// Program of a stdio server.
+        command: Option<Expandable> = None, live, example "npx";
+        /// Its arguments.
+        args: Vec<Expandable> = Vec::new(), live, example "[-y, some-server]";
+        /// Its environment, on top of a small safe set.
+        env: IndexMap<String, Expandable> = IndexMap::new(), live, example "{LOG_LEVEL: warn}";
+        /// Variables that `${NAME}` may take from the environment. Secrets always may be used.
+        env_allow: Vec<String> = Vec::new(), live, example "[HTTPS_PROXY]";
+        /// Folder that it starts in, relative to the project. Without it, the project.
+        cwd: Option<Expandable> = None, live, example ".";
+        /// Seconds for connecting, and for each call; progress extends it.
+        timeout: Duration = DEFAULT_TIMEOUT, live;
+        /// Longest message that it may send, in megabytes.
+        max_message_mb: usize [Shape::Count(1, 1024)] = DEFAULT_MESSAGE_BYTES >> 20, live;
+        /// Which of its tools are offered.
+        tools: ServerToolsKeys = ServerToolsKeys::default(), live;
+        /// What happens when a tool's description or schema changes: report it, block the tool, or nothing.
+        pin: PinMode = PinMode::Flag, live;
+    }
+}
+
+keys! {
+    /// Which tools of a server are offered.
+    pub struct ServerToolsKeys {
+        /// Patterns of tools to offer. Without it, all.
+        include: Vec<String> = Vec::new(), live, example "[\"read_*\"]";
+        /// Patterns of tools to leave out.
+        exclude: Vec<String> = Vec::new(), live, example "[\"delete_*\"]";
+    }
+}
+
+pub const SERVERS: Section<IndexMap<String, ServerKeys>> =
+    Section::new("servers").with_doc("MCP servers, each a pack of its own.").with_example(
+        r#"
+files:
+  type: stdio
+  command: npx
+  args: [-y, "@modelcontextprotocol/server-filesystem", "."]
+  env: {LOG_LEVEL: warn}
+  env_allow: [HTTPS_PROXY]           # variables that ${…} may take from the environment
+  # cwd: .                           # where it starts; the project
+  timeout: 30                        # seconds, for connecting and for each call
+  max_message_mb: 64                 # the longest message that it may send
+  tools: {include: ["read_*", "list_*"], exclude: []}
+  pin: flag                          # flag | strict | off: what a changed description does
+  enabled: false
+remote:
+  type: http
+  url: https://mcp.example.org/mcp
+  headers: {Accept-Language: en}     # Authorization: "Bearer ${TOKEN}", with TOKEN in secrets.yaml
+  enabled: false
+"#,
+    );
+
+/// The servers of the configuration.
+pub fn servers(reader: &mut Reader) -> Vec<ServerSettings> {
+    reader.read(&SERVERS).into_iter().map(|(name, keys)| server(reader, name, &keys)).collect()
+}
+
+fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSettings {
+    let kind = if reader.is_wrong(&["servers", &name]) {
+        Err("its configuration has a mistake".to_owned())
+    } else if !name.chars().any(char::is_alphanumeric) {
+        Err("a server's name needs a letter or a digit; it is the name of its pack".to_owned())
+    } else if RESERVED_PACKS.contains(&to_python_identifier(&name).as_str()) {
+        Err("its name is that of a pack that cannot be replaced; choose another".to_owned())
+    } else {
+        server_kind(keys, reader)
+    };
+    let mut enabled = match keys.enabled {
+        true => Enabled::Yes,
+        false => Enabled::No { reason: "switched off in the configuration".to_owned() },
+    };
+    let kind = kind.unwrap_or_else(|reason| {
+        if enabled == Enabled::Yes {
+            reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
+        }
+        enabled = Enabled::No { reason };
+        ServerKind::Http { url: String::new(), headers: BTreeMap::new() }
+    });
+    ServerSettings {
+        name,
+        kind,
+        enabled,
+        timeout: keys.timeout,
+        include: keys.tools.include.clone(),
+        exclude: keys.tools.exclude.clone(),
+        pin: keys.pin,
+        max_message_bytes: keys.max_message_mb << 20,
+    }
+}
+
+fn server_kind(keys: &ServerKeys, reader: &Reader) -> Result<ServerKind, String> {
+    let allowed = |name: &str| keys.env_allow.iter().any(|allowed| allowed == name);
+    let get = |name: &str| {
+        let variable = || allowed(name).then(|| std::env::var(name).ok()).flatten();
+        reader.secrets().get(name).map(str::to_owned).or_else(variable)
+    };
+    let expand = |text: &Expandable| {
+        text.expand(get).map_err(|name| format!("'{name}' is neither a secret nor a variable named in env_allow"))
+    };
+    let expand_all = |map: &IndexMap<String, Expandable>| {
+        map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect::<Result<BTreeMap<_, _>, String>>()
+    };
+    let default = if keys.url.is_some() { ServerType::Http } else { ServerType::Stdio };
+    match keys.kind.unwrap_or(default) {
+        ServerType::Http => Ok(ServerKind::Http {
+            url: expand(keys.url.as_ref().ok_or("an http server needs a url")?)?,
+            headers: expand_all(&keys.headers)?,
+        }),
+        ServerType::Stdio => Ok(ServerKind::Stdio {
+            command: expand(keys.command.as_ref().ok_or("a stdio server needs a command")?)?,
+            args: keys.args.iter().map(expand).collect::<Result<_, _>>()?,
+            env: expand_all(&keys.env)?,
+            cwd: match &keys.cwd {
+                Some(folder) => Some(reader.places().project.join(expand_home(&expand(folder)?))),
+                None => None,
+            },
+        }),
+    }
+}

@@ -1,0 +1,64 @@
+//! Connects crates that do not know each other: each adapter implements one crate's trait with what another has.
+
+use std::sync::Arc;
+
+use onetool_config::Secrets;
+use onetool_packs::standard::ResultReader;
+use onetool_run::OutputSettings;
+use onetool_sdk::ToolError;
+use onetool_state::results::ResultStore;
+use onetool_worker::WorkerServices;
+use parking_lot::RwLock;
+
+use crate::config::Resolved;
+
+/// The settings that are in force, for whatever outlives a reload.
+#[derive(Clone)]
+pub(super) struct SharedSettings(Arc<RwLock<Arc<Resolved>>>);
+
+impl SharedSettings {
+    pub(super) fn new(settings: Arc<Resolved>) -> Self {
+        Self(Arc::new(RwLock::new(settings)))
+    }
+
+    pub(super) fn get(&self) -> Arc<Resolved> {
+        self.0.read().clone()
+    }
+
+    pub(super) fn replace(&self, settings: Arc<Resolved>) {
+        *self.0.write() = settings;
+    }
+}
+
+/// What workers may ask for, as it is when they ask: a worker outlives a reload.
+pub(super) struct WorkerAccess(pub(super) SharedSettings);
+
+impl WorkerServices for WorkerAccess {
+    fn secret(&self, name: &str) -> Option<String> {
+        self.0.get().secrets.get(name).map(str::to_owned)
+    }
+
+    fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
+        self.0.get().tools.get(pack)?.get(key).cloned()
+    }
+}
+
+/// The secrets that a bundle's requests may use. New secrets make a new engine.
+pub(super) struct BundleSecrets(pub(super) Secrets);
+
+impl onetool_bundles::Secrets for BundleSecrets {
+    fn get(&self, _bundle: &str, name: &str) -> Option<String> {
+        self.0.get(name).map(str::to_owned)
+    }
+}
+
+/// Results that were too large for a reply, for the tools that read them.
+pub(super) struct StoredResults(pub(super) OutputSettings);
+
+impl ResultReader for StoredResults {
+    fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, ToolError> {
+        let store = ResultStore::new(&self.0.result_store_dir, self.0.result_ttl);
+        let (_, file) = store.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
+        Ok(Box::new(std::io::BufReader::new(file)))
+    }
+}

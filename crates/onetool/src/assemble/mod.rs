@@ -1,0 +1,167 @@
+//! Puts the parts together: configuration, sources, toolbox, sandbox, runner. Every command and every server begins here.
+//!
+//! `parts` are what a reload may replace, each built from its own settings; `reload` decides whether what the files say
+//! now is in force; `toolbox` arranges the parts for the runner; `view` is what the pack `ot` sees, `service` what REST
+//! and MCP see; `adapters` connect crates that do not know each other.
+
+mod adapters;
+mod part;
+mod parts;
+mod reload;
+mod service;
+mod toolbox;
+mod view;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use onetool_config::RestartKeys;
+use onetool_http::{Bundles, Served};
+use onetool_proxy::ProxySource;
+use onetool_run::{Runner, Toolbox};
+use onetool_sandbox::monty::MontySettings;
+use onetool_sandbox::{CPythonSettings, Sandbox};
+use onetool_sdk::{CallContext, ToolSource as _};
+use parking_lot::Mutex;
+
+use crate::config::{self, ConfigPlaces, Resolved};
+use adapters::SharedSettings;
+use parts::Parts;
+
+/// Everything, ready to run.
+pub struct App {
+    pub runner: Runner,
+    /// Ourselves: a reload makes new packs that report on us.
+    this: Weak<Self>,
+    places: ConfigPlaces,
+    traces: Traces,
+    /// What was in force at the start, of all that only a start can change.
+    started_with: RestartKeys,
+    settings: SharedSettings,
+    parts: Mutex<Parts>,
+    /// What of all this REST and MCP show.
+    served: Mutex<Arc<Served>>,
+    /// One reload at a time: what was read last must also come into force last.
+    reloading: Mutex<()>,
+}
+
+/// Whether logs and statistics are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traces {
+    Always,
+    /// Only where a `.onetool` folder is.
+    InProjects,
+}
+
+impl Traces {
+    fn are_kept(self, settings: &Resolved) -> bool {
+        self == Self::Always || settings.own.is_dir()
+    }
+}
+
+impl App {
+    /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
+    pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        Self::build(ConfigPlaces::from_environment(explicit)?, Traces::Always)
+    }
+
+    /// The same for one command in a terminal: a folder that is not a project stays as it is, and a configuration that
+    /// was named must exist.
+    pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        let places = ConfigPlaces::from_environment(explicit)?;
+        places.require_explicit()?;
+        Self::build(places, Traces::InProjects)
+    }
+
+    fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
+        let resolved = Arc::new(config::resolve(&places, config::load(&places)));
+        crate::log::hide(resolved.secrets.values());
+        if traces.are_kept(&resolved) {
+            crate::log::start(&resolved.log_dir, resolved.log_level);
+        }
+        let executable = std::env::current_exe()?;
+        let sandbox = Arc::new(Sandbox::new(monty_settings(&resolved, executable), cpython_settings(&resolved)));
+        let settings = SharedSettings::new(resolved.clone());
+        let parts = Parts::build(&settings, traces)?;
+        Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
+            runner: Runner::new(
+                Toolbox::new(toolbox::parts(&resolved, &parts, &[], app.clone())),
+                sandbox,
+                resolved.run.clone(),
+            ),
+            this: app.clone(),
+            places,
+            traces,
+            started_with: resolved.restart.clone(),
+            settings,
+            served: Mutex::new(service::served(&resolved, &parts)),
+            parts: Mutex::new(parts),
+            reloading: Mutex::new(()),
+        }))
+    }
+
+    pub fn settings(&self) -> Arc<Resolved> {
+        self.settings.get()
+    }
+
+    pub fn bundles(&self) -> Bundles {
+        self.parts.lock().bundles.value.clone()
+    }
+
+    pub fn servers(&self) -> Arc<ProxySource> {
+        self.parts.lock().servers.value.source.clone()
+    }
+
+    /// Waits, no longer than `ctx` allows, until every server has connected or failed to.
+    pub async fn connect_servers(&self, ctx: &CallContext) {
+        let servers = self.servers();
+        let packs: Vec<String> = servers.status().into_iter().map(|server| server.pack).collect();
+        futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
+    }
+
+    pub fn places(&self) -> &ConfigPlaces {
+        &self.places
+    }
+
+    /// Ends every child, and hands over what was not exported or counted yet.
+    pub async fn shutdown(&self) {
+        let parts = self.parts.lock().clone();
+        let delivery = async {
+            if let Some(telemetry) = parts.telemetry.value {
+                telemetry.flush().await;
+            }
+        };
+        let children = async {
+            self.runner.toolbox().shutdown().await;
+            self.runner.sandbox().shutdown().await;
+        };
+        tokio::join!(children, delivery);
+        if let Err(error) = parts.stats.value.flush() {
+            tracing::warn!(%error, "statistics were not written");
+        }
+        crate::log::flush();
+    }
+}
+
+fn monty_settings(settings: &Resolved, executable: PathBuf) -> MontySettings {
+    let keys = &settings.run_keys;
+    MontySettings {
+        executable,
+        prewarmed: keys.prewarm,
+        max_children: keys.max_parallel,
+        max_waiting: keys.max_waiting,
+        wait: keys.max_wait,
+    }
+}
+
+fn cpython_settings(settings: &Resolved) -> CPythonSettings {
+    let keys = &settings.run_keys;
+    CPythonSettings {
+        python: settings.python.clone(),
+        launcher: None,
+        allow_unconfined: keys.allow_unconfined,
+        max_children: keys.max_parallel,
+        queue_timeout: keys.max_wait,
+        zygote: keys.zygote,
+    }
+}

@@ -1,0 +1,38 @@
+//! A part that a reload may replace.
+
+use onetool_sdk::{HealthNote, Severity};
+
+/// What was built, and the settings that it was built from. Other settings make another one, the same settings keep it.
+#[derive(Clone)]
+pub(super) struct Part<S, T> {
+    settings: S,
+    pub(super) value: T,
+}
+
+impl<S: PartialEq + Clone, T: Clone> Part<S, T> {
+    /// Builds a part for the first time.
+    pub(super) fn build(settings: S, build: impl FnOnce(&S) -> anyhow::Result<T>) -> anyhow::Result<Self> {
+        let value = build(&settings)?;
+        Ok(Self { settings, value })
+    }
+
+    /// The part for these settings: this one, or a new one. One that cannot be built leaves this one in use, with a note.
+    pub(super) fn renewed(
+        &self,
+        settings: S,
+        notes: &mut Vec<HealthNote>,
+        build: impl FnOnce(&S) -> anyhow::Result<T>,
+    ) -> Self {
+        if settings == self.settings {
+            return self.clone();
+        }
+        Self::build(settings, build).unwrap_or_else(|error| {
+            notes.push(HealthNote {
+                severity: Severity::Error,
+                subject: "configuration".to_owned(),
+                message: format!("{error:#}; what was in use before stays in use"),
+            });
+            self.clone()
+        })
+    }
+}

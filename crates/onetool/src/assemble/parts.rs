@@ -1,0 +1,186 @@
+//! The parts that a reload may replace: each with the settings that decide over it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, built_in_bundles};
+use onetool_config::Secrets;
+use onetool_http::Bundles;
+use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
+use onetool_sdk::{HealthNote, NativeSource, ToolSource};
+use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
+use onetool_state::stats::StatsRecorder;
+use onetool_worker::{WorkerSettings, WorkerSource};
+
+use super::adapters::{BundleSecrets, SharedSettings, WorkerAccess};
+use super::part::Part;
+use super::{Traces, toolbox};
+use crate::config::Resolved;
+use crate::telemetry::{Exporter, TelemetrySettings};
+
+/// Everything that a reload may replace. A part that is added here must be built and renewed below, or nothing compiles.
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) stats: Part<RecorderSettings, Arc<StatsRecorder>>,
+    pub(super) workers: Part<WorkerSettings, Arc<WorkerSource>>,
+    pub(super) servers: Part<Vec<ServerSettings>, Servers>,
+    pub(super) bundles: Part<BundleSettings, Bundles>,
+    pub(super) telemetry: Part<Option<TelemetrySettings>, Option<Arc<Exporter>>>,
+}
+
+/// Where statistics are written, if at all.
+#[derive(Clone, PartialEq)]
+pub(super) struct RecorderSettings {
+    is_on: bool,
+    file: PathBuf,
+    flush_interval: std::time::Duration,
+}
+
+/// What decides over bundles and their requests.
+#[derive(Clone, PartialEq)]
+pub(super) struct BundleSettings {
+    folder: PathBuf,
+    http: HttpSettings,
+    packages: PackageUrls,
+    secrets: Secrets,
+}
+
+/// MCP servers.
+#[derive(Clone)]
+pub(super) struct Servers {
+    pub(super) source: Arc<ProxySource>,
+    /// When they were started.
+    pub(super) since: Instant,
+}
+
+impl Parts {
+    /// Builds every part.
+    pub(super) fn build(settings: &SharedSettings, traces: Traces) -> anyhow::Result<Self> {
+        let resolved = settings.get();
+        Ok(Self {
+            stats: Part::build(recorder_settings(&resolved, traces), recorder)?,
+            workers: Part::build(resolved.workers.clone(), |keys| Ok(workers(keys, settings)))?,
+            servers: Part::build(resolved.servers.clone(), |keys| Ok(servers(keys, &resolved)))?,
+            bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved))?,
+            telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
+        })
+    }
+
+    /// The parts for other settings. What did not change stays; what cannot be built stays as it was, with a note.
+    pub(super) fn renewed(
+        &self,
+        settings: &SharedSettings,
+        resolved: &Arc<Resolved>,
+        traces: Traces,
+        notes: &mut Vec<HealthNote>,
+    ) -> Self {
+        Self {
+            stats: self.stats.renewed(recorder_settings(resolved, traces), notes, recorder),
+            workers: self.workers.renewed(resolved.workers.clone(), notes, |keys| Ok(workers(keys, settings))),
+            servers: self.servers.renewed(resolved.servers.clone(), notes, |keys| Ok(servers(keys, resolved))),
+            bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved)),
+            telemetry: self.telemetry.renewed(resolved.telemetry.clone(), notes, |keys| Ok(exporter(keys))),
+        }
+    }
+
+    /// Ends what is not part of `new`, once what is under way had its time.
+    pub(super) fn retire(self, new: &Self) {
+        let Self { stats, workers, servers, bundles, telemetry } = self;
+        if !Arc::ptr_eq(&stats.value, &new.stats.value)
+            && let Err(error) = stats.value.flush()
+        {
+            tracing::warn!(%error, "statistics were not written");
+        }
+        if Arc::ptr_eq(&workers.value, &new.workers.value) {
+            workers.value.refresh();
+        } else {
+            end(workers.value);
+        }
+        if !Arc::ptr_eq(&servers.value.source, &new.servers.value.source) {
+            end(servers.value.source);
+        }
+        if !Arc::ptr_eq(&bundles.value.source, &new.bundles.value.source) {
+            end(bundles.value.source);
+        }
+        // Sends what it still has, and ends with its last user.
+        drop(telemetry);
+    }
+}
+
+/// Ends a source that nothing new will use.
+fn end(source: Arc<dyn ToolSource>) {
+    const GRACE: std::time::Duration = std::time::Duration::from_mins(2);
+    const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
+    tokio::spawn(async move {
+        let deadline = tokio::time::Instant::now() + GRACE;
+        while Arc::strong_count(&source) > 1 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        source.shutdown().await;
+    });
+}
+
+fn recorder_settings(settings: &Resolved, traces: Traces) -> RecorderSettings {
+    RecorderSettings {
+        is_on: settings.stats.enabled && traces.are_kept(settings),
+        file: settings.stats.file.clone(),
+        flush_interval: settings.stats.flush_interval,
+    }
+}
+
+fn recorder(settings: &RecorderSettings) -> anyhow::Result<Arc<StatsRecorder>> {
+    Ok(Arc::new(match settings.is_on {
+        true => StatsRecorder::start(&settings.file, settings.flush_interval)?,
+        false => StatsRecorder::disabled(),
+    }))
+}
+
+fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSource> {
+    Arc::new(WorkerSource::new(settings.clone(), Arc::new(WorkerAccess(shared.clone()))))
+}
+
+fn servers(servers: &[ServerSettings], settings: &Resolved) -> Servers {
+    // A folder that is not a project stays as it is: what servers look like is then remembered for the user.
+    let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
+    let folder = user.unwrap_or(&settings.own);
+    let source = ProxySource::new(ProxySettings {
+        servers: servers.to_vec(),
+        cache_folder: folder.join("cache").join("servers"),
+        pin_file: folder.join("pins.json"),
+        offers: Offers::default(),
+    });
+    Servers { source: Arc::new(source), since: Instant::now() }
+}
+
+fn bundle_settings(settings: &Resolved) -> BundleSettings {
+    BundleSettings {
+        folder: settings.bundles_dir.clone(),
+        http: settings.http.clone(),
+        packages: settings.packages.clone(),
+        secrets: settings.secrets.clone(),
+    }
+}
+
+fn bundles(settings: &BundleSettings, resolved: &Resolved) -> anyhow::Result<Bundles> {
+    let secrets = Arc::new(BundleSecrets(settings.secrets.clone()));
+    let engine = Arc::new(HttpEngine::new(settings.http.clone(), secrets));
+    let native = NativeSource::new(toolbox::native_packs(resolved, &Arc::new(StatsRecorder::disabled()), None)).packs();
+    let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
+    built_in.extend(built_in_bundles(&settings.packages));
+    let native_functions =
+        native.iter().flat_map(|pack| pack.tools.keys().map(|tool| format!("{}.{tool}", pack.name))).collect();
+    let store = BundleStore::open(Options {
+        folder: settings.folder.clone(),
+        limits: Limits::default(),
+        built_in,
+        native_functions,
+        check: engine.checker(),
+    })?;
+    let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
+    Ok(Bundles { store, engine, source })
+}
+
+fn exporter(settings: &Option<TelemetrySettings>) -> Option<Arc<Exporter>> {
+    settings.clone().map(Exporter::start)
+}

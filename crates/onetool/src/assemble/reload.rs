@@ -1,0 +1,72 @@
+//! Reads the configuration again. What did not change keeps its processes and connections; runs and calls under way finish
+//! on what they began with.
+
+use std::sync::Arc;
+
+use onetool_config::RestartKeys;
+use onetool_sdk::{HealthNote, Severity};
+
+use super::{App, cpython_settings, service, toolbox};
+use crate::config::{self, Resolved};
+
+impl App {
+    /// Reads the configuration again, and returns why what the files say now is not in force, if it is not.
+    ///
+    /// A file that was understood before and is broken or gone now holds all of it back: half of what was meant could be
+    /// worse than the whole of what was. Until it is fixed the last good state stays, and health says so.
+    pub fn reload_now(&self) -> Vec<HealthNote> {
+        let _one = self.reloading.lock();
+        let old = self.settings.get();
+        let new = Arc::new(config::resolve(&self.places, config::load(&self.places)));
+        crate::log::hide(new.secrets.values());
+        let held_back = held_back(&old, &new);
+        let settings = if held_back.is_empty() { new } else { old };
+        let mut pending = held_back.clone();
+        pending.extend(needs_restart(&self.started_with, &settings.restart));
+        // Built outside the lock: whoever asks for a part meanwhile gets the old one.
+        let old_parts = self.parts.lock().clone();
+        let parts = old_parts.renewed(&self.settings, &settings, self.traces, &mut pending);
+        for note in &pending {
+            tracing::warn!(span = "reload", subject = note.subject, "{}", note.message);
+        }
+        self.settings.replace(settings.clone());
+        *self.parts.lock() = parts.clone();
+        *self.served.lock() = service::served(&settings, &parts);
+        self.runner.toolbox().replace(toolbox::parts(&settings, &parts, &pending, self.this.clone()));
+        self.runner.replace_settings(settings.run.clone());
+        let (sandbox, python) = (self.runner.sandbox().clone(), cpython_settings(&settings));
+        tokio::spawn(async move { sandbox.replace_cpython(python).await });
+        crate::log::set_level(settings.log_level);
+        old_parts.retire(&parts);
+        held_back
+    }
+}
+
+/// Notes on files that were understood in `old` and are broken or gone in `new`.
+fn held_back(old: &Resolved, new: &Resolved) -> Vec<HealthNote> {
+    let was_good = |path| old.files.contains(path) && !old.unreadable.contains(path);
+    let broken: Vec<String> =
+        new.unreadable.iter().filter(|path| was_good(path)).map(|path| path.display().to_string()).collect();
+    let of_broken = new.notes.iter().filter(|note| broken.contains(&note.subject)).map(|note| HealthNote {
+        message: format!("{}; the last good configuration stays in force until this is fixed", note.message),
+        ..note.clone()
+    });
+    let of_gone = new.absent.iter().filter(|path| was_good(path)).map(|path| HealthNote {
+        severity: Severity::Error,
+        subject: path.display().to_string(),
+        message: "this file is gone; the last good configuration stays in force until it is back, or until onetool \
+                  is restarted"
+            .to_owned(),
+    });
+    of_broken.chain(of_gone).collect()
+}
+
+/// The keys that wait for the next start.
+fn needs_restart(started_with: &RestartKeys, now: &RestartKeys) -> Vec<HealthNote> {
+    let note = |key: String| HealthNote {
+        severity: Severity::Warning,
+        subject: key,
+        message: "has changed; restart onetool for the change to take effect".to_owned(),
+    };
+    started_with.changed(now).into_iter().map(note).collect()
+}

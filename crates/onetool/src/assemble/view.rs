@@ -1,0 +1,67 @@
+//! What the pack `ot` sees of the app.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt as _};
+use onetool_proxy::ServerState;
+use onetool_run::{Awaited, ServerStatus, ToolboxState, ToolboxView};
+use onetool_sdk::{CallContext, ToolError, ToolSource as _};
+
+use super::App;
+
+/// After a start, whoever asks what servers offer or how they are waits at most this long for them.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
+/// Servers that are waited for at once.
+const AWAITED_AT_ONCE: usize = 8;
+
+#[async_trait]
+impl ToolboxView for App {
+    fn state(&self) -> Arc<ToolboxState> {
+        let shared = self.runner.toolbox().now();
+        let mut state = (*shared.state).clone();
+        let parts = self.parts.lock().clone();
+        state.servers = parts
+            .servers
+            .value
+            .source
+            .status()
+            .into_iter()
+            .map(|server| ServerStatus {
+                name: server.name,
+                state: server.state.as_str().to_owned(),
+                reason: server.reason,
+            })
+            .collect();
+        state.notes.extend(parts.telemetry.value.as_ref().and_then(|telemetry| telemetry.health()));
+        for source in self.runner.toolbox().sources() {
+            state.notes.extend(source.health());
+        }
+        Arc::new(state)
+    }
+
+    async fn settle(&self, awaited: Awaited, ctx: &CallContext) {
+        let servers = self.parts.lock().servers.value.clone();
+        let until = servers.since + FIRST_CONTACT;
+        let is_awaited = |server: &onetool_proxy::ServerStatus| {
+            server.state == ServerState::Connecting && (awaited == Awaited::Outcomes || server.tool_count == 0)
+        };
+        let packs = servers.source.status().into_iter().filter(is_awaited).map(|server| server.pack);
+        let ctx = CallContext { deadline: Some(ctx.deadline.map_or(until, |at| at.min(until))), ..ctx.clone() };
+        let waits = packs.map(|pack| {
+            let (source, ctx) = (servers.source.clone(), ctx.clone());
+            // What does not connect in time is reported as it is.
+            async move { drop(source.settle(&pack, &ctx).await) }
+        });
+        stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;
+    }
+
+    fn reload(&self) -> Result<(), ToolError> {
+        match self.reload_now().first() {
+            None => Ok(()),
+            Some(note) => Err(ToolError::value_error(format!("{}: {}", note.subject, note.message))
+                .with_hint("fix the file; it is read again as soon as it changes")),
+        }
+    }
+}

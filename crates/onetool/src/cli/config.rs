@@ -1,0 +1,61 @@
+//! `onetool config`: which files count, and what a configuration may say.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::table::print;
+use crate::config::{self, ConfigPlaces};
+
+const EXAMPLES: &str = "\
+Examples:
+  onetool config                          list the files that are read, and their problems
+  onetool config --schema > schema.json   write a JSON Schema for an editor
+  onetool config --example                print a file with every key";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ConfigArgs {
+    /// Print a JSON Schema of the configuration
+    #[arg(long, group = "output")]
+    schema: bool,
+
+    /// Print a configuration with every key, its default and what it is for
+    #[arg(long, group = "output")]
+    example: bool,
+
+    /// Print the reference of all keys, as Markdown
+    #[arg(long, group = "output")]
+    reference: bool,
+}
+
+pub fn main(args: ConfigArgs, explicit: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    if args.schema {
+        print(&format!("{:#}\n", config::schema()))?;
+    } else if args.example {
+        print(&config::example())?;
+    } else if args.reference {
+        print(&config::reference())?;
+    } else {
+        return files(explicit);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists what is read. Fails where something is wrong with it.
+fn files(explicit: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let places = ConfigPlaces::from_environment(explicit)?;
+    places.require_explicit()?;
+    let settings = config::resolve(&places, config::load(&places));
+    for file in &settings.files {
+        print(&format!("{}\n", file.display()))?;
+    }
+    if settings.files.is_empty() {
+        eprintln!("no configuration file; the defaults are in force\nhint: `onetool init` writes one");
+    }
+    for note in &settings.notes {
+        eprintln!("error: {}: {}", note.subject, note.message);
+    }
+    Ok(if settings.notes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
