@@ -139,6 +139,9 @@ impl App {
         if let Err(error) = parts.stats.value.flush() {
             tracing::warn!(%error, "statistics were not written");
         }
+        if let Err(error) = parts.bundles.value.store.flush_usage() {
+            tracing::warn!(%error, "counts of calls were not written");
+        }
         crate::log::flush();
     }
 }
