@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 32;
 pub(crate) struct Document {
     pub(crate) root: Map<String, Json>,
     pub(crate) lines: Lines,
-    /// Keys that stand twice: the last one counts.
+    /// Keys that are given twice: the last one counts.
     pub(crate) repeated: Option<Mistake>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Mistake> {
     let io = |error: std::io::Error| {
         whole(match error.kind() {
             std::io::ErrorKind::NotFound => "this file does not exist".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "this file may not be read (permission denied)".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
             _ => format!("cannot be read: {error}"),
         })
     };
@@ -140,30 +140,30 @@ fn mistake(error: &Error) -> Mistake {
     let message = match innermost(error) {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_ref().map(|key| format!(" '{}'", crate::shape::short(key))).unwrap_or_default();
-            format!("the key{key} stands here a second time; the last one counts")
+            format!("the key{key} is given more than once; the last one counts")
         }
         Error::MultipleDocuments { .. } => "a second document begins here (---); expected one".to_owned(),
-        Error::RecursiveReferencesRequireWeakTypes { .. } => "this alias is part of what it stands for".to_owned(),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "this alias contains itself".to_owned(),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "too much for a configuration: more than {MAX_VALUES} values (aliases count each time), or more than {MAX_DEPTH} levels"
+            "too large for a configuration: more than {MAX_VALUES} values (aliases count each time), or more than {MAX_DEPTH} levels"
         ),
         Error::UnknownAnchor { .. } => {
-            "no valid YAML: this alias stands for nothing (text that begins with * or & needs quotes)".to_owned()
+            "invalid YAML: unknown alias (text that begins with * or & needs quotes)".to_owned()
         }
         Error::NullIntoString { .. } => "a key without a name (null and ~ need quotes)".to_owned(),
         Error::Unexpected { expected: "string scalar", .. } => {
             "a list or a mapping cannot be a key (text with { or [ needs quotes)".to_owned()
         }
-        Error::Message { msg, .. } => format!("no valid YAML: {msg}"),
-        Error::ExternalMessage { msg, .. } => format!("no valid YAML: {}", in_plain_words(msg)),
+        Error::Message { msg, .. } => format!("invalid YAML: {msg}"),
+        Error::ExternalMessage { msg, .. } => format!("invalid YAML: {}", in_plain_words(msg)),
         other => {
             let text = other.to_string();
             let text = text.split(" at line ").next().unwrap_or(&text);
-            format!("no valid YAML: {}", text.split("; use ").next().unwrap_or(text))
+            format!("invalid YAML: {}", text.split("; use ").next().unwrap_or(text))
         }
     };
     Mistake { line, message }
@@ -357,16 +357,16 @@ mod tests {
         for (text, expected) in [
             (
                 "a:\n\tb: 1\n",
-                "line 2: no valid YAML: tabs disallowed within this context (block indentation); indent with spaces",
+                "line 2: invalid YAML: tabs disallowed within this context (block indentation); indent with spaces",
             ),
-            ("a: [\n", "line 1: no valid YAML: unclosed bracket '['"),
-            ("a: *x\n", "line 1: no valid YAML: this alias stands for nothing"),
-            ("a: &x [*x]\n", "line 1: this alias is part of what it stands for"),
+            ("a: [\n", "line 1: invalid YAML: unclosed bracket '['"),
+            ("a: *x\n", "line 1: invalid YAML: unknown alias"),
+            ("a: &x [*x]\n", "line 1: this alias contains itself"),
             ("a: 1\n---\nb: 2\n", "line 3: a second document begins here"),
             ("? {a: b}\n: x\n", "line 1: a list or a mapping cannot be a key"),
             ("- 1\n", "line 1: expected a mapping of keys at the top, found a list"),
             ("x\n", "line 1: expected a mapping of keys at the top, found text"),
-            ("a: b: c\n", "line 1: no valid YAML: mapping values are not allowed in this context; is the indentation"),
+            ("a: b: c\n", "line 1: invalid YAML: mapping values are not allowed in this context; is the indentation"),
         ] {
             assert!(refused(text).starts_with(expected), "{text:?}: {}", refused(text));
         }
@@ -379,11 +379,11 @@ mod tests {
             let inner = vec![format!("*a{}", level - 1); 10].join(",");
             bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
         }
-        assert!(refused(&bomb).contains("too much for a configuration"), "{}", refused(&bomb));
+        assert!(refused(&bomb).contains("too large for a configuration"), "{}", refused(&bomb));
         let deep = format!("a: {}", "[".repeat(5000));
         assert!(refused(&deep).contains("levels"), "{}", refused(&deep));
         let long = "- x\n".repeat(MAX_VALUES + 1);
-        assert!(refused(&format!("a:\n{long}")).contains("too much for a configuration"));
+        assert!(refused(&format!("a:\n{long}")).contains("too large for a configuration"));
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(Json::Object(document.root), serde_json::json!({"a": 3, "b": 2}));
         let repeated = document.repeated.unwrap();
         assert_eq!(repeated.line, Some(3));
-        assert!(repeated.message.starts_with("the key 'a' stands here a second time"), "{}", repeated.message);
+        assert!(repeated.message.starts_with("the key 'a' is given more than once"), "{}", repeated.message);
     }
 
     #[test]

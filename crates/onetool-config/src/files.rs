@@ -24,7 +24,9 @@ pub const INCLUDE: Section<Vec<String>> = Section::new("include")
 
 /// Whether the user's own configuration counts.
 pub const INHERIT: Section<String> = Section::new_or("inherit", || "global".to_owned())
-    .with_doc("What is below this file: ~/.onetool/onetool.yaml (global), or the built-in defaults alone (bundled, none).")
+    .with_doc(
+        "What is below this file: ~/.onetool/onetool.yaml (global), or the built-in defaults alone (bundled, none).",
+    )
     .with_shape(Shape::Choice(&["global", "bundled", "none"]));
 
 /// Where configuration is looked for.
@@ -38,30 +40,40 @@ pub struct ConfigPlaces {
     pub explicit: Option<PathBuf>,
 }
 
-/// A configuration file was named, and there is none.
+/// A configuration file or a project was named, and there is none.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}\nhint: --config and ONETOOL_CONFIG name a configuration file; `onetool init` writes one", path.display())]
+#[error("{}: {problem}\nhint: --config and ONETOOL_CONFIG name a configuration file, --project and ONETOOL_PROJECT a folder; `onetool init` writes a configuration", path.display())]
 pub struct MissingConfig {
     path: PathBuf,
     problem: String,
 }
 
 impl ConfigPlaces {
-    /// From the working directory and the environment.
-    pub fn from_environment(explicit: Option<PathBuf>) -> std::io::Result<Self> {
-        let folder = std::env::current_dir().map_err(|error| {
-            std::io::Error::new(error.kind(), format!("the working directory cannot be used: {error}"))
+    /// From the working directory and the environment. `explicit` is a configuration file, `project` a project's folder;
+    /// without them the project is the nearest folder upwards that has a `.onetool`, else the working directory.
+    pub fn from_environment(explicit: Option<PathBuf>, project: Option<PathBuf>) -> Result<Self, MissingConfig> {
+        let folder = std::env::current_dir().map_err(|error| MissingConfig {
+            path: PathBuf::from("."),
+            problem: format!("the working directory cannot be used: {error}"),
         })?;
-        let global = std::env::home_dir().map(|home| home.join(".onetool"));
+        let home = std::env::home_dir();
+        let global = home.as_ref().map(|home| home.join(".onetool"));
+        let project = project.filter(|project| !project.as_os_str().is_empty());
+        let project = project.map(|project| folder.join(expand_home(&project.to_string_lossy())));
+        if let Some(missing) = project.as_ref().filter(|project| !project.is_dir()) {
+            let problem = "this folder does not exist (--project or ONETOOL_PROJECT)".to_owned();
+            return Err(MissingConfig { path: missing.clone(), problem });
+        }
         let named = || std::env::var_os("ONETOOL_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
         let explicit = explicit.or_else(named).map(|path| folder.join(path));
         // A configuration that lies in some project's `.onetool` speaks for that project.
         let owner = explicit
             .as_deref()
             .and_then(|path| path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".onetool")));
-        let project = match (owner.and_then(Path::parent), &global) {
-            (Some(project), global) if global.as_deref() != owner => project.to_owned(),
-            _ => folder,
+        let project = match (project, owner.and_then(Path::parent), &global) {
+            (Some(project), ..) => project,
+            (None, Some(project), global) if global.as_deref() != owner => project.to_owned(),
+            _ => nearest_project(&folder, home.as_deref()).unwrap_or(folder),
         };
         Ok(Self { project, global, explicit })
     }
@@ -74,12 +86,35 @@ impl ConfigPlaces {
     /// A file that was named must be one that can be read. What is in it is another matter.
     pub fn require_explicit(&self) -> Result<(), MissingConfig> {
         match self.explicit.as_deref().map(|path| (path, document::read(path))) {
-            Some((path, Err(mistake))) => {
-                Err(MissingConfig { path: path.to_owned(), problem: format!("{}{}", at(mistake.line), mistake.message) })
-            }
+            Some((path, Err(mistake))) => Err(MissingConfig {
+                path: path.to_owned(),
+                problem: format!("{}{}", at(mistake.line), mistake.message),
+            }),
             _ => Ok(()),
         }
     }
+}
+
+/// The nearest folder, from `folder` upwards, with a `.onetool` of ours in it. The search ends at the home folder, whose
+/// `.onetool` is the user's, and at the root. A `.onetool` that belongs to somebody else does not count: whoever can write
+/// to a folder above must not decide what we run.
+fn nearest_project(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    folder
+        .ancestors()
+        .take_while(|above| Some(*above) != home && above.parent().is_some())
+        .find(|above| (*above == folder && above.join(".onetool").is_dir()) || is_own_folder(&above.join(".onetool")))
+        .map(Path::to_owned)
+}
+
+#[cfg(unix)]
+fn is_own_folder(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    folder.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_own_folder(folder: &Path) -> bool {
+    folder.is_dir()
 }
 
 /// A configuration, merged.
@@ -95,9 +130,9 @@ pub struct LoadedConfig {
     pub(crate) notes: Vec<HealthNote>,
 }
 
-/// Files that include files that include …: this deep at the most.
+/// Files that include files that include …: at most this deep.
 const MAX_INCLUDE_DEPTH: usize = 8;
-/// Files that are read at the most.
+/// Files that are read, at most.
 const MAX_FILES: usize = 64;
 
 /// Reads and merges all files that count.
@@ -333,6 +368,21 @@ mod tests {
         write(places.own().join("onetool.yaml"), "include: [gone.yaml]\nalias: [\n");
         let loaded = load(&places);
         assert_eq!(loaded.notes.len(), 1, "{:?}", loaded.notes);
+    }
+
+    #[test]
+    fn the_project_is_found_from_a_folder_below_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let deep = home.join("work/app/src/deep");
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::create_dir_all(home.join(".onetool")).unwrap();
+        assert_eq!(nearest_project(&deep, Some(&home)), None);
+        std::fs::create_dir_all(home.join("work/app/.onetool")).unwrap();
+        assert_eq!(nearest_project(&deep, Some(&home)), Some(home.join("work/app")));
+        std::fs::create_dir_all(deep.join(".onetool")).unwrap();
+        assert_eq!(nearest_project(&deep, Some(&home)), Some(deep));
+        assert_eq!(nearest_project(&home, Some(&home)), None);
     }
 
     fn messages(places: &ConfigPlaces) -> Vec<String> {

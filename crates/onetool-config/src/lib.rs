@@ -8,6 +8,7 @@
 //! A mistake in one key costs that key alone: it becomes a note for `ot.health()`, and everything else stays in force.
 
 mod document;
+pub mod edit;
 mod expandable;
 mod files;
 mod keys_macro;

@@ -137,6 +137,15 @@ impl Reader {
         self.note(&path, message);
     }
 
+    /// Notes something about the key at `path` that works, but not as one might think.
+    pub fn warning(&mut self, path: &[&str], message: &str) {
+        let known = self.notes.len();
+        self.problem(path, message);
+        if let Some(note) = self.notes.get_mut(known) {
+            note.severity = Severity::Warning;
+        }
+    }
+
     fn note(&mut self, path: &[String], message: &str) {
         if self.notes.len() >= MAX_NOTES {
             self.omitted += 1;

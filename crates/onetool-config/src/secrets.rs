@@ -63,7 +63,7 @@ impl Secrets {
             let (text, content) = match document::read(&path).map(|text| (document::parse(&text), text)) {
                 Ok((Ok(content), text)) => (text, content),
                 Ok((Err(mistake), _)) => {
-                    note(format!("{}no valid YAML; expected lines of NAME: value", at(mistake.line)));
+                    note(format!("{}invalid YAML; expected lines of NAME: value", at(mistake.line)));
                     secrets.unreadable.push(path);
                     continue;
                 }
@@ -74,7 +74,7 @@ impl Secrets {
                 }
             };
             if let Some(repeated) = content.repeated {
-                note(format!("{}a name stands here a second time; the last one counts", at(repeated.line)));
+                note(format!("{}a name is given more than once; the last one counts", at(repeated.line)));
             }
             let lines = content.lines;
             for (name, value) in content.root {
@@ -151,9 +151,9 @@ mod tests {
             ]
         );
         let (_, notes) = load("A: 1\nhidden\n");
-        assert!(notes.len() == 1 && notes[0].ends_with("no valid YAML; expected lines of NAME: value"), "{notes:?}");
+        assert!(notes.len() == 1 && notes[0].ends_with("invalid YAML; expected lines of NAME: value"), "{notes:?}");
         let (values, notes) = load("A: one\nA: two\n");
         assert_eq!(values["A"], "two");
-        assert_eq!(notes, ["line 2: a name stands here a second time; the last one counts"]);
+        assert_eq!(notes, ["line 2: a name is given more than once; the last one counts"]);
     }
 }

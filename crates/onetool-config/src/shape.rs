@@ -88,7 +88,7 @@ pub enum FlawKind {
     WrongValue,
 }
 
-/// Words of a value in a message, in characters at the most.
+/// Words of a value in a message, at most, in characters.
 const MAX_QUOTED: usize = 40;
 
 /// What of `value` fits, if any of it does. A key without a value counts as one that is not there.

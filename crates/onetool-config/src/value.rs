@@ -156,9 +156,7 @@ impl<T: ConfigValue> ConfigValue for IndexMap<String, T> {
 
     fn read(value: Json) -> Option<Self> {
         match value {
-            Json::Object(entries) => {
-                entries.into_iter().map(|(name, value)| Some((name, T::read(value)?))).collect()
-            }
+            Json::Object(entries) => entries.into_iter().map(|(name, value)| Some((name, T::read(value)?))).collect(),
             _ => None,
         }
     }

@@ -103,7 +103,13 @@ impl PackProxy {
         let meant = nearest(name, candidates).map(|near| format!("; did you mean '{near}'?"));
         let forgotten = || MODULES.contains(&name).then(|| format!("; did you forget `import {name}`?"));
         let absent = || self.shared.absence(name).map(|why| format!(": {why}"));
-        let meant = absent().or_else(forgotten).or(meant).unwrap_or_default();
+        // `my-github.list_issues()` is a subtraction to Python.
+        let dashed = packs
+            .iter()
+            .find(|pack| pack.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')) && !self.used.contains_key(**pack))
+            .filter(|pack| pack.rsplit('_').next().is_some_and(|last| self.used.contains_key(last)))
+            .map(|pack| format!("; in code, the pack is named {pack}, with underscores"));
+        let meant = absent().or(dashed).or_else(forgotten).or(meant).unwrap_or_default();
         match self.used.get(name) {
             Some(Use::Called) => {
                 let tools: Vec<String> =

@@ -46,7 +46,7 @@ pub fn start(app: &Arc<App>) -> Option<Watch> {
     let watcher = match watcher {
         Ok(watcher) => watcher,
         Err(error) => {
-            tracing::warn!(%error, "changes of the configuration are not noticed; ot.reload() reads them");
+            tracing::warn!(%error, "changes to the configuration are not noticed; call ot.reload() after a change");
             return None;
         }
     };
@@ -69,11 +69,11 @@ async fn follow(app: Weak<App>, mut folders: Folders, changed: Arc<Notify>) {
         match reloaded.await {
             Ok(same) => folders = same,
             Err(error) => {
-                tracing::error!(%error, "a reload failed inside; changes are not noticed any more");
+                tracing::error!(%error, "the reload panicked; changes are not noticed any more");
                 return;
             }
         }
-        tracing::info!(span = "reload", "the configuration was read again");
+        tracing::info!(span = "reload", "configuration reloaded");
     }
 }
 
@@ -99,7 +99,7 @@ impl Folders {
                 Ok(()) => {
                     self.watched.insert(folder);
                 }
-                Err(error) => tracing::warn!(folder = %folder.display(), %error, "is not watched"),
+                Err(error) => tracing::warn!(folder = %folder.display(), %error, "this folder cannot be watched"),
             }
         }
     }

@@ -30,7 +30,8 @@ pub fn markdown(sections: &[&dyn AnySection]) -> String {
         }
         if section.example().contains('\n') {
             let name = section.path().rsplit('.').next().unwrap_or(section.path());
-            let lines: Vec<String> = section.example().trim_matches('\n').lines().map(|line| format!("  {line}")).collect();
+            let lines: Vec<String> =
+                section.example().trim_matches('\n').lines().map(|line| format!("  {line}")).collect();
             text.push_str(&format!("\n```yaml\n{name}:\n{}\n```\n", lines.join("\n")));
         }
     }
@@ -62,7 +63,13 @@ fn row(rows: &mut Vec<String>, path: &str, key: &Key) {
         "" => key.doc.trim().to_owned(),
         example => format!("{} Example: `{example}`", key.doc.trim()),
     };
-    rows.push(format!("| `{path}` | {} | {} | {} | {} |\n", cell(&value), cell(&default), when(key.effect), cell(&doc)));
+    rows.push(format!(
+        "| `{path}` | {} | {} | {} | {} |\n",
+        cell(&value),
+        cell(&default),
+        when(key.effect),
+        cell(&doc)
+    ));
     below(rows, path, key.shape);
 }
 

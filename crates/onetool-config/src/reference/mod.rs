@@ -12,7 +12,7 @@ pub use schema::json_schema;
 use serde_json::Value as Json;
 
 /// A value in one line of YAML.
-fn flow(value: &Json) -> String {
+pub(crate) fn flow(value: &Json) -> String {
     match value {
         Json::Null => "null".to_owned(),
         Json::Bool(flag) => flag.to_string(),
@@ -31,7 +31,8 @@ fn flow(value: &Json) -> String {
 fn is_plain(text: &str) -> bool {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
-    is_word && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
+    is_word
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
 }
 
 /// Whether a default says nothing.

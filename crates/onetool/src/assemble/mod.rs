@@ -61,14 +61,13 @@ impl Traces {
 
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
-    pub fn start(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        Self::build(ConfigPlaces::from_environment(explicit)?, Traces::Always)
+    pub fn start(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
+        Self::build(places, Traces::Always)
     }
 
     /// The same for one command in a terminal: a folder that is not a project stays as it is, and a configuration that
     /// was named must exist.
-    pub fn start_once(explicit: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
-        let places = ConfigPlaces::from_environment(explicit)?;
+    pub fn start_once(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
         Self::build(places, Traces::InProjects)
     }

@@ -130,10 +130,12 @@ fn recorder_settings(settings: &Resolved, traces: Traces) -> RecorderSettings {
 }
 
 fn recorder(settings: &RecorderSettings) -> anyhow::Result<Arc<StatsRecorder>> {
-    Ok(Arc::new(match settings.is_on {
-        true => StatsRecorder::start(&settings.file, settings.flush_interval)?,
-        false => StatsRecorder::disabled(),
-    }))
+    let recorder = if settings.is_on {
+        StatsRecorder::start(&settings.file, settings.flush_interval)?
+    } else {
+        StatsRecorder::disabled()
+    };
+    Ok(Arc::new(recorder))
 }
 
 fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSource> {

@@ -4,7 +4,6 @@
 //! `key:=value` is JSON whatever the tool wants.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -13,7 +12,7 @@ use onetool_run::present::{self, Format};
 use onetool_sdk::{Arguments, Part, QualifiedName, ToolSource as _, ToolSpec, Value};
 use serde_json::{Map, Value as Json};
 
-use super::{ask, table};
+use super::{Location, ask, table};
 use crate::assemble::App;
 
 const EXAMPLES: &str = "\
@@ -29,7 +28,7 @@ pub struct CallArgs {
     #[arg(value_parser = tool_name)]
     tool: QualifiedName,
 
-    /// Arguments as name=value (text, or JSON where the tool wants no text) or name:=json
+    /// Arguments as name=value (text where the parameter takes text, else JSON) or name:=json
     #[arg(value_name = "NAME=VALUE", conflicts_with = "json")]
     arguments: Vec<String>,
 
@@ -39,15 +38,15 @@ pub struct CallArgs {
 }
 
 fn tool_name(text: &str) -> Result<QualifiedName, String> {
-    text.parse().map_err(|_| "this is not a tool name; expected pack.function, such as file.read".to_owned())
+    text.parse().map_err(|_| "this is not a tool name; expected pack.function, for example file.read".to_owned())
 }
 
-/// Arguments from standard input, in bytes at the most.
+/// Arguments from standard input, at most, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
-pub async fn main(args: CallArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
     let given = args.json.as_deref().map(object).transpose()?;
-    let app = super::start(config)?;
+    let app = super::start(at)?;
     let arguments = match given {
         Some(given) => Ok(given),
         None => named(spec(&app, &args.tool).await.as_deref(), &args.arguments),
@@ -95,10 +94,10 @@ fn named(tool: Option<&ToolSpec>, pairs: &[String]) -> anyhow::Result<Map<String
     for pair in pairs {
         let (name, text) = pair
             .split_once('=')
-            .with_context(|| format!("'{pair}' is no argument; expected name=value or name:=json"))?;
+            .with_context(|| format!("'{pair}' is not an argument; expected name=value or name:=json"))?;
         let (name, value) = match name.strip_suffix(':') {
             Some(name) => {
-                let json = serde_json::from_str(text).with_context(|| format!("{name}: no valid JSON: {text}"))?;
+                let json = serde_json::from_str(text).with_context(|| format!("{name}: invalid JSON: {text}"))?;
                 (name, json)
             }
             None => (name, value(tool, name, text)),

@@ -1,12 +1,12 @@
 //! `onetool config`: which files count, and what a configuration may say.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
+use super::Location;
 use super::table::print;
-use crate::config::{self, ConfigPlaces};
+use crate::config;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct ConfigArgs {
     reference: bool,
 }
 
-pub fn main(args: ConfigArgs, explicit: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub fn main(args: ConfigArgs, at: Location) -> anyhow::Result<ExitCode> {
     if args.schema {
         print(&format!("{:#}\n", config::schema()))?;
     } else if args.example {
@@ -38,14 +38,14 @@ pub fn main(args: ConfigArgs, explicit: Option<PathBuf>) -> anyhow::Result<ExitC
     } else if args.reference {
         print(&config::reference())?;
     } else {
-        return files(explicit);
+        return files(at);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Lists what is read. Fails where something is wrong with it.
-fn files(explicit: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let places = ConfigPlaces::from_environment(explicit)?;
+fn files(at: Location) -> anyhow::Result<ExitCode> {
+    let places = at.places()?;
     places.require_explicit()?;
     let settings = config::resolve(&places, config::load(&places));
     for file in &settings.files {

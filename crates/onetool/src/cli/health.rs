@@ -1,11 +1,11 @@
 //! `onetool health`: what `ot.health()` says, for people and for scripts.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value as Json;
 
+use super::Location;
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
@@ -23,8 +23,8 @@ pub struct HealthArgs {
 }
 
 /// Fails where something is wrong, so that a script can tell.
-pub async fn main(args: HealthArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = App::start_once(config)?;
+pub async fn main(args: HealthArgs, at: Location) -> anyhow::Result<ExitCode> {
+    let app = App::start_once(at.places()?)?;
     let answer = ask::ot(&app, "health", []).await;
     app.shutdown().await;
     let report = answer?.to_json();

@@ -1,12 +1,11 @@
 //! `onetool help`: a command's usage, or what `ot.help()` knows of a tool, a pack, a snippet, an alias or some words.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _};
 
 use super::table::{OutputArgs, Page, print, print_json};
-use super::{Cli, ask};
+use super::{Cli, Location, ask};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +19,7 @@ pub struct HelpArgs {
     /// A command, a tool, a pack, a $snippet, an alias, or words to search for
     query: Vec<String>,
 
-    /// Everything that is known
+    /// Show all details
     #[arg(long)]
     full: bool,
 
@@ -28,7 +27,7 @@ pub struct HelpArgs {
     output: OutputArgs,
 }
 
-pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: HelpArgs, at: Location) -> anyhow::Result<ExitCode> {
     let query = args.query.join(" ");
     let mut usage = Cli::command();
     usage.build();
@@ -44,7 +43,7 @@ pub async fn main(args: HelpArgs, config: Option<PathBuf>) -> anyhow::Result<Exi
         print(&command.render_long_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let app = super::start(config)?;
+    let app = super::start(at)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "help", [("query", Some(query)), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;

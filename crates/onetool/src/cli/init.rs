@@ -1,31 +1,78 @@
 //! `onetool init`: a configuration to begin with.
 
-use std::path::PathBuf;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
+use onetool_config::ConfigPlaces;
 
-use super::new_file;
-use crate::config::ConfigPlaces;
+use super::config_file::{Scope, ignore_private_files, main_path};
+use super::{Location, import, new_file};
 
 const EXAMPLES: &str = "\
 Examples:
-  onetool init
-  onetool --config ~/.onetool/onetool.yaml init";
+  onetool init                            write .onetool/onetool.yaml; on a terminal, ask what else
+  onetool init --global                   write ~/.onetool/onetool.yaml, for all projects
+  onetool init --import                   import the servers of other clients too";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct InitArgs {}
+pub struct InitArgs {
+    /// Write the configuration of the user, for all projects
+    #[arg(long)]
+    global: bool,
+
+    /// Import the MCP servers of other clients without asking
+    #[arg(long, conflicts_with = "global")]
+    import: bool,
+}
 
 /// Explains in `# ` comments; what can be switched on stands behind a bare `#`.
 const TEMPLATE: &str = include_str!("init.yaml");
 
-pub fn main(_args: InitArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let places = ConfigPlaces::from_environment(config)?;
-    let file = places.explicit.clone().unwrap_or_else(|| places.own().join("onetool.yaml"));
-    new_file::write(&file, TEMPLATE)?;
+pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
+    // A new project begins where the user is, not in a folder above.
+    let project = match &at.project {
+        Some(project) => Some(project.clone()),
+        None if at.config.is_none() => Some(std::env::current_dir()?),
+        None => None,
+    };
+    let places = Location { project, ..at }.places()?;
+    let is_asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_open = places.explicit.is_none() && !args.global && !args.import;
+    let scope = match (args.global, is_asked && is_open) {
+        (true, _) => Scope::User,
+        (false, true) if !ask("Configure this project alone? (no: all projects of yours)")? => Scope::User,
+        _ => Scope::Project,
+    };
+    new_file::write(&main_path(&places, scope)?, TEMPLATE)?;
+    if scope == Scope::Project && places.explicit.is_none() {
+        ignore_private_files(&places.own())?;
+        offer_import(&args, &places, is_asked)?;
+    }
     eprintln!("next: onetool health");
     Ok(ExitCode::SUCCESS)
+}
+
+fn offer_import(args: &InitArgs, places: &ConfigPlaces, is_asked: bool) -> anyhow::Result<()> {
+    let count = if args.import || is_asked { import::count(places) } else { 0 };
+    if count == 0 {
+        return Ok(());
+    }
+    if args.import || ask(&format!("Import {count} MCP servers from other clients?"))? {
+        import::import_all(places)?;
+    }
+    Ok(())
+}
+
+/// A question with yes as its answer, unless the user says no.
+fn ask(question: &str) -> anyhow::Result<bool> {
+    let mut stderr = std::io::stderr().lock();
+    write!(stderr, "{question} [Y/n] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(!answer.trim().to_ascii_lowercase().starts_with('n'))
 }
 
 #[cfg(test)]

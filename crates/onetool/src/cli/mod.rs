@@ -1,40 +1,45 @@
-//! The command line: a file a subcommand.
+//! The command line, one file per subcommand.
 
 mod ask;
 mod bundles;
 mod call;
 mod completions;
 mod config;
+mod config_file;
+mod doctor;
 mod health;
 mod help;
+mod import;
 mod init;
+mod location;
 mod new_file;
 mod progress;
 mod run;
 mod scaffold;
+mod secret_values;
 mod serve;
 mod servers;
 mod stats;
 mod table;
 mod tools;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use onetool_config::MissingConfig;
+use onetool_config::{ConfigPlaces, MissingConfig};
 use onetool_http::InvalidAddress;
 
 use crate::assemble::App;
+
+pub use location::Location;
 
 /// One MCP server, one tool: run(command), with every other tool at hand as pack.function(...).
 #[derive(Parser)]
 #[command(name = "onetool", version, about, after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
-    /// Use this configuration file instead of .onetool/onetool.yaml
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    location: Location,
 
     #[command(subcommand)]
     command: Command,
@@ -43,7 +48,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   onetool run 'sum(range(10))'            run code and print its value
-  onetool run 'ot.help(query=\"files\")'    ask what there is
+  onetool run 'ot.help(query=\"files\")'    search for tools
   onetool run --file script.py            run a file; `-` reads standard input
   onetool call file.read path=README.md   call one tool, without code
   onetool tools file                      list tools whose name contains `file`
@@ -55,31 +60,37 @@ Connect a client: command `onetool`, arguments `serve`.";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run code and print what it gives
+    /// Run Python code and print its value
     Run(run::RunArgs),
     /// Serve MCP on standard input and output
     Serve(serve::ServeArgs),
-    /// Call one tool and print what it answers
+    /// Call one tool and print its result
     Call(call::CallArgs),
-    /// Keep bundles of tools: list, change and call them
+    /// Manage bundles of HTTP tools
     Bundles(bundles::BundlesArgs),
     /// List tools
     Tools(tools::ToolsArgs),
     /// Explain a command, a tool, a pack, a snippet or an alias, or search for one
     Help(help::HelpArgs),
-    /// Tell what works and what does not; fails where something does not
+    /// Check the toolbox; exits with 1 if something does not work
     Health(health::HealthArgs),
-    /// Show what was called and what that saved
+    /// Show how often tools were called, and what that saved
     Stats(stats::StatsArgs),
-    /// List, test and accept MCP servers
+    /// Manage MCP servers
     Servers(servers::ServersArgs),
     /// List the configuration files that are read, or print what they may say
     Config(config::ConfigArgs),
-    /// Write a configuration to begin with
+    /// Import MCP servers from other clients
+    Import(import::ImportArgs),
+    /// Give a client back the servers that it had before an import
+    Export(import::ExportArgs),
+    /// Check the installation: configuration, uv, Python, sandbox, servers, secrets, disk
+    Doctor(doctor::DoctorArgs),
+    /// Write a first configuration
     Init(init::InitArgs),
-    /// Write a file with tools of your own to begin with
+    /// Write a first file with tools of your own
     Scaffold(scaffold::ScaffoldArgs),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 
@@ -96,25 +107,28 @@ pub fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: the runtime does not start: {error}");
+            eprintln!("error: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Run(args) => run::main(args, cli.config).await,
-            Command::Serve(args) => serve::main(args, cli.config).await,
-            Command::Call(args) => call::main(args, cli.config).await,
-            Command::Tools(args) => tools::main(args, cli.config).await,
-            Command::Help(args) => help::main(args, cli.config).await,
-            Command::Health(args) => health::main(args, cli.config).await,
-            Command::Stats(args) => stats::main(args, cli.config).await,
-            Command::Servers(args) => servers::main(args, cli.config).await,
-            Command::Config(args) => config::main(args, cli.config),
-            Command::Init(args) => init::main(args, cli.config),
-            Command::Scaffold(args) => scaffold::main(args, cli.config),
+            Command::Run(args) => run::main(args, cli.location).await,
+            Command::Serve(args) => serve::main(args, cli.location).await,
+            Command::Call(args) => call::main(args, cli.location).await,
+            Command::Tools(args) => tools::main(args, cli.location).await,
+            Command::Help(args) => help::main(args, cli.location).await,
+            Command::Health(args) => health::main(args, cli.location).await,
+            Command::Stats(args) => stats::main(args, cli.location).await,
+            Command::Servers(args) => servers::main(args, cli.location).await,
+            Command::Config(args) => config::main(args, cli.location),
+            Command::Import(args) => import::import(args, cli.location),
+            Command::Export(args) => import::export(args, cli.location),
+            Command::Doctor(args) => doctor::main(args, cli.location).await,
+            Command::Init(args) => init::main(args, cli.location),
+            Command::Scaffold(args) => scaffold::main(args, cli.location),
             Command::Completions(args) => completions::main(args),
-            Command::Bundles(args) => bundles::main(args, cli.config).await,
+            Command::Bundles(args) => bundles::main(args, cli.location).await,
         }
     });
     // A read of standard input cannot be interrupted; do not wait for it.
@@ -126,13 +140,21 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("error: {error:#}");
-        if error.is::<MissingConfig>() || error.is::<InvalidAddress>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+        if error.is::<MissingConfig>() || error.is::<InvalidAddress>() {
+            ExitCode::from(USAGE)
+        } else {
+            ExitCode::FAILURE
+        }
     })
 }
 
 /// Starts everything for one command, and tells what is wrong with the configuration.
-fn start(config: Option<PathBuf>) -> anyhow::Result<Arc<App>> {
-    let app = App::start_once(config)?;
+fn start(at: Location) -> anyhow::Result<Arc<App>> {
+    start_at(at.places()?)
+}
+
+fn start_at(places: ConfigPlaces) -> anyhow::Result<Arc<App>> {
+    let app = App::start_once(places)?;
     for note in &app.settings().notes {
         eprintln!("warning: {}: {}", note.subject, note.message);
     }

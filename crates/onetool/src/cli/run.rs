@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use clap::Args;
 use onetool_sdk::{CallContext, Caller, Part};
 
+use super::Location;
+
 const EXAMPLES: &str = "\
 Examples:
   onetool run 'sum(range(10))'
@@ -27,10 +29,10 @@ pub struct RunArgs {
     file: Option<PathBuf>,
 }
 
-/// Code from a pipe or a file, in bytes at the most; the run itself allows less.
+/// Code from a pipe or a file, at most, in bytes; the run itself allows less.
 const MAX_INPUT: u64 = 64 << 20;
 
-pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
     let code = match (args.code, args.file) {
         (_, Some(path)) => read(std::fs::File::open(&path).with_context(|| path.display().to_string())?)
             .with_context(|| path.display().to_string())?,
@@ -38,7 +40,7 @@ pub async fn main(args: RunArgs, config: Option<PathBuf>) -> anyhow::Result<Exit
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),
     };
-    let app = super::start(config)?;
+    let app = super::start(at)?;
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = crate::cli::progress::sink();
     let cancel = ctx.cancel.clone();

@@ -1,14 +1,13 @@
 //! `onetool scaffold <pack>`: a new tool file to begin with.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use onetool_sdk::to_python_identifier;
 use onetool_worker as worker;
 
+use super::Location;
 use super::new_file;
-use crate::config::ConfigPlaces;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,15 +23,15 @@ pub struct ScaffoldArgs {
 /// Packs that nothing can replace.
 const TAKEN: &[&str] = &["ot", "std", "file", "proj"];
 
-pub fn main(args: ScaffoldArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub fn main(args: ScaffoldArgs, at: Location) -> anyhow::Result<ExitCode> {
     let pack = to_python_identifier(&args.pack);
     if !args.pack.chars().any(char::is_alphanumeric) {
-        anyhow::bail!("'{}' is no name for a pack; use letters, digits and underscores", args.pack);
+        anyhow::bail!("'{}' is not a name for a pack; use letters, digits and underscores", args.pack);
     }
     if TAKEN.contains(&pack.as_str()) {
         anyhow::bail!("the pack '{pack}' is built in and cannot be replaced; choose another name");
     }
-    let places = ConfigPlaces::from_environment(config)?;
+    let places = at.places()?;
     places.require_explicit()?;
     let file = places.own().join("tools").join(&pack).join(format!("{pack}_tools.py"));
     new_file::write(&file, &worker::scaffold(&pack))?;

@@ -3,12 +3,12 @@
 //! A client that starts us talks to our standard input and output, whatever the configuration says; only `--http`
 //! changes that.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use onetool_http::{DEFAULT_ADDRESS, mcp, parse_address};
 
+use super::Location;
 use crate::assemble::App;
 use crate::watch;
 
@@ -28,9 +28,9 @@ pub struct ServeArgs {
     http: Option<Option<String>>,
 }
 
-pub async fn main(args: ServeArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
     let given = args.http.map(|address| address.as_deref().map(parse_address).transpose()).transpose()?;
-    let app = App::start(config)?;
+    let app = App::start(at.places()?)?;
     let _watch = watch::start(&app);
     match given {
         Some(address) => {

@@ -1,20 +1,23 @@
 //! `onetool servers`: the MCP servers of the configuration.
 
-use std::path::PathBuf;
+mod edit;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use onetool_sdk::{CallContext, Caller, ToolSource as _};
 use onetool_proxy::{ServerKind, ServerState, ServerStatus};
+use onetool_sdk::{CallContext, Caller, ToolSource as _};
 use serde_json::{Value as Json, json};
 
+use super::Location;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
 
 const EXAMPLES: &str = "\
 Examples:
   onetool servers list
+  onetool servers add time -- uvx mcp-server-time
   onetool servers test github
   onetool servers accept github";
 
@@ -33,7 +36,7 @@ enum ServersCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Connect to one server, or to all, and tell what came of it
+    /// Connect to one server, or to all, and report the outcome
     #[command(after_help = "Examples:\n  onetool servers test\n  onetool servers test github --json")]
     Test {
         /// The server's name
@@ -41,7 +44,30 @@ enum ServersCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Accept what a server (or one tool of it, as server.tool) looks like now
+    /// Add a server to the configuration
+    #[command(
+        after_help = "Examples:\n  onetool servers add time -- uvx mcp-server-time\n  onetool servers add remote --url https://example.org/mcp --header Authorization=TOKEN"
+    )]
+    Add(edit::AddArgs),
+    /// Remove a server from the configuration
+    #[command(after_help = "Examples:\n  onetool servers remove time")]
+    Remove {
+        /// The server's name
+        name: String,
+    },
+    /// Enable a server
+    #[command(after_help = "Examples:\n  onetool servers enable time")]
+    Enable {
+        /// The server's name
+        name: String,
+    },
+    /// Disable a server, without removing it
+    #[command(after_help = "Examples:\n  onetool servers disable time")]
+    Disable {
+        /// The server's name
+        name: String,
+    },
+    /// Accept the current descriptions of a server, or of one of its tools as server.tool
     #[command(after_help = "Examples:\n  onetool servers accept github\n  onetool servers accept github.search")]
     Accept {
         /// The server's name, or server.tool
@@ -49,12 +75,24 @@ enum ServersCommand {
     },
 }
 
-pub async fn main(args: ServersArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = super::start(config)?;
-    let outcome = match args.command {
+pub async fn main(args: ServersArgs, at: Location) -> anyhow::Result<ExitCode> {
+    let places = at.places()?;
+    let command = match args.command {
+        ServersCommand::Add(args) => return edit::add(args, &places),
+        ServersCommand::Remove { name } => return edit::remove(&name, &places),
+        ServersCommand::Enable { name } => return edit::switch(&name, true, &places),
+        ServersCommand::Disable { name } => return edit::switch(&name, false, &places),
+        other => other,
+    };
+    let app = super::start_at(places)?;
+    let outcome = match command {
         ServersCommand::List { output } => list(&app, &output),
         ServersCommand::Test { name, output } => test(&app, name.as_deref(), &output).await,
         ServersCommand::Accept { name } => accept(&app, &name).await,
+        ServersCommand::Add(_)
+        | ServersCommand::Remove { .. }
+        | ServersCommand::Enable { .. }
+        | ServersCommand::Disable { .. } => Ok(ExitCode::SUCCESS),
     };
     app.shutdown().await;
     outcome
@@ -140,7 +178,7 @@ fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
     }
     let mut page = Page::new();
     if servers.is_empty() {
-        page.text("no server is configured; add one to `servers:` in .onetool/onetool.yaml");
+        page.text("no server is configured\nhint: `onetool servers add` adds one, `onetool import` brings those of other clients");
         return page.print();
     }
     let rows: Vec<_> = servers

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
 
+use super::Location;
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 
@@ -19,7 +20,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StatsArgs {
-    /// Only what happened since
+    /// Period to report
     #[arg(long, value_enum, default_value_t = Period::All)]
     period: Period,
 
@@ -27,7 +28,7 @@ pub struct StatsArgs {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
 
-    /// Also write a page to look at, inside the project
+    /// Also write an HTML report to this file, inside the project
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -54,7 +55,7 @@ impl Period {
     }
 }
 
-pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: StatsArgs, at: Location) -> anyhow::Result<ExitCode> {
     let output = match &args.html {
         Some(file) => {
             let path = std::path::absolute(file).with_context(|| file.display().to_string())?;
@@ -66,7 +67,7 @@ pub async fn main(args: StatsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
         }
         None => None,
     };
-    let app = super::start(config)?;
+    let app = super::start(at)?;
     let arguments = [("period", Some(args.period.name().to_owned())), ("tool", args.tool), ("output", output)];
     let answer = ask::ot(&app, "stats", arguments).await;
     app.shutdown().await;

@@ -128,7 +128,7 @@ impl Page {
         self.end_line();
     }
 
-    /// Writes it all. A reader that has gone away is no error.
+    /// Writes it all. A closed pipe is not an error.
     pub fn print(&self) -> anyhow::Result<()> {
         print(&self.text)
     }
@@ -139,7 +139,7 @@ pub fn print_json(value: &Json) -> anyhow::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// Text to standard output, exactly. A reader that has gone away is no error.
+/// Text to standard output, exactly. A closed pipe is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,11 +1,11 @@
 //! `onetool tools`: what can be called.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value as Json;
 
+use super::Location;
 use super::ask;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 
@@ -21,7 +21,7 @@ pub struct ToolsArgs {
     /// Only tools whose name contains this
     pattern: Option<String>,
 
-    /// Signatures, arguments, results and examples too
+    /// Show signatures, arguments, results and examples
     #[arg(long)]
     full: bool,
 
@@ -29,8 +29,8 @@ pub struct ToolsArgs {
     output: OutputArgs,
 }
 
-pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let app = super::start(config)?;
+pub async fn main(args: ToolsArgs, at: Location) -> anyhow::Result<ExitCode> {
+    let app = super::start(at)?;
     let info = if args.full { "full" } else { "min" };
     let answer = ask::ot(&app, "tools", [("pattern", args.pattern), ("info", Some(info.to_owned()))]).await;
     app.shutdown().await;
@@ -60,7 +60,7 @@ pub async fn main(args: ToolsArgs, config: Option<PathBuf>) -> anyhow::Result<Ex
     }
     page.print()?;
     if tools.is_empty() {
-        eprintln!("no tool has such a name; `onetool tools` lists all, `onetool help <words>` searches");
+        eprintln!("no tool matches\nhint: `onetool tools` lists all, `onetool help WORDS` searches");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

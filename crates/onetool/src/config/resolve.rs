@@ -10,12 +10,13 @@ use onetool_packs::file::FileSettings;
 use onetool_proxy::ServerSettings;
 use onetool_run::keys::RunKeys;
 use onetool_run::{OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic, keys};
-use onetool_sdk::HealthNote;
+use onetool_sandbox::is_standard_module;
+use onetool_sdk::{HealthNote, to_python_identifier};
 use onetool_worker::WorkerSettings;
 use serde_json::Value as Json;
 
-use super::sections::SECTIONS;
 use super::ConfigPlaces;
+use super::sections::SECTIONS;
 use crate::log::{LOG_DIR, LOG_LEVEL, Level};
 use crate::telemetry::TelemetrySettings;
 
@@ -82,6 +83,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let snippets = keys::snippets(&mut reader);
     let projects = keys::projects(&mut reader);
     let servers = onetool_proxy::keys::servers(&mut reader);
+    check_names(&mut reader, &servers);
     let topics = keys::topics(&mut reader);
     let tools = reader.read(&keys::TOOLS);
     let workers = WorkerSettings {
@@ -137,6 +139,23 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         absent,
         restart,
         notes,
+    }
+}
+
+/// Names of servers whose packs code cannot reach as one would think.
+fn check_names(reader: &mut Reader, servers: &[ServerSettings]) {
+    for server in servers {
+        let pack = to_python_identifier(&server.name);
+        if is_standard_module(&pack) {
+            let message = format!(
+                "its pack has the name of Python's module {pack}, and code that imports the module no longer reaches the \
+                 pack; choose another name"
+            );
+            reader.warning(&["servers", &server.name], &message);
+        } else if !server.name.is_empty() && pack == format!("{}_", server.name) {
+            let message = format!("'{}' is a reserved word of Python; its pack is {pack}", server.name);
+            reader.warning(&["servers", &server.name], &message);
+        }
     }
 }
 
@@ -231,6 +250,17 @@ mod tests {
         ] {
             assert_eq!(defaults.changed(&restart(text)), changed, "{text}");
         }
+    }
+
+    #[test]
+    fn names_that_mean_something_to_python_are_told() {
+        let message = |name: &str| {
+            let settings = resolved(&format!("servers: {{{name}: {{command: x}}}}\n"));
+            settings.notes.first().map(|note| note.message.clone()).unwrap_or_default()
+        };
+        assert!(message("json").contains("servers.json: its pack has the name of Python's module json"));
+        assert_eq!(message("class"), "line 1: servers.class: 'class' is a reserved word of Python; its pack is class_");
+        assert_eq!(message("my-github"), "");
     }
 
     #[test]

@@ -204,7 +204,10 @@ fn every_key_is_documented_and_its_example_is_valid() {
         declared(section.path(), section.shape(), &mut keys);
         for (path, key) in keys {
             assert!(key.doc.trim().ends_with('.'), "{path}: {}", key.doc);
-            assert!(section.example().is_empty() || section.example().contains(key.name) || section.path() == "tools", "{path}");
+            assert!(
+                section.example().is_empty() || section.example().contains(key.name) || section.path() == "tools",
+                "{path}"
+            );
             if key.example.is_empty() {
                 continue;
             }
@@ -247,7 +250,17 @@ fn the_example_is_valid_by_the_checker_and_by_the_schema() {
 #[test]
 fn the_schema_and_the_checker_agree() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
-    let values = [json!("zz wrong"), json!(-5), json!(1.5), json!(7), json!(true), json!([]), json!([[1]]), json!({"zz": 1}), json!(null)];
+    let values = [
+        json!("zz wrong"),
+        json!(-5),
+        json!(1.5),
+        json!(7),
+        json!(true),
+        json!([]),
+        json!([[1]]),
+        json!({"zz": 1}),
+        json!(null),
+    ];
     let mut refused = 0;
     for (path, shape) in all_keys() {
         let is_named = path.iter().any(|step| step == "x" || step.starts_with('['));
@@ -264,9 +277,9 @@ fn the_schema_and_the_checker_agree() {
 
 #[test]
 fn what_cannot_be_read_is_not_laxer_than_what_was_meant() {
+    use onetool_proxy::Enabled;
     use onetool_run::Permission;
     use onetool_sdk::QualifiedName;
-    use onetool_proxy::Enabled;
 
     let permission = |text: &str, pack: &str| resolved(text).0.permissions.of(&QualifiedName::new(pack, "f"));
     for text in ["security: {policy: deny}\n", "security: [policy]\n", "security: {policy: {'file.*': 5}}\n"] {

@@ -135,8 +135,5 @@ fn filter(level: Level) -> EnvFilter {
         Level::Warn => "warn",
         Level::Error => "error",
     };
-    EnvFilter::try_new(format!(
-        "warn,onetool={level}"
-    ))
-    .unwrap_or_else(|_| EnvFilter::new("warn"))
+    EnvFilter::try_new(format!("warn,onetool={level}")).unwrap_or_else(|_| EnvFilter::new("warn"))
 }

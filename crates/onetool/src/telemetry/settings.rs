@@ -31,9 +31,9 @@ pub struct TelemetrySettings {
 /// What is wrong with an address.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    #[error("no valid address ({0}); expected e.g. http://127.0.0.1:4318")]
+    #[error("invalid address ({0}); expected e.g. http://127.0.0.1:4318")]
     Url(String),
-    #[error("the header '{0}' has a name or a value that no header may have")]
+    #[error("the header '{0}' has an invalid name or value")]
     Header(String),
 }
 

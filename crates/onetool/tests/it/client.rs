@@ -66,7 +66,9 @@ impl Project {
             .current_dir(self.path())
             .env("HOME", self.home())
             .env_remove("ONETOOL_CONFIG")
+            .env_remove("ONETOOL_PROJECT")
             .env_remove("OT_SECRETS_FILE")
+            .env_remove("XDG_CONFIG_HOME")
             .stdin(Stdio::null())
             .kill_on_drop(true);
         // Package caches are shared with the machine; everything else below home is the project's own.

@@ -14,5 +14,6 @@ mod reload;
 mod rest;
 mod run_scenarios;
 mod server;
+mod setup;
 mod telemetry;
 mod upstream;

@@ -46,19 +46,19 @@ async fn folders_that_come_later_are_noticed_too() {
 }
 
 #[tokio::test]
-async fn a_broken_file_keeps_the_last_good_state_until_it_is_mended() {
+async fn a_broken_file_keeps_the_last_good_state_until_it_is_fixed() {
     let project = Project::with("alias: {v: ot.version}\nsecurity: {policy: {file.write: deny}}\n");
     let client = project.serve().await;
     let version = client.ok("v()").await;
     project.write(".onetool/onetool.yaml", "alias: {v: [ot.version\n");
-    let health = until(&client, "ot.health()", |answer| answer.contains("no valid YAML")).await;
+    let health = until(&client, "ot.health()", |answer| answer.contains("invalid YAML")).await;
     assert!(health.contains("the last good configuration stays in force"), "{health}");
     assert!(health.contains("degraded"), "{health}");
     assert_eq!(client.ok("v()").await, version);
     assert!(client.err("file.write('x', 'y')").await.contains("denied by policy"));
     // Asking for it makes no difference, and says why.
     let refused = client.err("ot.reload()").await;
-    assert!(refused.contains("onetool.yaml: line 1: no valid YAML"), "{refused}");
+    assert!(refused.contains("onetool.yaml: line 1: invalid YAML"), "{refused}");
     assert_eq!(client.ok("v()").await, version);
     // Nor does another file that is fine.
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
@@ -76,7 +76,7 @@ async fn a_file_that_was_broken_from_the_start_holds_nothing_back() {
     let client = project.serve().await;
     project.write(".onetool/snippets.yaml", "two: {body: '2'}\n");
     until(&client, "$two", |answer| answer == "2").await;
-    assert!(client.ok("ot.health()").await.contains("no valid YAML"));
+    assert!(client.ok("ot.health()").await.contains("invalid YAML"));
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Outcome;
-use onetool_http::rest::{BundlePage, BundleReply, ToolPage, ToolReply};
 use crate::cli::table::{OutputArgs, Page, Tone, print_json};
+use onetool_http::rest::{BundlePage, BundleReply, ToolPage, ToolReply};
 
 /// The largest body, in bytes; the store allows less.
 const MAX_INPUT: u64 = 16 << 20;
@@ -39,7 +39,7 @@ pub(super) struct Table {
 
 impl Answer {
     pub(super) fn table(json: &impl Serialize, table: Table) -> Self {
-        let note = table.next.map(|token| format!("there is more: --page-token {token}"));
+        let note = table.next.map(|token| format!("more: --page-token {token}"));
         Self { json: to_json(json), shown: Shown::Table { heading: table.heading, rows: table.rows, note } }
     }
 
@@ -88,7 +88,7 @@ pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<Exit
         Shown::Sentence(sentence) => Page::new().put(Tone::Plain, &sentence).end_line().print()?,
         Shown::Table { heading, rows, note } => {
             if rows.is_empty() {
-                eprintln!("there is none");
+                eprintln!("nothing found");
             } else {
                 Page::new().table(heading, &rows).print()?;
             }
@@ -153,5 +153,5 @@ pub(super) fn read_json(file: &Path) -> anyhow::Result<Json> {
         let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
         opened.take(MAX_INPUT).read_to_string(&mut text).with_context(|| file.display().to_string())?;
     }
-    serde_json::from_str(&text).with_context(|| format!("{}: no valid JSON", file.display()))
+    serde_json::from_str(&text).with_context(|| format!("{}: invalid JSON", file.display()))
 }

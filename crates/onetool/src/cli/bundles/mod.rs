@@ -15,6 +15,7 @@ use onetool_state::bundles::{BundleId, BundleStore, Disabled, Enabled, Precondit
 
 use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
+use crate::cli::Location;
 use onetool_http::ApiError;
 use onetool_http::rest::{self, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
 
@@ -45,13 +46,13 @@ enum BundlesCommand {
         after_help = "Examples:\n  echo '{\"displayName\": \"Weather\"}' | onetool bundles put weather\n  onetool bundles put weather bundle.json"
     )]
     Put(PutArgs),
-    /// Switch a bundle on
+    /// Enable a bundle
     #[command(after_help = "Examples:\n  onetool bundles enable weather")]
     Enable(BundleArgs),
-    /// Switch a bundle off, with all its tools
+    /// Disable a bundle and all its tools
     #[command(after_help = "Examples:\n  onetool bundles disable weather")]
     Disable(BundleArgs),
-    /// Delete an empty bundle; it goes for good after two days
+    /// Delete an empty bundle; it is removed for good after two days
     #[command(after_help = "Examples:\n  onetool bundles delete weather")]
     Delete(BundleArgs),
     /// List, change and call tools of bundles
@@ -100,15 +101,15 @@ struct PutArgs {
 /// Which part of a list is shown.
 #[derive(Args)]
 struct PagingArgs {
-    /// What is disabled too
+    /// Include disabled ones
     #[arg(long)]
     all: bool,
 
-    /// Rows at the most
+    /// Rows to show, at most
     #[arg(long, default_value_t = DEFAULT_PAGE, value_parser = page_size)]
     page_size: usize,
 
-    /// Go on where another page ended
+    /// Continue after an earlier page
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
 }
@@ -127,10 +128,10 @@ impl PagingArgs {
 /// What a command came to: something to show, or the API's refusal.
 type Outcome = Result<Answer, ApiError>;
 
-pub async fn main(args: BundlesArgs, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
     // A body is read first: a mistake in it needs no app.
     let (command, output) = prepare(args.command)?;
-    let app = crate::cli::start(config)?;
+    let app = crate::cli::start(at)?;
     let outcome = match command {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,

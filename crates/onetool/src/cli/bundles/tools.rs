@@ -28,16 +28,16 @@ pub(super) enum ToolsCommand {
     /// Store a new tool from JSON; slug and version must be free
     #[command(after_help = "Examples:\n  onetool bundles tools put weather now v1 tool.json")]
     Put(PutArgs),
-    /// Switch a tool on
+    /// Enable a tool
     #[command(after_help = "Examples:\n  onetool bundles tools enable weather now")]
     Enable(ToolArgs),
-    /// Switch a tool off
+    /// Disable a tool
     #[command(after_help = "Examples:\n  onetool bundles tools disable weather now v1")]
     Disable(ToolArgs),
     /// Delete a tool for good
     #[command(after_help = "Examples:\n  onetool bundles tools delete weather now v1")]
     Delete(ToolArgs),
-    /// Search tools: names that begin so, whole words, near words, then the newest
+    /// Search tools by name, tag and description
     #[command(after_help = "Examples:\n  onetool bundles tools search weather")]
     Search(SearchArgs),
     /// Call a tool and print its value
@@ -49,11 +49,11 @@ pub(super) enum ToolsCommand {
 
 #[derive(Args)]
 pub(super) struct ListArgs {
-    /// Only tools of this bundle; may be repeated
+    /// Only tools of this bundle; repeatable
     #[arg(long, short, value_name = "BUNDLE")]
     bundle: Vec<String>,
 
-    /// Only tools with this tag; may be repeated
+    /// Only tools with this tag; repeatable
     #[arg(long, short, value_name = "TAG")]
     tag: Vec<String>,
 
@@ -165,7 +165,7 @@ pub(super) fn prepare(command: ToolsCommand) -> anyhow::Result<(Operation, Outpu
         ToolsCommand::Search(args) => (Operation::Search { query: args.query, paging: args.paging }, args.output),
         ToolsCommand::Invoke(args) => {
             let arguments = match (&args.args, &args.args_file) {
-                (Some(text), _) => serde_json::from_str(text).context("--args: no valid JSON")?,
+                (Some(text), _) => serde_json::from_str(text).context("--args: invalid JSON")?,
                 (None, Some(file)) => read_json(file)?,
                 (None, None) => Json::Object(Map::new()),
             };

@@ -1,0 +1,148 @@
+//! A configuration file of ours, edited in place: shown as a diff first, written with a backup, comments kept.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use onetool_config::{ConfigPlaces, edit};
+use onetool_state::atomic;
+use serde_json::Value as Json;
+use similar::TextDiff;
+
+/// A file with changes that are not written yet.
+pub struct ConfigFile {
+    pub path: PathBuf,
+    /// What is on the disk; `None` where there is no file.
+    old: Option<String>,
+    new: String,
+}
+
+/// Whose configuration is edited.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Project,
+    User,
+}
+
+impl ConfigFile {
+    pub fn open(path: PathBuf) -> anyhow::Result<Self> {
+        let old = match std::fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        Ok(Self { path, new: old.clone().unwrap_or_default(), old })
+    }
+
+    /// The main file of the project or of the user, whether it exists or not.
+    pub fn main(places: &ConfigPlaces, scope: Scope) -> anyhow::Result<Self> {
+        Self::open(main_path(places, scope)?)
+    }
+
+    /// The file of `files` that configures this server.
+    pub fn of_server(files: &[PathBuf], name: &str) -> anyhow::Result<Option<Self>> {
+        for path in files {
+            let file = Self::open(path.clone())?;
+            if file.value(&["servers", name])?.is_some() {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the file says at this path, with the changes.
+    pub fn value(&self, path: &[&str]) -> anyhow::Result<Option<Json>> {
+        edit::get(&self.new, path).with_context(|| self.path.display().to_string())
+    }
+
+    pub fn set(&mut self, path: &[&str], value: &Json) -> anyhow::Result<()> {
+        self.new = edit::set(&self.new, path, value).with_context(|| self.path.display().to_string())?;
+        Ok(())
+    }
+
+    pub fn remove(&mut self, path: &[&str]) -> anyhow::Result<()> {
+        self.new = edit::remove(&self.new, path).with_context(|| self.path.display().to_string())?;
+        Ok(())
+    }
+
+    pub fn is_changed(&self) -> bool {
+        self.old.as_deref().unwrap_or_default() != self.new
+    }
+
+    pub fn diff(&self) -> String {
+        diff(&self.path, self.old.as_deref().unwrap_or_default(), &self.new)
+    }
+
+    /// Writes the changes. A file that exists is copied beside itself first; the copy is returned.
+    pub fn save(&self, backup: Backup) -> anyhow::Result<Option<PathBuf>> {
+        let copy = match (&self.old, backup) {
+            (Some(old), Backup::Keep) => Some(write_backup(&self.path, old)?),
+            _ => None,
+        };
+        atomic::write(&self.path, self.new.as_bytes())?;
+        Ok(copy)
+    }
+}
+
+/// Whether a copy of the old file is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Backup {
+    Keep,
+    /// The file only grows, or holds secrets that should not lie around twice.
+    Skip,
+}
+
+pub fn main_path(places: &ConfigPlaces, scope: Scope) -> anyhow::Result<PathBuf> {
+    let folder = match (scope, &places.explicit, &places.global) {
+        (Scope::Project, Some(explicit), _) => return Ok(explicit.clone()),
+        (Scope::Project, None, _) => places.own(),
+        (Scope::User, _, Some(global)) => global.clone(),
+        (Scope::User, _, None) => anyhow::bail!("there is no home folder\nhint: name a file with --config"),
+    };
+    let below = folder.join("config/onetool.yaml");
+    Ok(if below.is_file() { below } else { folder.join("onetool.yaml") })
+}
+
+/// `secrets.yaml` beside the main file.
+pub fn secrets_path(main: &Path) -> PathBuf {
+    main.with_file_name("secrets.yaml")
+}
+
+pub fn diff(path: &Path, old: &str, new: &str) -> String {
+    let name = path.display().to_string();
+    TextDiff::from_lines(old, new).unified_diff().header(&name, &name).to_string()
+}
+
+/// A copy beside the file, named by the time. Never over another.
+pub fn write_backup(path: &Path, content: &str) -> anyhow::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let now = chrono::Local::now().format("%Y%m%d-%H%M%S");
+    for count in 0..100 {
+        let number = if count == 0 { String::new() } else { format!("-{count}") };
+        let copy = path.with_file_name(format!("{name}{BACKUP}{now}{number}"));
+        match atomic::create(&copy, content.as_bytes()) {
+            Ok(()) => return Ok(copy),
+            Err(atomic::StoreError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    anyhow::bail!("cannot write a backup beside {}", path.display())
+}
+
+/// Between a file's name and the time of its copy.
+pub const BACKUP: &str = ".onetool-backup-";
+
+/// What belongs to one machine, below `.onetool`.
+const IGNORED: &[&str] = &["secrets.yaml", "logs/", "tmp/", "stats/", "cache/", "trash/", "*.onetool-backup-*"];
+
+/// Keeps secrets, logs and results out of version control: adds what is missing to `.onetool/.gitignore`.
+pub fn ignore_private_files(own: &Path) -> anyhow::Result<()> {
+    let path = own.join(".gitignore");
+    let old = std::fs::read_to_string(&path).unwrap_or_default();
+    let missing: Vec<&str> = IGNORED.iter().filter(|line| !old.lines().any(|known| known == **line)).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    atomic::write(&path, format!("{old}{gap}{}\n", missing.join("\n")).as_bytes())?;
+    Ok(())
+}

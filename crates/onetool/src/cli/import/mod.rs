@@ -1,0 +1,288 @@
+//! `onetool import` and `onetool export`: servers of other clients become ours, and back.
+//!
+//! `clients` knows where files are, `read` what they mean, `plan` what would happen, `redirect` how a client is pointed at
+//! OneTool. Nothing is written without `--write`.
+
+mod clients;
+mod jsonc;
+mod plan;
+mod read;
+mod redirect;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use onetool_config::ConfigPlaces;
+use serde_json::{Map, Value as Json};
+
+use self::clients::{Client, ClientFile, Folders, recognise};
+use self::plan::{Action, Plan};
+use self::read::{FoundServer, read, text_of};
+use self::redirect::Redirect;
+use super::Location;
+use super::config_file::{self, Backup, ConfigFile, Scope, ignore_private_files};
+use super::table::{Page, Tone};
+use crate::config;
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  onetool import                          show what would be imported from all clients
+  onetool import --write                  import it
+  onetool import --client cursor --write  import from Cursor, and point Cursor at OneTool
+  onetool import ~/other/.mcp.json        show what a file has";
+
+#[derive(Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub struct ImportArgs {
+    /// Files to read instead of the ones that clients are known to have
+    files: Vec<PathBuf>,
+
+    /// Import from this client alone, and replace its servers by OneTool (repeatable)
+    #[arg(long, value_enum, value_name = "CLIENT", conflicts_with = "files")]
+    client: Vec<Client>,
+
+    /// Write the changes; without it they are only shown
+    #[arg(long)]
+    write: bool,
+
+    /// Import into ~/.onetool instead of the project
+    #[arg(long)]
+    global: bool,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  onetool export --client cursor          show how Cursor gets its servers back
+  onetool export --client cursor --write  give them back";
+
+#[derive(Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub struct ExportArgs {
+    /// The client that gets back the servers it had before `onetool import --client`
+    #[arg(long, value_enum, value_name = "CLIENT", required = true)]
+    client: Vec<Client>,
+
+    /// Write the changes; without it they are only shown
+    #[arg(long)]
+    write: bool,
+}
+
+pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
+    let places = at.places()?;
+    let folders = folders(&places)?;
+    let files = if args.files.is_empty() { client_files(&args.client, &folders) } else { named_files(&args.files)? };
+    let mut found = Vec::new();
+    let mut sources = Vec::new();
+    for file in files {
+        match read(&file, &places.project) {
+            Ok(Some(servers)) if !servers.is_empty() => {
+                found.extend(servers);
+                sources.push(file);
+            }
+            Ok(_) => {}
+            // One broken file must not keep the others out, unless it was asked for.
+            Err(error) if args.files.is_empty() => eprintln!("warning: {error:#}"),
+            Err(error) => return Err(error),
+        }
+    }
+    if found.is_empty() {
+        eprintln!("no servers found");
+        eprintln!("hint: name a file, or add a server with `onetool servers add`");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scope = if args.global { Scope::User } else { Scope::Project };
+    let outcome = Import::new(&places, scope, found)?;
+    let redirects = if args.client.is_empty() { Vec::new() } else { Redirect::to_onetool(&sources, &places.project)? };
+    outcome.show()?;
+    show_redirects(&redirects)?;
+    if !args.write {
+        eprintln!("nothing was written\nhint: add --write to write it");
+        return Ok(ExitCode::SUCCESS);
+    }
+    outcome.write()?;
+    write_redirects(&redirects)?;
+    eprintln!("next: onetool servers test");
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn export(args: ExportArgs, at: Location) -> anyhow::Result<ExitCode> {
+    let places = at.places()?;
+    let folders = folders(&places)?;
+    let redirects = Redirect::back(&client_files(&args.client, &folders), &places.project)?;
+    if redirects.is_empty() {
+        anyhow::bail!(
+            "there is no backup to restore\nhint: `onetool import --client NAME --write` keeps one beside the client's file"
+        );
+    }
+    show_redirects(&redirects)?;
+    if args.write {
+        write_redirects(&redirects)?;
+    } else {
+        eprintln!("nothing was written\nhint: add --write to write it");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is anything to import, for `onetool init`.
+pub fn count(places: &ConfigPlaces) -> usize {
+    let Ok(folders) = folders(places) else { return 0 };
+    let files = client_files(&[], &folders);
+    let servers = files.iter().filter_map(|file| read(file, &places.project).ok().flatten()).flatten();
+    servers.filter(|server| !server.is_onetool).count()
+}
+
+/// Imports from all clients at once, for `onetool init`.
+pub fn import_all(places: &ConfigPlaces) -> anyhow::Result<()> {
+    let folders = folders(places)?;
+    let found: Vec<FoundServer> = client_files(&[], &folders)
+        .iter()
+        .filter_map(|file| read(file, &places.project).ok().flatten())
+        .flatten()
+        .collect();
+    let outcome = Import::new(places, Scope::Project, found)?;
+    outcome.show()?;
+    outcome.write()
+}
+
+/// An import that is ready to be written.
+struct Import {
+    plan: Plan,
+    file: ConfigFile,
+    secrets: ConfigFile,
+    /// The folder whose private files version control must not see.
+    own: Option<PathBuf>,
+}
+
+impl Import {
+    fn new(places: &ConfigPlaces, scope: Scope, found: Vec<FoundServer>) -> anyhow::Result<Self> {
+        let settings = config::resolve(places, config::load(places));
+        let mut file = ConfigFile::main(places, scope)?;
+        let mut known = Map::new();
+        for path in settings.files.iter().filter(|path| **path != file.path) {
+            if let Ok(Some(Json::Object(servers))) =
+                ConfigFile::open(path.clone()).and_then(|file| file.value(&["servers"]))
+            {
+                known.extend(servers);
+            }
+        }
+        let secret = |name: &str| settings.secrets.get(name).map(str::to_owned);
+        let plan = Plan::new(found, &mut file, &known, &secret)?;
+        let mut secrets = ConfigFile::open(config_file::secrets_path(&file.path))?;
+        for (name, value) in &plan.secrets {
+            secrets.set(&[name], &Json::String(value.clone()))?;
+        }
+        Ok(Self {
+            plan,
+            file,
+            secrets,
+            own: (scope == Scope::Project && places.explicit.is_none()).then(|| places.own()),
+        })
+    }
+
+    fn show(&self) -> anyhow::Result<()> {
+        let rows: Vec<_> = self
+            .plan
+            .steps
+            .iter()
+            .map(|step| {
+                let (tone, action) = match &step.action {
+                    Action::Add => (Tone::Good, "add".to_owned()),
+                    Action::Rename(name) => (Tone::Good, format!("add as {name}")),
+                    Action::Same => (Tone::Faint, "configured already".to_owned()),
+                    Action::Skip(why) => (Tone::Faint, format!("skip: {why}")),
+                };
+                let kind = if step.found.settings.contains_key("url") { "http" } else { "stdio" };
+                vec![
+                    (Tone::Strong, step.found.name.clone()),
+                    (Tone::Plain, step.found.client.name().to_owned()),
+                    (Tone::Plain, kind.to_owned()),
+                    (tone, action),
+                    (Tone::Plain, step.found.remarks.join("; ")),
+                ]
+            })
+            .collect();
+        let mut page = Page::new();
+        page.table(&["NAME", "FROM", "TYPE", "ACTION", "REMARK"], &rows);
+        if self.file.is_changed() {
+            page.put(Tone::Plain, "").end_line().text(&self.file.diff());
+        }
+        if !self.plan.secrets.is_empty() {
+            // Names alone: a terminal keeps what it shows.
+            let names: Vec<&str> = self.plan.secrets.keys().map(String::as_str).collect();
+            page.put(Tone::Plain, "").end_line();
+            page.text(&format!("{}: adds {}", self.secrets.path.display(), names.join(", ")));
+        }
+        for (name, what) in &self.plan.inputs {
+            let what = if what.is_empty() { String::new() } else { format!(" ({what})") };
+            page.text(&format!("add the secret {name}{what} to {} yourself", self.secrets.path.display()));
+        }
+        page.print()
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        if let Some(own) = &self.own {
+            ignore_private_files(own)?;
+        }
+        let mut page = Page::new();
+        if self.secrets.is_changed() {
+            self.secrets.save(Backup::Skip)?;
+            page.put(Tone::Good, "wrote").put(Tone::Plain, &format!(" {}", self.secrets.path.display())).end_line();
+        }
+        if self.file.is_changed() {
+            let copy = self.file.save(Backup::Keep)?;
+            page.put(Tone::Good, "wrote").put(Tone::Plain, &format!(" {}", self.file.path.display()));
+            if let Some(copy) = copy {
+                page.put(Tone::Plain, &format!(" (backup: {})", copy.display()));
+            }
+            page.end_line();
+        }
+        page.print()
+    }
+}
+
+fn folders(places: &ConfigPlaces) -> anyhow::Result<Folders> {
+    let home = std::env::home_dir().context("there is no home folder\nhint: name the files to import")?;
+    Ok(Folders { home, project: places.project.clone() })
+}
+
+fn client_files(clients: &[Client], folders: &Folders) -> Vec<ClientFile> {
+    let clients = if clients.is_empty() { Client::ALL } else { clients };
+    clients.iter().flat_map(|client| client.files(folders)).collect()
+}
+
+fn named_files(paths: &[PathBuf]) -> anyhow::Result<Vec<ClientFile>> {
+    paths
+        .iter()
+        .map(|path| {
+            let text = text_of(path)?.with_context(|| format!("{} does not exist", path.display()))?;
+            recognise(path, &text).with_context(|| {
+                format!(
+                    "{}: no servers in it\nhint: expected JSON with mcpServers, servers, context_servers or mcp, Codex' TOML, or a OneTool configuration",
+                    path.display()
+                )
+            })
+        })
+        .collect()
+}
+
+fn show_redirects(redirects: &[Redirect]) -> anyhow::Result<()> {
+    let mut page = Page::new();
+    for redirect in redirects {
+        page.put(Tone::Plain, "").end_line();
+        page.text(&format!("{}: its servers change", redirect.path.display()));
+    }
+    page.print()
+}
+
+fn write_redirects(redirects: &[Redirect]) -> anyhow::Result<()> {
+    let mut page = Page::new();
+    for redirect in redirects {
+        let copy = redirect.save()?;
+        page.put(Tone::Good, "wrote")
+            .put(Tone::Plain, &format!(" {} (backup: {})", redirect.path.display(), copy.display()));
+        page.end_line();
+    }
+    page.print()
+}

@@ -1,0 +1,237 @@
+//! The first hour: servers of other clients are brought along, the configuration is edited in place, and the doctor says
+//! what is missing.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use crate::client::{BINARY, Project};
+
+/// What a command printed.
+struct Outcome {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+async fn outcome_in(project: &Project, folder: &Path, arguments: &[&str]) -> Outcome {
+    let output = project.command(arguments).current_dir(folder).output().await.unwrap();
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+async fn outcome(project: &Project, arguments: &[&str]) -> Outcome {
+    outcome_in(project, project.path(), arguments).await
+}
+
+fn read(project: &Project, path: &str) -> String {
+    std::fs::read_to_string(project.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Six servers in the files of six clients, with everything that makes an import hard.
+fn with_clients(configuration: &str) -> Project {
+    let project = Project::with(configuration);
+    project.write(
+        "home/.cursor/mcp.json",
+        r#"{
+  // Mine.
+  "mcpServers": {
+    "github": {"command": "npx", "args": ["-y", "gh-server"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdef0123"}},
+    "onetool": {"command": "onetool", "args": ["serve"]},
+  },
+  "other": true,
+}
+"#,
+    );
+    project.write(
+        "home/.config/Claude/claude_desktop_config.json",
+        r#"{"mcpServers": {"github": {"command": "docker", "args": ["run", "gh"]}, "time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#,
+    );
+    project.write(
+        ".vscode/mcp.json",
+        r#"{"inputs": [{"id": "db-key", "type": "promptString", "description": "Key of the database"}],
+            "servers": {"db": {"type": "http", "url": "https://db.example.org/mcp", "headers": {"Authorization": "Bearer ${input:db-key}"}}}}"#,
+    );
+    project.write(
+        "home/.codex/config.toml",
+        "model = \"x\" # mine\n\n[mcp_servers.docs]\ncommand = \"docs\"\nargs = [\"${HOME}\"]\n\n[other]\ny = 1\n",
+    );
+    project.write(
+        "home/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        r#"{"mcpServers": {"notes": {"command": "notes", "disabled": true, "alwaysAllow": ["read_note"]}}}"#,
+    );
+    project.write(".mcp.json", r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
+    project
+}
+
+#[tokio::test]
+async fn servers_of_all_clients_are_imported() {
+    let before = "# Ours.\nalias: {ls: file.list}  # short\n";
+    let project = with_clients(before);
+    let shown = outcome(&project, &["import"]).await;
+    assert_eq!(shown.code, 0, "{}{}", shown.out, shown.err);
+    for expected in [
+        "add as github-cursor",
+        "configured already",
+        "skip: this is OneTool itself",
+        "GITHUB_TOKEN",
+        "DB_KEY (Key of the database)",
+    ] {
+        assert!(shown.out.contains(expected), "{expected}: {}", shown.out);
+    }
+    assert!(!shown.out.contains("ghp_0123"), "{}", shown.out);
+    assert!(shown.err.contains("--write"));
+    assert_eq!(read(&project, ".onetool/onetool.yaml"), before);
+
+    let written = outcome(&project, &["import", "--write"]).await;
+    assert_eq!(written.code, 0, "{}{}", written.out, written.err);
+    let text = read(&project, ".onetool/onetool.yaml");
+    assert!(text.starts_with(before), "{text}");
+    let value: Json = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(
+        value["servers"],
+        json!({
+            "github": {"command": "docker", "args": ["run", "gh"]},
+            "time": {"command": "uvx", "args": ["mcp-server-time"]},
+            "github-cursor": {"command": "npx", "args": ["-y", "gh-server"], "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}},
+            "db": {"url": "https://db.example.org/mcp", "headers": {"Authorization": "Bearer ${DB_KEY}"}},
+            "docs": {"command": "docs", "args": ["${HOME}"], "env_allow": ["HOME"]},
+            "notes": {"command": "notes", "enabled": false},
+        })
+    );
+    assert_eq!(value["security"]["policy"], json!({"notes.read_note": "allow"}));
+    assert_eq!(read(&project, ".onetool/secrets.yaml"), "GITHUB_TOKEN: ghp_0123456789abcdef0123\n");
+    assert!(read(&project, ".onetool/.gitignore").contains("secrets.yaml"));
+    // Once is enough.
+    let again = outcome(&project, &["import", "--write"]).await;
+    assert_eq!(read(&project, ".onetool/onetool.yaml"), text, "{}", again.out);
+}
+
+#[tokio::test]
+async fn a_client_is_pointed_at_onetool_and_back() {
+    let project = with_clients("");
+    let cursor = read(&project, "home/.cursor/mcp.json");
+    let codex = read(&project, "home/.codex/config.toml");
+    let done = outcome(&project, &["import", "--client", "cursor", "--client", "codex", "--write"]).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let changed = read(&project, "home/.cursor/mcp.json");
+    assert!(
+        changed.contains("// Mine.") && changed.contains("\"other\": true") && !changed.contains("gh-server"),
+        "{changed}"
+    );
+    assert!(changed.contains(BINARY) && changed.contains("--project"), "{changed}");
+    let toml: Json = toml::from_str(&read(&project, "home/.codex/config.toml")).unwrap();
+    assert_eq!(toml["mcp_servers"].as_object().unwrap().len(), 1, "{toml}");
+    assert_eq!(toml["other"]["y"], 1);
+    let back = outcome(&project, &["export", "--client", "cursor", "--client", "codex", "--write"]).await;
+    assert_eq!(back.code, 0, "{}{}", back.out, back.err);
+    let restored = read(&project, "home/.cursor/mcp.json");
+    assert!(restored.contains("// Mine.") && restored.contains("gh-server"), "{restored}");
+    let parsed: Json = toml::from_str(&read(&project, "home/.codex/config.toml")).unwrap();
+    assert_eq!(parsed, toml::from_str::<Json>(&codex).unwrap());
+    assert!(cursor.contains("gh-server"));
+}
+
+#[tokio::test]
+async fn servers_are_added_switched_and_removed_in_place() {
+    let before = "# Ours.\nservers:\n  # The first.\n  old: {command: old}\nalias: {}\n";
+    let project = Project::with(before);
+    let added =
+        outcome(&project, &["servers", "add", "my-time", "--env", "API_KEY=s3cret", "--", "uvx", "mcp-server-time"])
+            .await;
+    assert_eq!(added.code, 0, "{}{}", added.out, added.err);
+    assert!(added.out.contains("its pack is my_time"), "{}", added.out);
+    let entry =
+        "  my-time:\n    command: uvx\n    args: [mcp-server-time]\n    env:\n      API_KEY: \"${MY_TIME_API_KEY}\"\n";
+    assert_eq!(
+        read(&project, ".onetool/onetool.yaml"),
+        before.replace("alias: {}\n", &format!("{entry}alias: {{}}\n"))
+    );
+    assert_eq!(read(&project, ".onetool/secrets.yaml"), "MY_TIME_API_KEY: s3cret\n");
+    let twice = outcome(&project, &["servers", "add", "my_time", "--url", "https://example.org"]).await;
+    assert!(twice.code == 1 && twice.err.contains("is configured already"), "{}", twice.err);
+    assert_ne!(outcome(&project, &["servers", "add", "nothing"]).await.code, 0);
+
+    assert_eq!(outcome(&project, &["servers", "disable", "old"]).await.code, 0);
+    let listed: Json = serde_json::from_str(&outcome(&project, &["servers", "list", "--json"]).await.out).unwrap();
+    assert_eq!(listed[0]["state"], "disabled", "{listed}");
+    assert_eq!(outcome(&project, &["servers", "enable", "old"]).await.code, 0);
+    assert_eq!(outcome(&project, &["servers", "remove", "my_time"]).await.code, 0);
+    let text = read(&project, ".onetool/onetool.yaml");
+    assert!(text.contains("# The first.\n") && !text.contains("my-time"), "{text}");
+    let unknown = outcome(&project, &["servers", "remove", "nobody"]).await;
+    assert!(unknown.code == 1 && unknown.err.contains("there are: old"), "{}", unknown.err);
+}
+
+#[tokio::test]
+async fn the_project_is_found_from_below_or_by_name() {
+    let project = Project::with("alias: {v: ot.version}\n");
+    let below = project.path().join("src/deep");
+    std::fs::create_dir_all(&below).unwrap();
+    let found = outcome_in(&project, &below, &["run", "v()"]).await;
+    assert_eq!(found.out.trim(), env!("CARGO_PKG_VERSION"), "{}", found.err);
+    assert!(!below.join(".onetool").exists());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let folder = project.path().to_str().unwrap();
+    let named = outcome_in(&project, elsewhere.path(), &["--project", folder, "run", "v()"]).await;
+    assert_eq!(named.out.trim(), env!("CARGO_PKG_VERSION"), "{}", named.err);
+    let variable = project
+        .command(&["run", "v()"])
+        .current_dir(elsewhere.path())
+        .env("ONETOOL_PROJECT", folder)
+        .output()
+        .await
+        .unwrap();
+    assert!(variable.status.success());
+    let missing = outcome(&project, &["--project", "/no/such/folder", "run", "1"]).await;
+    assert!(missing.code == 2 && missing.err.contains("this folder does not exist"), "{}", missing.err);
+}
+
+#[tokio::test]
+async fn the_doctor_checks_everything_and_says_what_to_do() {
+    let project = Project::with("servers:\n  gone: {command: no-such-program-anywhere}\n");
+    let report = outcome(&project, &["doctor", "--json"]).await;
+    assert_eq!(report.code, 1, "{}", report.err);
+    let findings: Json = serde_json::from_str(&report.out).unwrap();
+    let of =
+        |check: &str| findings.as_array().unwrap().iter().find(|finding| finding["check"] == check).unwrap().clone();
+    assert_eq!(of("sandbox")["status"], "ok", "{findings}");
+    assert_eq!(of("configuration")["status"], "ok", "{findings}");
+    assert_eq!(of("disk")["status"], "ok", "{findings}");
+    let gone = of("server gone");
+    assert_eq!(gone["status"], "problem");
+    assert!(
+        gone["detail"].as_str().unwrap().contains("no-such-program-anywhere") && gone["hint"].is_string(),
+        "{gone}"
+    );
+    let fine = outcome(&Project::empty(), &["doctor"]).await;
+    assert_eq!(fine.code, 0, "{}{}", fine.out, fine.err);
+    assert!(fine.out.contains("ok") && fine.out.contains("version"), "{}", fine.out);
+}
+
+#[tokio::test]
+async fn init_keeps_private_files_out_of_version_control_and_imports() {
+    let project = with_clients("");
+    std::fs::remove_file(project.path().join(".onetool/onetool.yaml")).unwrap();
+    let done = outcome(&project, &["init", "--import"]).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert!(read(&project, ".onetool/onetool.yaml").contains("\nservers:\n"));
+    let ignored = read(&project, ".onetool/.gitignore");
+    assert!(ignored.contains("secrets.yaml") && ignored.contains("logs/"), "{ignored}");
+    // A new project begins where the user is.
+    let below = project.path().join("inner");
+    std::fs::create_dir_all(&below).unwrap();
+    assert_eq!(outcome_in(&project, &below, &["init"]).await.code, 0);
+    assert!(below.join(".onetool/onetool.yaml").is_file());
+}
+
+#[tokio::test]
+async fn a_pack_with_a_dash_in_its_server_is_explained() {
+    let project = Project::with(&format!("servers:\n  my-github: {{command: \"{BINARY}\", args: [serve]}}\n"));
+    let client = project.serve().await;
+    let error = client.err("my-github.list_issues(q=1)").await;
+    assert!(error.contains("the pack is named my_github"), "{error}");
+}
