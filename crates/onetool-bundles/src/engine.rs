@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 use indexmap::IndexMap;
 use jsonschema::Validator;
-use onetool_sdk::{CallContext, ErrorKind, ToolError, Value};
+use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Value};
 use onetool_state::bundles::{Bundle, ErrorMode, Implementation, ResponseEncoding, Tool, ToolCheck, ToolId};
 use reqwest::{Client, Url};
 use serde_json::Value as Json;
@@ -23,7 +23,7 @@ use super::limits::{
 };
 use super::rate::Limiters;
 use super::request::{DryRun, HttpTool, Rendered};
-use super::secrets::{Redactor, Secrets};
+use super::secrets::Secrets;
 
 /// How a call went, beside its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::body::Body;
 use super::extract::Extract;
 use onetool_outbound::AllowedHosts;
 use super::limits::MAX_RETRIES;
-use super::secrets::{MASK, Secrets};
+use super::secrets::Secrets;
 use super::template::{Bindings, Meaning, Piece, Template, holds_secret, parse, variables};
 use super::url::{Pair, UrlTemplate};
 
@@ -252,7 +252,7 @@ impl HttpTool {
     ) -> Result<DryRun, ToolError> {
         let missing_secrets =
             self.secret_names.iter().filter(|name| secrets.get(&self.bundle_slug, name).is_none()).cloned().collect();
-        let masks = self.secret_names.iter().map(|name| (name.clone(), MASK.to_owned())).collect();
+        let masks = self.secret_names.iter().map(|name| (name.clone(), PLACEHOLDER.to_owned())).collect();
         let rendered = self.render(arguments, &masks)?;
         let mut headers: IndexMap<String, String> = rendered
             .headers
@@ -260,7 +260,7 @@ impl HttpTool {
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
         if self.basic.is_some() {
-            headers.insert(AUTHORIZATION.to_string(), format!("Basic {MASK}"));
+            headers.insert(AUTHORIZATION.to_string(), format!("Basic {PLACEHOLDER}"));
         }
         Ok(DryRun {
             method: rendered.method.to_string(),
@@ -286,6 +286,9 @@ fn method(name: &str) -> Result<Method, String> {
         }
     })
 }
+
+/// What a dry run shows in place of a secret. Plain letters, which no encoding changes.
+const PLACEHOLDER: &str = "REDACTED";
 
 /// Numbers that no request can have.
 fn check_bounds(http: &HttpImplementation) -> Result<(), String> {

@@ -9,6 +9,7 @@ use crate::document::{self, Document, Lines, at};
 use crate::reader::dotted;
 use crate::section::{AnySection as _, Section};
 use crate::shape::{self, Effect, MAX_COUNT, Shape};
+use crate::trust::{FileTrust, UNTRUSTED, take_risky};
 
 /// Accepted for older files.
 pub const VERSION: Section<Json> = Section::new_or("version", || Json::from(1))
@@ -78,9 +79,19 @@ impl ConfigPlaces {
         Ok(Self { project, global, explicit })
     }
 
-    /// `.onetool` of the project.
+    /// `.onetool` of the project; the user's own where the folder is too large to be a project.
     pub fn own(&self) -> PathBuf {
-        self.project.join(".onetool")
+        match &self.global {
+            Some(global) if self.is_too_large() => global.clone(),
+            _ => self.project.join(".onetool"),
+        }
+    }
+
+    /// Whether the folder is the root of the file system or the user's home: not a project, but where a client happened
+    /// to start us.
+    pub fn is_too_large(&self) -> bool {
+        let folder = real(&self.project);
+        folder.parent().is_none() || std::env::home_dir().is_some_and(|home| real(&home) == folder)
     }
 
     /// A file that was named must be one that can be read. What is in it is another matter.
@@ -128,6 +139,10 @@ pub struct LoadedConfig {
     /// Where files were looked for in vain. One that was there before is gone.
     pub(crate) absent: Vec<PathBuf>,
     pub(crate) notes: Vec<HealthNote>,
+    /// Which files may run code and loosen rules.
+    pub(crate) trust: FileTrust,
+    /// What the user's own file says of security: a project may be stricter, never laxer.
+    pub(crate) user_security: Option<Json>,
 }
 
 /// Files that include files that include …: at most this deep.
@@ -137,7 +152,7 @@ const MAX_FILES: usize = 64;
 
 /// Reads and merges all files that count.
 pub fn load(places: &ConfigPlaces) -> LoadedConfig {
-    let mut loaded = LoadedConfig::default();
+    let mut loaded = LoadedConfig { trust: FileTrust::decide(places), ..LoadedConfig::default() };
     let own = places.own();
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
@@ -150,9 +165,13 @@ pub fn load(places: &ConfigPlaces) -> LoadedConfig {
     let inherit = loaded.fit(project_file.as_deref(), "inherit", INHERIT.shape(), project.remove("inherit"));
     let inherits = matches!(inherit.as_ref().and_then(Json::as_str), None | Some("global"));
     let mut root = match global_file {
-        Some(path) if inherits => loaded.read(&path, places),
-        _ => Map::new(),
+        Some(path) => loaded.read(&path, places),
+        None => Map::new(),
     };
+    loaded.user_security = root.get("security").cloned();
+    if !inherits {
+        root.retain(|key, _| key == "security");
+    }
     root.remove("inherit");
     merge(&mut root, project);
     for (file, key) in [("prompts.yaml", "prompts"), ("snippets.yaml", "snippets")] {
@@ -240,6 +259,13 @@ impl LoadedConfig {
             self.note(path, repeated.line, &repeated.message);
         }
         self.files.push((path.to_owned(), lines));
+        if !self.trust.covers(path) {
+            let taken = take_risky(&mut own);
+            if !taken.is_empty() {
+                let line = self.line(path, &taken[..1]);
+                self.note(path, line, &format!("{} not in force: {UNTRUSTED}", is_or_are(&taken)));
+            }
+        }
         let includes = self.fit(Some(path), "include", INCLUDE.shape(), own.remove("include"));
         let names = includes.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut merged = Map::new();
@@ -272,6 +298,11 @@ impl LoadedConfig {
         merge(&mut merged, own);
         merged
     }
+}
+
+/// `servers, tools_dir are`
+fn is_or_are(keys: &[String]) -> String {
+    format!("{} {}", keys.join(", "), if keys.len() == 1 { "is" } else { "are" })
 }
 
 /// The file behind links, to know it again.

@@ -11,12 +11,14 @@ mod document;
 pub mod edit;
 mod expandable;
 mod files;
+mod git_index;
 mod keys_macro;
 mod reader;
 pub mod reference;
 mod secrets;
 mod section;
 mod shape;
+mod trust;
 mod value;
 
 #[doc(hidden)]
@@ -28,4 +30,5 @@ pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::Secrets;
 pub use section::{AnySection, Section};
 pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
+pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED};
 pub use value::ConfigValue;

@@ -13,6 +13,7 @@ use crate::files::{ConfigPlaces, LoadedConfig, expand_home};
 use crate::secrets::Secrets;
 use crate::section::{AnySection, Section};
 use crate::shape::{self, Effect, FlawKind, Shape};
+use crate::trust::FileTrust;
 use crate::value::ConfigValue;
 
 /// Reads the merged configuration; knows which file says what, and collects problems.
@@ -24,6 +25,8 @@ pub struct Reader {
     files: Vec<(PathBuf, Lines)>,
     unreadable: Vec<PathBuf>,
     absent: Vec<PathBuf>,
+    trust: FileTrust,
+    user_security: Option<Json>,
     notes: Vec<HealthNote>,
     /// Problems that were not added because there were too many.
     omitted: usize,
@@ -63,7 +66,7 @@ const MAX_NOTES: usize = 100;
 impl Reader {
     /// Reads the secrets too: sections refer to them.
     pub fn new(places: &ConfigPlaces, loaded: LoadedConfig) -> Self {
-        let LoadedConfig { root, files, unreadable, absent, mut notes } = loaded;
+        let LoadedConfig { root, files, unreadable, absent, mut notes, trust, user_security } = loaded;
         let secrets = Secrets::load(places, &mut notes);
         Self {
             places: places.clone(),
@@ -72,6 +75,8 @@ impl Reader {
             files,
             unreadable,
             absent,
+            trust,
+            user_security,
             notes,
             omitted: 0,
             wrong: BTreeSet::new(),
@@ -172,6 +177,17 @@ impl Reader {
         let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
         let is_around = (0..path.len()).any(|depth| self.wrong.contains(&path[..depth]));
         is_around || self.wrong.range(path.clone()..).next().is_some_and(|wrong| wrong.starts_with(&path))
+    }
+
+    /// Which files may run code.
+    pub fn trust(&self) -> &FileTrust {
+        &self.trust
+    }
+
+    /// The section `security` of the user's own file, as far as it fits. What does not is noted with the rest.
+    pub fn user_security<T: ConfigValue>(&self, section: &Section<T>) -> Option<T> {
+        let written = self.user_security.clone()?;
+        shape::fit(section.shape(), written, &mut Vec::new()).and_then(T::read)
     }
 
     pub fn places(&self) -> &ConfigPlaces {

@@ -43,7 +43,8 @@ impl Secrets {
             Some(path) => vec![PathBuf::from(path)],
             None => {
                 let mut files = Vec::new();
-                for folder in [places.global.clone(), Some(places.own())].into_iter().flatten() {
+                let own = Some(places.own()).filter(|own| Some(own) != places.global.as_ref());
+                for folder in [places.global.clone(), own].into_iter().flatten() {
                     let candidates = [folder.join("config/secrets.yaml"), folder.join("secrets.yaml")];
                     let known = files.len();
                     files.extend(candidates.iter().filter(|path| path.symlink_metadata().is_ok()).cloned());
@@ -97,6 +98,11 @@ impl Secrets {
             }
         }
         secrets
+    }
+
+    /// The files that they were read from.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {

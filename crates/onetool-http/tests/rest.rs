@@ -292,7 +292,7 @@ async fn a_tool_is_stored_once_read_switched_called_and_deleted() {
         (&body["ok"], &body["value"]["what"], &body["meta"]["status"]),
         (&json!(true), &json!("oslo"), &json!(200))
     );
-    assert_eq!(body["value"]["query"], "k=REDACTED");
+    assert_eq!(body["value"]["query"], "k=[REDACTED]");
     let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"town": "oslo"}})).await;
     assert_eq!((status, &body["ok"]), (StatusCode::BAD_REQUEST, &json!(false)), "{body}");
     let (status, body) = server.send(Method::POST, &invoke, json!({"args": {"city": "503"}})).await;

@@ -2,7 +2,9 @@
 //!
 //! A rule is `[scheme://]host[:port]`, the host exact, `*.example.com` (anything below), `*` (any public host), an
 //! address or a network (`10.0.0.0/8`). A name that is allowed still may not lead to an address of this machine or a
-//! private network: such addresses must be listed themselves (or be loopback under the listed name `localhost`).
+//! private network: such addresses must be listed themselves (or be loopback under the listed name `localhost`). A
+//! listed address with a scheme or port covers requests to the address itself with that scheme and port; for a name that
+//! leads to it, list the address alone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -58,12 +60,18 @@ impl AllowedHosts {
     pub fn permits(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let literal = literal_address(host);
-        let named = self.rules.iter().any(|rule| {
+        // "Any public host" says nothing of this machine or a private network, whatever else is listed. A name is looked
+        // at again when it is resolved, but without its port: so what is listed for `localhost` counts alone.
+        let is_private = match literal {
+            Some(address) => !is_public(unwrap_mapped(address)),
+            None => is_this_machine(host) && self.rules.iter().any(|rule| rule.host == HostRule::Exact("localhost".into())),
+        };
+        self.rules.iter().any(|rule| {
             rule.scheme.is_none_or(|scheme| scheme == url.scheme())
                 && rule.port.is_none_or(|port| url.port_or_known_default() == Some(port))
+                && !(is_private && rule.host == HostRule::Any)
                 && rule.host.matches(host, literal)
-        });
-        named && literal.is_none_or(|address| self.permits_address(host, address))
+        })
     }
 
     /// Whether a name may lead to this address.
@@ -71,7 +79,10 @@ impl AllowedHosts {
         let address = unwrap_mapped(address);
         is_public(address)
             || self.rules.iter().any(|rule| match &rule.host {
-                HostRule::Network { .. } => rule.host.matches("", Some(address)),
+                // Which port and scheme a name is asked for is not known here: a rule that says so does not count.
+                HostRule::Network { .. } => {
+                    rule.port.is_none() && rule.scheme.is_none() && rule.host.matches("", Some(address))
+                }
                 HostRule::Exact(name) => name == "localhost" && host == "localhost" && address.is_loopback(),
                 HostRule::Any | HostRule::Below(_) => false,
             })
@@ -139,6 +150,12 @@ fn parse_rule(rule: &str) -> Result<Rule, HostRuleError> {
 fn single(address: IpAddr) -> HostRule {
     let address = unwrap_mapped(address);
     HostRule::Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+}
+
+/// Names that lead to this machine by definition.
+fn is_this_machine(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
 }
 
 fn literal_address(host: &str) -> Option<IpAddr> {
@@ -259,6 +276,18 @@ mod tests {
             assert!(!permits(&[rule], bad), "{rule} {bad}");
         }
         assert!(!permits(&[], "https://example.com/"));
+        // One port of this machine does not open the others, whatever else is allowed.
+        for (rules, good, bad) in [
+            (["*", "127.0.0.1:9000"], "http://127.0.0.1:9000/", "http://127.0.0.1:22/"),
+            (["*", "http://127.0.0.1:9000"], "http://127.0.0.1:9000/", "https://127.0.0.1:9000/"),
+            (["*", "localhost:9000"], "http://localhost:9000/", "http://localhost:22/"),
+            (["*", "[::1]:9000"], "http://[::1]:9000/", "http://[::1]:22/"),
+        ] {
+            assert!(permits(&rules, good), "{rules:?} {good}");
+            assert!(!permits(&rules, bad), "{rules:?} {bad}");
+        }
+        let hosts = AllowedHosts::parse(["*", "127.0.0.1:9000"]).unwrap();
+        assert!(!hosts.permits_address("evil.example.com", "127.0.0.1".parse().unwrap()));
         for bad in ["", "ftp://x", "a b", "*.", "x:99999", "10.0.0.0/33", "*x"] {
             assert!(AllowedHosts::parse([bad]).is_err(), "{bad}");
         }

@@ -3,12 +3,16 @@
 //! Every child leads its own process group, is killed with it, and gets a small environment: what a program needs to
 //! run, and what the configuration gives it, nothing else.
 
+mod programs;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use process_wrap::tokio::{CommandWrap, KillOnDrop};
+
+pub use programs::{ProgramError, SearchPath};
 
 /// Variables that children inherit.
 const INHERITED: &[&str] = &[
@@ -54,6 +58,8 @@ pub struct ChildCommand<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// More variables to inherit, by name prefix (`UV_`, `PIP_`, `npm_config_`).
     pub inherit_prefixes: &'a [&'a str],
+    /// The child's `PATH`.
+    pub search_path: &'a SearchPath,
 }
 
 /// A command in its own process group, killed when dropped. Standard streams are the caller's to set.
@@ -66,6 +72,7 @@ pub fn command(child: &ChildCommand<'_>) -> CommandWrap {
             command.env(&name, value);
         }
     }
+    command.env("PATH", child.search_path.joined());
     command.envs(child.environment);
     if let Some(folder) = child.folder {
         command.current_dir(folder);

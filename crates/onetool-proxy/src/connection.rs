@@ -1,6 +1,7 @@
 //! One connection to a server: made, asked, ended.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ use super::listing::{Listing, RemoteTool};
 use super::settings::{Offers, ServerKind, ServerSettings, limits};
 use super::text::Redactor;
 use super::transport::{Tap, Wire};
-use onetool_process::{ChildCommand, command};
+use onetool_process::{ChildCommand, SearchPath, command};
 
 /// Why a request got no result.
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub(super) struct Opening<'a> {
     pub(super) settings: &'a ServerSettings,
     pub(super) redactor: &'a Redactor,
     pub(super) offers: Offers,
+    pub(super) search_path: &'a SearchPath,
     pub(super) http: &'a super::http::HttpClient,
     /// What the attempt under way has heard, for the case that it must be given up.
     pub(super) heard: parking_lot::Mutex<Option<Arc<Wire>>>,
@@ -113,13 +115,23 @@ impl Opening<'_> {
         let wire = self.new_wire();
         match &self.settings.kind {
             ServerKind::Stdio { command: program, args, env, cwd } => {
+                // A relative path is meant from where the server runs.
+                let program_path = match cwd {
+                    Some(cwd) if program.contains('/') => cwd.join(program),
+                    _ => PathBuf::from(program),
+                };
+                let found = self
+                    .search_path
+                    .find(program_path.as_os_str())
+                    .map_err(|error| OpenError::Failed(self.redactor.show(&error.to_string(), limits::REASON_CHARS)))?;
                 let child = command(&ChildCommand {
-                    program: OsStr::new(program),
+                    program: found.as_os_str(),
                     args: args.iter().map(OsStr::new).collect(),
                     folder: cwd.as_deref(),
                     environment: env,
                     // A server is somebody else's program: what it is to have beyond the common, the configuration says.
                     inherit_prefixes: &[],
+                    search_path: self.search_path,
                 });
                 let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
                     let where_from =

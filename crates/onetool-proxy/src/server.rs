@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use onetool_process::SearchPath;
 use onetool_sdk::{CallContext, ErrorKind, ToolError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) generation: AtomicU64,
     pub(super) pins: Pins,
     pub(super) offers: Offers,
+    pub(super) search_path: SearchPath,
     pub(super) http: HttpClient,
     /// Places for servers that start in the background.
     pub(super) places: Arc<Semaphore>,
@@ -293,6 +295,7 @@ impl Server {
             settings: &self.settings,
             redactor: &self.redactor,
             offers: self.shared.offers,
+            search_path: &self.shared.search_path,
             http: &self.shared.http,
             heard: Mutex::new(None),
         };

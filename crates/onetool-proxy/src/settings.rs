@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onetool_process::SearchPath;
+
 /// How long a call, or a connection being made, may take unless the configuration says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -210,6 +212,8 @@ impl ServerSettings {
 #[derive(Debug, Clone)]
 pub struct ProxySettings {
     pub servers: Vec<ServerSettings>,
+    /// Where the programs of servers are looked up, and their `PATH`.
+    pub search_path: SearchPath,
     /// Lists of tools, one file a server.
     pub cache_folder: PathBuf,
     /// What every tool looked like when it was first seen, or last accepted.

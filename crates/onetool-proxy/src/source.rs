@@ -87,6 +87,7 @@ impl ProxySource {
             generation: AtomicU64::new(0),
             pins: Pins::new(&settings.pin_file),
             offers: settings.offers,
+            search_path: settings.search_path,
             http: HttpClient::default(),
             places: Arc::new(Semaphore::new(limits::STARTING_AT_ONCE)),
         });

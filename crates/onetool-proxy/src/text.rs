@@ -58,48 +58,35 @@ pub(super) fn clean_json(json: &mut serde_json::Value, limit: usize) {
 
 /// Replaces the secrets of one server wherever they would be shown.
 #[derive(Clone, Default)]
-pub(super) struct Redactor {
-    secrets: Vec<(String, String)>,
-}
+pub(super) struct Redactor(onetool_sdk::Redactor);
 
 impl Redactor {
     pub(super) fn new(settings: &ServerSettings) -> Self {
-        let mut secrets: Vec<(String, String)> = Vec::new();
-        let mut hide = |value: &str| {
-            if value.chars().count() >= SECRET_CHARS {
-                secrets.push((value.to_owned(), "***".to_owned()));
-            }
-        };
+        let mut secrets: Vec<&str> = Vec::new();
         match &settings.kind {
-            ServerKind::Stdio { env, .. } => env.values().for_each(|value| hide(value)),
+            ServerKind::Stdio { env, .. } => secrets.extend(env.values().map(String::as_str)),
             ServerKind::Http { url, headers } => {
                 for value in headers.values() {
-                    hide(value);
+                    secrets.push(value);
                     // `Bearer …`: the token also goes alone.
-                    value.split_whitespace().skip(1).for_each(&mut hide);
+                    secrets.extend(value.split_whitespace().skip(1));
                 }
                 if let Some((_, query)) = url.split_once('?') {
-                    hide(query);
+                    secrets.push(query);
                 }
                 if let Some((user, _)) = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')) {
-                    hide(user);
+                    secrets.push(user);
                 }
             }
         }
-        // The longest first, so that none is left in part.
-        secrets.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Self { secrets }
+        // Short values, such as `1` or `true`, are no secrets.
+        secrets.retain(|value| value.chars().count() >= SECRET_CHARS);
+        Self(onetool_sdk::Redactor::new(secrets))
     }
 
     /// Clean text without secrets, at most `limit` characters long.
     pub(super) fn show(&self, text: &str, limit: usize) -> String {
-        let mut text = text.to_owned();
-        for (secret, stand_in) in &self.secrets {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), stand_in);
-            }
-        }
-        clean(text.trim(), limit)
+        clean(self.0.text(text).trim(), limit)
     }
 }
 
@@ -138,6 +125,6 @@ mod tests {
         }
         let redactor = Redactor::new(&settings);
         let shown = redactor.show("failed for https://user:pass99@host/mcp?key=topsecret with abcdef123", 200);
-        assert_eq!(shown, "failed for https://***@host/mcp?*** with ***");
+        assert_eq!(shown, "failed for https://[REDACTED]@host/mcp?[REDACTED] with [REDACTED]");
     }
 }

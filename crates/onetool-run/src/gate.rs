@@ -1,6 +1,7 @@
 //! Lists of calls that a configuration forbids or frowns upon. An extra gate: the sandbox is the boundary.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use onetool_sdk::ToolError;
 
 /// Patterns of dotted names.
 #[derive(Debug, Clone, Default)]
@@ -8,10 +9,12 @@ pub struct Gate {
     blocked: GlobSet,
     warned: GlobSet,
     allowed: GlobSet,
+    /// What the user's own configuration says: neither lifts what the other forbids.
+    user: Option<Box<Gate>>,
 }
 
 /// What the gate says of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Pass,
     Warn,
@@ -34,15 +37,27 @@ impl Gate {
             }
             builder.build().unwrap_or_default()
         };
-        let gate = Self { blocked: set(blocked), warned: set(warned), allowed: set(allowed) };
+        let gate = Self { blocked: set(blocked), warned: set(warned), allowed: set(allowed), user: None };
         (gate, bad)
     }
 
+    /// Whether nothing is forbidden or warned of.
     pub fn is_open(&self) -> bool {
-        self.blocked.is_empty() && self.warned.is_empty()
+        self.blocked.is_empty() && self.warned.is_empty() && self.user.as_ref().is_none_or(|user| user.is_open())
+    }
+
+    /// Both gates: whatever either forbids is forbidden.
+    #[must_use]
+    pub fn and(self, user: Self) -> Self {
+        Self { user: Some(Box::new(user)), ..self }
     }
 
     pub fn verdict(&self, name: &str) -> Verdict {
+        let user = self.user.as_ref().map_or(Verdict::Pass, |user| user.verdict(name));
+        self.own_verdict(name).max(user)
+    }
+
+    fn own_verdict(&self, name: &str) -> Verdict {
         if self.allowed.is_match(name) {
             Verdict::Pass
         } else if self.blocked.is_match(name) {
@@ -53,4 +68,10 @@ impl Gate {
             Verdict::Pass
         }
     }
+}
+
+/// The refusal of a call that is blocked, on the call path.
+pub(crate) fn blocked(name: &str) -> ToolError {
+    ToolError::denied(format!("'{name}' is blocked by the configuration"))
+        .with_hint("security.blocked and security.allow decide")
 }

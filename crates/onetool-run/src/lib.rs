@@ -5,6 +5,7 @@ mod catalog;
 mod code;
 mod direct;
 mod fence_processor;
+mod checked_progress;
 mod gate;
 pub mod keys;
 mod nearest;

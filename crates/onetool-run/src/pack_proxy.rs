@@ -9,7 +9,6 @@ use onetool_sdk::{Arguments, CallContext, ErrorKind, Origin, QualifiedName, Tool
 use parking_lot::Mutex;
 
 use crate::code::Use;
-use crate::gate::{Gate, Verdict};
 use crate::nearest::{listed, nearest};
 use crate::toolbox::Shared;
 
@@ -41,8 +40,6 @@ pub struct PackProxy {
     ctx: CallContext,
     /// How the code uses the names that it does not bind.
     used: HashMap<String, Use>,
-    /// Calls that the configuration forbids, however the code comes by them.
-    gate: Gate,
     calls: Mutex<Vec<CallRecord>>,
 }
 
@@ -77,8 +74,8 @@ const MODULES: &[&str] = &[
 ];
 
 impl PackProxy {
-    pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>, gate: Gate) -> Self {
-        Self { shared, ctx, used, gate, calls: Mutex::new(Vec::new()) }
+    pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>) -> Self {
+        Self { shared, ctx, used, calls: Mutex::new(Vec::new()) }
     }
 
     /// Notes that a call begins, and where.
@@ -202,10 +199,6 @@ impl Host for PackProxy {
             }
             CallTarget::Method { pack, function } => QualifiedName::new(pack, function),
         };
-        if self.gate.verdict(&name.to_string()) == Verdict::Block {
-            return Err(ToolError::denied(format!("'{name}' is blocked by the configuration"))
-                .with_hint("security.blocked and security.allow decide"));
-        }
         let started = std::time::Instant::now();
         let place = self.begin(&name);
         let outcome = self.shared.call(&name, arguments, &self.ctx).await;

@@ -1,10 +1,10 @@
 //! Which tools may be called: allow, ask or deny, by pattern.
 
 use globset::{Glob, GlobMatcher};
-use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError, Value};
+use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError};
 
 /// What is decided for a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permission {
     Allow,
     /// The user at the client decides.
@@ -12,14 +12,19 @@ pub enum Permission {
     Deny,
 }
 
-/// Patterns and what they decide. The first that matches counts; what none matches is allowed.
+/// Patterns and what they decide. The first that matches counts; what none matches is allowed. Of several lists, the
+/// strictest decision counts.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    rules: Vec<(GlobMatcher, Permission)>,
+    lists: Vec<Vec<(GlobMatcher, Permission)>>,
 }
 
-/// Arguments are shown to the user up to this many characters.
-const SHOWN_ARGUMENTS: usize = 500;
+/// Each argument is shown up to this many characters, so that none hides the others.
+const SHOWN_VALUE: usize = 200;
+/// Of more arguments than this, the rest are shown by name only.
+const SHOWN_ARGUMENTS: usize = 40;
+/// A name is shown up to this many characters.
+const SHOWN_NAME: usize = 60;
 
 impl Permissions {
     /// Rules in order, e.g. `("github.delete_*", Ask)`. A pattern that is no glob is an error that names it.
@@ -28,18 +33,25 @@ impl Permissions {
             .into_iter()
             .map(|(pattern, permission)| Ok((Glob::new(pattern)?.compile_matcher(), permission)))
             .collect::<Result<_, globset::Error>>()?;
-        Ok(Self { rules })
+        Ok(Self { lists: vec![rules] })
     }
 
     pub fn of(&self, name: &QualifiedName) -> Permission {
-        if self.rules.is_empty() {
+        if self.lists.iter().all(Vec::is_empty) {
             return Permission::Allow;
         }
         let name = name.to_string();
-        self.rules
-            .iter()
-            .find(|(pattern, _)| pattern.is_match(&name))
-            .map_or(Permission::Allow, |(_, permission)| *permission)
+        let decided = |rules: &Vec<(GlobMatcher, Permission)>| {
+            rules.iter().find(|(pattern, _)| pattern.is_match(&name)).map(|(_, permission)| *permission)
+        };
+        self.lists.iter().filter_map(decided).max().unwrap_or(Permission::Allow)
+    }
+
+    /// Both lists: whatever either forbids is forbidden.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.lists.extend(other.lists);
+        self
     }
 
     /// Asks the user at the client.
@@ -54,21 +66,61 @@ impl Permissions {
                 .with_hint("security.policy in the configuration decides which tools ask")
         };
         let client = ctx.client.as_ref().ok_or_else(|| refused("this client cannot be asked"))?;
-        let pairs = arguments.named.iter().map(|(key, value)| (Value::Str(key.clone()), value.clone())).collect();
-        let shown: String = Value::Dict(pairs).repr().chars().take(SHOWN_ARGUMENTS).collect();
         let answer = client
             .elicit(serde_json::json!({
                 "mode": "form",
-                "message": format!("Allow the call {name}({shown})?"),
+                "message": format!("Allow the call {name}({})?", shown(arguments)),
                 "requestedSchema": {
                     "type": "object",
-                    "properties": {"allow": {"type": "boolean", "title": "Allow", "default": true}},
+                    "properties": {"allow": {"type": "boolean", "title": "Allow", "default": false}},
                     "required": ["allow"]
                 }
             }))
             .await?;
+        // Anything but a clear yes is a no.
         let accepted = answer.get("action").and_then(serde_json::Value::as_str) == Some("accept")
-            && answer.pointer("/content/allow").and_then(serde_json::Value::as_bool).unwrap_or(true);
+            && answer.pointer("/content/allow") == Some(&serde_json::Value::Bool(true));
         if accepted { Ok(()) } else { Err(refused("the user declined")) }
+    }
+}
+
+/// Every argument by name, each value clipped by itself, with a mark where something is left out.
+fn shown(arguments: &Arguments) -> String {
+    let positional = arguments.positional.iter().map(|value| (None, value));
+    let named = arguments.named.iter().map(|(name, value)| (Some(clipped(name, SHOWN_NAME)), value));
+    let mut shown = Vec::new();
+    for (index, (name, value)) in positional.chain(named).enumerate() {
+        let value = if index < SHOWN_ARGUMENTS { clipped(&value.repr(), SHOWN_VALUE) } else { "…".to_owned() };
+        shown.push(name.map_or_else(|| value.clone(), |name| format!("{name}={value}")));
+    }
+    shown.join(", ")
+}
+
+fn clipped(text: &str, limit: usize) -> String {
+    // Control and bidirectional characters could make the question read as another one.
+    let visible = |c: char| if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') { '\u{fffd}' } else { c };
+    let length = text.chars().count();
+    let kept: String = text.chars().take(limit).map(visible).collect();
+    if length > limit { format!("{kept}… [{length} characters]") } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use onetool_sdk::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_long_argument_does_not_hide_the_others() {
+        let arguments = Arguments::named([
+            ("comment", Value::Str("x".repeat(10_000))),
+            ("repo", Value::Str("prod\u{202e}".to_owned())),
+            ("force", Value::Bool(true)),
+        ]);
+        let shown = shown(&arguments);
+        assert!(shown.contains("… [10002 characters]"), "{shown}");
+        assert!(shown.ends_with("repo='prod\u{fffd}', force=True") || shown.ends_with("force=True"), "{shown}");
+        assert!(!shown.contains('\u{202e}'));
+        assert!(shown.len() < 500, "{shown}");
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::account::{self, Account};
 use crate::code::{self, MagicValue, NO_VALUE, PreparedCode, Second};
 use crate::direct::DirectRuns;
+use crate::checked_progress::CheckedProgress;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
@@ -82,10 +83,11 @@ impl Runner {
         let mut watch = Stopwatch::start();
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
-        let ctx = ctx.within();
+        let mut ctx = ctx.within();
+        ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
         let mut reply = self.run_with(command, &ctx, &settings, &shared, &mut watch).await;
         // Results are redacted before they are stored; this is for errors and summaries.
-        reply.text = settings.redacted(reply.text);
+        reply.text = settings.redactor.owned(reply.text);
         watch.end_of(|steps| &mut steps.present);
         shared.record_run(command, &reply, watch.steps, &ctx);
         reply
@@ -121,7 +123,7 @@ impl Runner {
         ctx.cancel = ctx.cancel.child_token();
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
-        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used, settings.gate.clone()));
+        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
         let limits = &settings.limits;
         let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
             Some(call) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
@@ -207,7 +209,8 @@ impl Runner {
         };
         let has_value =
             prepared.facts.ends_with_expression || (prepared.facts.returns_at_top && value.as_str() != Some(NO_VALUE));
-        let (rest, parts) = present::split_parts(value);
+        let (rest, parts) = present::split_parts(settings.redactor.value(value));
+        let parts = present::bounded_parts(parts, shared.state.output.max_media_bytes);
         let mut text = execution.printed;
         if execution.printed_truncated {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
@@ -244,7 +247,7 @@ impl Runner {
         let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
         let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
         let layout = if is_json { Layout::Json } else { Layout::Text };
-        let text = settings.redacted(text);
+        let text = settings.redactor.owned(text);
         let text = self.fit(text, layout, tool, wishes.format.unwrap_or_default(), shared).await;
         RunReply { text, parts, is_error: false }
     }

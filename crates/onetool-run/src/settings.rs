@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use onetool_sandbox::{Engine, Limits};
-use onetool_sdk::HealthNote;
+use onetool_sdk::{HealthNote, Redactor};
 
 use crate::{Catalog, Gate, SearchIndex};
 
@@ -45,6 +45,8 @@ pub struct OutputSettings {
     /// Stored results older than this are removed; zero keeps them.
     pub result_ttl: Duration,
     pub preview_lines: usize,
+    /// Images, recordings and resources of one reply take at most this many bytes together; the rest is left out.
+    pub max_media_bytes: usize,
     /// Absolute.
     pub result_store_dir: PathBuf,
 }
@@ -101,8 +103,8 @@ pub struct ToolboxState {
 /// How runs are executed and answered. Without `Debug`: it holds secrets.
 #[derive(Clone)]
 pub struct RunSettings {
-    /// Values that no reply may contain.
-    pub secrets: Vec<String>,
+    /// Keeps the values of secrets out of replies.
+    pub redactor: Redactor,
     /// Calls that the configuration forbids.
     pub gate: Gate,
     pub engine: Engine,
@@ -118,7 +120,7 @@ pub struct RunSettings {
 impl Default for RunSettings {
     fn default() -> Self {
         Self {
-            secrets: Vec::new(),
+            redactor: Redactor::default(),
             gate: Gate::default(),
             engine: Engine::Auto,
             limits: Limits::default(),
@@ -126,17 +128,5 @@ impl Default for RunSettings {
             sanitise: false,
             max_error_bytes: 16 << 10,
         }
-    }
-}
-
-impl RunSettings {
-    /// The text without secrets.
-    pub(crate) fn redacted(&self, mut text: String) -> String {
-        for secret in &self.secrets {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), "[REDACTED]");
-            }
-        }
-        text
     }
 }

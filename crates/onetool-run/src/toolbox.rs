@@ -18,6 +18,7 @@ use onetool_sdk::{
 use parking_lot::RwLock;
 
 use crate::catalog::{Catalog, CatalogPack};
+use crate::gate::{Gate, Verdict};
 use crate::nearest::{listed, nearest};
 use crate::parameters;
 use crate::permission::{Permission, Permissions};
@@ -73,6 +74,8 @@ pub struct ToolboxParts {
     pub state: ToolboxState,
     pub projects: IndexMap<String, Project>,
     pub permissions: Permissions,
+    /// Calls that the configuration forbids by name.
+    pub gate: Gate,
     pub recorder: Arc<dyn Recorder>,
 }
 
@@ -82,6 +85,7 @@ pub struct Shared {
     pub projects: IndexMap<String, Project>,
     loader: Arc<ToolLoader>,
     permissions: Permissions,
+    gate: Gate,
     recorder: Arc<dyn Recorder>,
 }
 
@@ -115,6 +119,7 @@ impl Toolbox {
             projects: shared.projects.clone(),
             loader: shared.loader.clone(),
             permissions: shared.permissions.clone(),
+            gate: shared.gate.clone(),
             recorder: shared.recorder.clone(),
         });
         let mut current = self.current.write();
@@ -162,6 +167,7 @@ impl Shared {
             projects: parts.projects,
             loader: Arc::new(ToolLoader::new(parts.sources)),
             permissions: parts.permissions,
+            gate: parts.gate,
             recorder: parts.recorder,
         }
     }
@@ -218,6 +224,9 @@ impl Shared {
             None => self.settled(entry, name, ctx).await?,
         };
         let arguments = parameters::bind(&name.to_string(), &tool, arguments)?;
+        if self.gate.verdict(&name.to_string()) == Verdict::Block {
+            return Err(crate::gate::blocked(&name.to_string()));
+        }
         match self.permissions.of(name) {
             Permission::Allow => {}
             Permission::Ask => self.permissions.ask(name, &arguments, ctx).await?,

@@ -19,6 +19,7 @@ mod names;
 mod native;
 mod nearest;
 mod output_cache;
+mod redactor;
 mod result;
 mod schema;
 mod schema_cost;
@@ -44,6 +45,7 @@ pub use output_cache::{
     Budget, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
     OutputLine, OutputRef, OutputSearch, OutputStore, OutputWriter, StoredOutput, TEXT_MEDIA_TYPE, TrimReport,
 };
+pub use redactor::{REDACTED, Redactor};
 pub use result::ToolResult;
 pub use schema::{
     CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile_schema, lint_request,

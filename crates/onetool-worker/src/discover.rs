@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
+use onetool_config::UNTRUSTED;
 use onetool_sdk::Severity;
 
 use super::settings::WorkerSettings;
@@ -61,10 +62,28 @@ pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<Plac
     }
     let mut seen = HashSet::new();
     found.retain(|candidate: &Candidate| seen.insert(candidate.path.clone()));
+    found.retain(|candidate| {
+        let is_global = settings.global_tools.as_deref().is_some_and(|folder| candidate.path.starts_with(folder));
+        let is_trusted = is_global || settings.trust.covers(&candidate.path);
+        if !is_trusted {
+            let problem = FileProblem::new(format!("is not used: {UNTRUSTED}"));
+            let pack = Some(candidate.default_pack.clone());
+            problems.push(PlaceNote { pack, ..PlaceNote::error(candidate.path.display().to_string(), problem) });
+        }
+        is_trusted
+    });
     for folder in [&settings.project_tools, &settings.global_tools].into_iter().flatten() {
         misplaced(folder, &seen, &mut problems);
     }
     (found, problems)
+}
+
+/// The tool files that are off because their folder is not trusted.
+pub fn untrusted_files(settings: &WorkerSettings) -> Vec<PathBuf> {
+    let everything = WorkerSettings { trust: onetool_config::FileTrust::default(), ..settings.clone() };
+    let used: HashSet<PathBuf> = candidates(settings).0.into_iter().map(|candidate| candidate.path).collect();
+    let all = candidates(&everything).0.into_iter().map(|candidate| candidate.path);
+    all.filter(|path| !used.contains(path)).collect()
 }
 
 /// `<pack>/<pack>_tools.py` below a folder.

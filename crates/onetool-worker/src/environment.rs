@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::settings::WorkerSettings;
 use super::stderr::Tail;
 use super::tool_file::ToolFile;
-use onetool_process::{self as process, ChildCommand, Group};
+use onetool_process::{self as process, ChildCommand, Group, ProgramError};
 
 /// How many environments are made at once.
 const MAX_AT_ONCE: usize = 4;
@@ -55,13 +55,7 @@ impl Environments {
 
     /// Whether `uv` is where it should be.
     pub(super) fn has_uv(&self) -> bool {
-        let uv = &self.settings.uv;
-        if uv.components().count() > 1 {
-            return uv.is_file();
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .any(|folder| folder.join(uv).with_extension(std::env::consts::EXE_EXTENSION).is_file())
+        self.settings.search_path.find(self.settings.uv.as_os_str()).is_ok_and(|uv| uv.is_file())
     }
 
     /// The interpreter for a file, after its packages are installed.
@@ -132,14 +126,28 @@ impl Environments {
 
     /// Runs `uv` away from any project, and gives what it writes to standard output.
     async fn uv(&self, arguments: &[&OsStr], report: Report<'_>) -> Result<String, UvFailure> {
-        let neutral = std::env::temp_dir();
-        let environment = BTreeMap::from([("UV_NO_PROGRESS".to_owned(), "1".to_owned())]);
+        let uv = self.settings.search_path.find(self.settings.uv.as_os_str()).map_err(|error| match error {
+            ProgramError::Missing { .. } => UvFailure::Missing,
+            other => UvFailure::Failed(other.to_string()),
+        })?;
+        // A folder of our own and no configuration: nobody else's `uv.toml` or `.python-version` counts here.
+        let neutral = tempfile::Builder::new()
+            .prefix("onetool-uv-")
+            .tempdir()
+            .map_err(|error| UvFailure::Failed(format!("no temporary folder can be made: {error}")))?;
+        let environment = BTreeMap::from([
+            ("UV_NO_PROGRESS".to_owned(), "1".to_owned()),
+            ("UV_NO_CONFIG".to_owned(), "1".to_owned()),
+        ]);
+        let mut args = arguments.to_vec();
+        args.push(OsStr::new("--no-config"));
         let mut command = process::guarded(&ChildCommand {
-            program: self.settings.uv.as_os_str(),
-            args: arguments.to_vec(),
-            folder: Some(&neutral),
+            program: uv.as_os_str(),
+            args,
+            folder: Some(neutral.path()),
             environment: &environment,
             inherit_prefixes: &["UV_"],
+            search_path: &self.settings.search_path,
         });
         command.command_mut().stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| match error.kind() {

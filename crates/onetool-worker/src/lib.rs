@@ -25,6 +25,7 @@ mod stderr;
 mod supervisor;
 mod tool_file;
 
+pub use discover::untrusted_files;
 pub use scaffold::scaffold;
 pub use settings::{NoServices, TOOLS_DIR, WORKERS, WorkerKeys, WorkerLimits, WorkerServices, WorkerSettings};
 pub use source::WorkerSource;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onetool_sdk::{CallContext, ErrorKind, ToolError, Value};
+use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Value};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
 use tokio::io::AsyncWriteExt as _;
@@ -58,7 +58,7 @@ pub(super) struct Worker {
     control: mpsc::UnboundedSender<Control>,
     pub(super) tail: Mutex<Tail>,
     /// Secrets that the tool was given: they are taken out of whatever it says.
-    secrets: Mutex<Vec<String>>,
+    secrets: Mutex<KnownSecrets>,
 }
 
 pub(super) struct State {
@@ -91,6 +91,13 @@ pub(super) enum Answer {
     Done(Result<Value, ToolError>),
     /// The worker ended and never read the request.
     Unread(Option<OwnedSemaphorePermit>),
+}
+
+/// The secrets that a worker has asked for, and what keeps them out of what it says.
+#[derive(Default)]
+struct KnownSecrets {
+    values: Vec<String>,
+    redactor: Redactor,
 }
 
 pub(super) enum Control {
@@ -126,6 +133,7 @@ impl Worker {
             folder: Some(&launch.settings.folder),
             environment: &launch.settings.environment,
             inherit_prefixes: &[],
+            search_path: &launch.settings.search_path,
         });
         command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| {
@@ -225,13 +233,15 @@ impl Worker {
 
     pub(super) fn remember_secret(&self, value: &str) {
         let mut secrets = self.secrets.lock();
-        if value.len() >= 4 && !secrets.iter().any(|known| known == value) {
-            secrets.push(value.to_owned());
+        if !secrets.values.iter().any(|known| known == value) {
+            secrets.values.push(value.to_owned());
+            secrets.redactor = Redactor::new(secrets.values.iter().map(String::as_str));
         }
     }
 
     pub(super) fn redact(&self, text: &str) -> String {
-        self.secrets.lock().iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
+        let redactor = self.secrets.lock().redactor.clone();
+        redactor.text(text).into_owned()
     }
 
     /// Sends a request and waits for its answer, its deadline, or its cancellation.

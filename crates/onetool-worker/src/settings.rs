@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onetool_config::{MAX_MB, Section, Shape, keys};
+use onetool_config::{FileTrust, MAX_MB, Section, Shape, keys};
+use onetool_process::SearchPath;
 
 keys! {
     /// Workers: the processes that serve Python tool files.
@@ -42,7 +43,11 @@ pub struct WorkerSettings {
     pub tools_dir: Vec<String>,
     /// The folder that workers run in, and that patterns are relative to.
     pub folder: PathBuf,
-    /// The `uv` program: a name to be found in `PATH`, or a path.
+    /// Which files may be run.
+    pub trust: FileTrust,
+    /// Where programs are looked up, and the `PATH` of workers.
+    pub search_path: SearchPath,
+    /// The `uv` program: a name to be found in `search_path`, or an absolute path.
     pub uv: PathBuf,
     /// The Python for files without dependencies where there is no `uv`.
     pub python: PathBuf,
@@ -81,6 +86,8 @@ impl WorkerSettings {
             global_tools: None,
             tools_dir: Vec::new(),
             folder: PathBuf::from("."),
+            trust: FileTrust::default(),
+            search_path: SearchPath::default(),
             uv: PathBuf::from("uv"),
             python: PathBuf::from("python3"),
             environment: BTreeMap::new(),

@@ -3,6 +3,7 @@
 mod assemble;
 mod cli;
 mod config;
+mod governing;
 mod log;
 mod recorder;
 mod telemetry;

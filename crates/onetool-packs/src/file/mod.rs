@@ -10,6 +10,7 @@ mod diff;
 mod edit;
 mod glob;
 mod grep;
+mod guard;
 mod info;
 mod list;
 mod outcome;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use onetool_sdk::{ErrorKind, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 
+pub use guard::Guard;
 pub use settings::{FILE, FileKeys, FileSettings};
 
 use super::NativePack;

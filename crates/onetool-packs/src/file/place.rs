@@ -11,7 +11,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use onetool_sdk::ToolError;
 
-use super::settings::FileSettings;
+use super::settings::{FileSettings, real};
 
 /// How many names of a folder are compared with one that is missing.
 const MAX_COMPARED_NAMES: usize = 5000;
@@ -149,7 +149,7 @@ fn start(settings: &FileSettings, path: &str) -> Result<Start, ToolError> {
     }
     let given = Path::new(path);
     if given.is_relative() {
-        let root = settings.roots.first().ok_or_else(|| ToolError::denied("no folder is allowed for files"))?;
+        let root = settings.roots.first().ok_or_else(no_root)?;
         return open_root(root, true, given.to_owned());
     }
     for (index, root) in settings.roots.iter().enumerate() {
@@ -178,12 +178,13 @@ impl Start {
 
     fn place(self, settings: &FileSettings, relative: PathBuf, purpose: Purpose) -> Result<Place, ToolError> {
         let shown = shown(&self.root, self.first, &relative);
-        if settings.is_unreadable(&self.root, &relative) {
+        let real_root = real(&self.root);
+        if settings.is_unreadable(&real_root, &relative) {
             return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
         }
-        if purpose == Purpose::Write && settings.is_protected(&relative) {
-            return Err(ToolError::denied(format!("{shown} is protected; tools may not change it"))
-                .with_hint("ask the user to change it, or to allow it in the configuration"));
+        if purpose == Purpose::Write && settings.is_protected(&real_root, &relative) {
+            return Err(ToolError::denied(format!("{shown} is protected: it governs what tools may do"))
+                .with_hint("ask the user to change it"));
         }
         Ok(Place { dir: self.dir, root: self.root, relative, shown })
     }
@@ -253,7 +254,17 @@ fn without_dots(path: &Path) -> PathBuf {
     if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean }
 }
 
+/// The program was started where no project is.
+fn no_root() -> ToolError {
+    ToolError::denied("no folder is open to file tools: onetool was started in the home folder or in /").with_hint(
+        "start it in the project's folder, or set tools.file.roots in ~/.onetool/onetool.yaml, e.g. [\"~/projects/app\"]",
+    )
+}
+
 fn outside(settings: &FileSettings, path: &str) -> ToolError {
+    if settings.roots.is_empty() {
+        return no_root();
+    }
     let roots: Vec<String> = settings.roots.iter().map(|root| root.display().to_string()).collect();
     ToolError::denied(format!("{path} is outside the folders that tools may use"))
         .with_hint(format!("allowed: {}", roots.join(", ")))

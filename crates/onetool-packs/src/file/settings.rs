@@ -1,6 +1,7 @@
 //! What the pack may touch and how much: one table of limits.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use onetool_config::{Reader, Section, expand_home, keys};
@@ -14,6 +15,8 @@ keys! {
 }
 
 pub const FILE: Section<FileKeys> = Section::new("tools.file");
+
+use super::guard::Guard;
 
 /// What no tool may read: the secrets of this program.
 const UNREADABLE: &[&str] = &["**/.onetool/**/secrets.yaml", "**/.onetool/**/secrets.yml"];
@@ -38,6 +41,8 @@ pub struct FileSettings {
     pub max_diff_bytes: usize,
     /// Where `delete` moves things, below the root that they are in.
     pub trash_dir: PathBuf,
+    /// The files that govern this program.
+    pub guard: Arc<Guard>,
     unreadable: GlobSet,
     protected: GlobSet,
 }
@@ -53,6 +58,7 @@ impl FileSettings {
             max_results: 1000,
             max_diff_bytes: 256 * 1024,
             trash_dir: PathBuf::from(".onetool/trash"),
+            guard: Arc::default(),
             unreadable: glob_set(UNREADABLE).unwrap_or_default(),
             protected: glob_set(PROTECTED).unwrap_or_default(),
         }
@@ -63,18 +69,38 @@ impl FileSettings {
         let project = reader.places().project.clone();
         let roots: Vec<PathBuf> =
             reader.read(&FILE).roots.iter().map(|root| project.join(expand_home(root))).collect();
+        let is_too_large = reader.places().is_too_large();
         let defaults = Self::for_project(project);
-        if roots.is_empty() { defaults } else { Self { roots, ..defaults } }
+        match roots.is_empty() {
+            // Nobody meant to open the whole machine.
+            true if is_too_large => Self { roots: Vec::new(), ..defaults },
+            true => defaults,
+            false => Self { roots, ..defaults },
+        }
+    }
+
+    /// The same with the files that govern this program left alone.
+    #[must_use]
+    pub fn with_guard(self, guard: Guard) -> Self {
+        Self { guard: Arc::new(guard), ..self }
     }
 
     /// Looks at the whole path too: a root may itself be the folder with the secrets.
-    pub(super) fn is_unreadable(&self, root: &Path, relative: &Path) -> bool {
-        self.unreadable.is_match(relative) || self.unreadable.is_match(root.join(relative))
+    pub(super) fn is_unreadable(&self, real_root: &Path, relative: &Path) -> bool {
+        let whole = real_root.join(relative);
+        self.unreadable.is_match(relative) || self.unreadable.is_match(&whole) || self.guard.forbids_reading(&whole)
     }
 
-    pub(super) fn is_protected(&self, relative: &Path) -> bool {
-        self.protected.is_match(relative)
+    /// Looks at the whole path too, and at what it leads to.
+    pub(super) fn is_protected(&self, real_root: &Path, relative: &Path) -> bool {
+        let whole = real_root.join(relative);
+        self.protected.is_match(relative) || self.protected.is_match(&whole) || self.guard.forbids_change(&whole)
     }
+}
+
+/// A root with its links resolved.
+pub(super) fn real(root: &Path) -> PathBuf {
+    std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
 }
 
 /// Case does not matter: on some file systems `.GIT` is `.git`.
@@ -98,10 +124,10 @@ mod tests {
         }
         assert!(settings.is_unreadable(Path::new("/home/me/.onetool"), Path::new("secrets.yaml")));
         for path in [".git/hooks/pre-commit", ".GIT/config", "vendor/x/.git/config", ".onetool/onetool.yaml", ".git"] {
-            assert!(settings.is_protected(Path::new(path)), "{path}");
+            assert!(settings.is_protected(Path::new("/p"), Path::new(path)), "{path}");
         }
         for path in ["secrets.yaml", ".gitignore", "src/onetool/a.rs", ".github/workflows/a.yml"] {
-            assert!(!settings.is_protected(Path::new(path)), "{path}");
+            assert!(!settings.is_protected(Path::new("/p"), Path::new(path)), "{path}");
             assert!(!settings.is_unreadable(Path::new("/p"), Path::new(path)), "{path}");
         }
     }

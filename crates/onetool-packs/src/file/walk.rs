@@ -11,6 +11,7 @@ use onetool_sdk::ToolError;
 
 use super::Files;
 use super::place::Place;
+use super::settings::real;
 use crate::blocking::Stop;
 
 /// More threads than this help no disk.
@@ -55,7 +56,7 @@ impl Walk<'_> {
         let root = &self.place.root;
         let start = if self.place.is_root() { root.clone() } else { root.join(&self.place.relative) };
         let settings = self.files.settings.clone();
-        let (filter_root, trash) = (root.clone(), settings.trash_dir.clone());
+        let (filter_root, real_root, trash) = (root.clone(), real(root), settings.trash_dir.clone());
         let ignored = self.ignored == Filter::Skip;
         WalkBuilder::new(&start)
             .hidden(self.hidden == Filter::Skip)
@@ -72,7 +73,7 @@ impl Walk<'_> {
                 entry.depth() == 0
                     || !(entry.file_name() == ".git"
                         || relative == trash
-                        || settings.is_unreadable(&filter_root, relative))
+                        || settings.is_unreadable(&real_root, relative))
             })
             .build_parallel()
             .run(|| {

@@ -41,6 +41,7 @@ impl House {
 
     pub(crate) fn source(&self, servers: Vec<ServerSettings>) -> ProxySource {
         ProxySource::new(ProxySettings {
+            search_path: onetool_process::SearchPath::default(),
             servers,
             cache_folder: self.folder.path().join("cache"),
             pin_file: self.pin_file(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onetool_config::{MAX_BYTES, MAX_COUNT, Reader, Section, Shape, keys};
+use onetool_config::{MAX_BYTES, MAX_COUNT, MAX_KB, Reader, Section, Shape, keys};
 
 use crate::{OutputSettings, StatsSettings};
 
@@ -15,6 +15,8 @@ keys! {
         result_ttl: u64 [Shape::Count(0, MAX_COUNT)] = 3600, live;
         /// Lines of a stored result that the reply shows.
         preview_lines: usize [Shape::Count(0, 100_000)] = 10, live;
+        /// Images, recordings and resources of one reply, in kilobytes; more are left out.
+        max_media_kb: usize [Shape::Count(0, MAX_KB)] = 8192, live;
         /// Folder of stored results, relative to .onetool.
         result_store_dir: String = "tmp".to_owned(), live;
     }
@@ -28,6 +30,7 @@ pub fn output(reader: &mut Reader) -> OutputSettings {
         max_inline_size: keys.max_inline_size,
         result_ttl: Duration::from_secs(keys.result_ttl),
         preview_lines: keys.preview_lines,
+        max_media_bytes: keys.max_media_kb << 10,
         result_store_dir: reader.folder(&["output", "result_store_dir"], &keys.result_store_dir),
     }
 }

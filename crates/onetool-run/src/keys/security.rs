@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use onetool_config::{Reader, Section, keys, quoted, short};
+use onetool_sdk::Redactor;
 use serde_json::Value as Json;
 
 use super::run::RunKeys;
@@ -47,13 +48,20 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
         let message = format!("'{}' is not a valid pattern; expected one like os.*", short(&pattern));
         reader.problem(&["security"], &message);
     }
+    let user = reader.user_security(&SECURITY);
+    let gate = match &user {
+        Some(user) => gate.and(Gate::new(&user.blocked, &user.warned, &user.allow).0),
+        None => gate,
+    };
     RunSettings {
-        secrets: reader.secrets().values().filter(|value| value.len() >= MIN_SECRET).map(str::to_owned).collect(),
+        redactor: Redactor::new(reader.secrets().values().filter(|value| value.len() >= MIN_SECRET)),
         gate,
         engine: run.engine,
         limits: run.limits(),
         type_check: run.type_check,
-        sanitise: security.sanitize.enabled || reader.is_wrong(&["security", "sanitize"]),
+        sanitise: security.sanitize.enabled
+            || user.is_some_and(|user| user.sanitize.enabled)
+            || reader.is_wrong(&["security", "sanitize"]),
         max_error_bytes: run.max_error_kb << 10,
     }
 }
@@ -85,5 +93,23 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
             }
         }
     }
-    Permissions::new(rules).unwrap_or_default()
+    let permissions = Permissions::new(rules).unwrap_or_default();
+    match reader.user_security(&SECURITY) {
+        Some(user) => permissions.and(user_permissions(&user.policy)),
+        None => permissions,
+    }
+}
+
+/// The user's own policy, which no project loosens. Words that are not understood deny; they are noted elsewhere.
+fn user_permissions(policy: &IndexMap<String, Json>) -> Permissions {
+    let rules = policy.iter().map(|(pattern, word)| {
+        let permission = match word.as_str().map(str::to_ascii_lowercase).as_deref() {
+            Some("allow") => Permission::Allow,
+            Some("ask") => Permission::Ask,
+            _ => Permission::Deny,
+        };
+        (pattern.as_str(), permission)
+    });
+    let valid = rules.filter(|rule| Permissions::new([*rule]).is_ok());
+    Permissions::new(valid).unwrap_or_default()
 }

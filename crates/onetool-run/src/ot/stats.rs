@@ -4,8 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::Utc;
-use onetool_sdk::{Tool, ToolError, Value, define_tool};
-use onetool_state::atomic;
+use onetool_sdk::{Arguments, CallContext, QualifiedName, Tool, ToolError, Value, define_tool};
 use onetool_state::stats::{Assumptions, Period, Report, StatsRecorder, render_html};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +14,8 @@ use super::span::observed;
 use super::{ToolboxHandle, blocking};
 use crate::{StatsSettings, ToolboxState};
 
+/// The title of a report stands within this many bytes.
+const HEAD_BYTES: u64 = 2048;
 /// Of what was given, so much is repeated in an error. Longer than any path or name that can be meant.
 const SHOWN_CHARS: usize = 300;
 
@@ -38,27 +39,44 @@ fn all() -> String {
 
 pub(super) fn tool(toolbox: &ToolboxHandle, recorder: Arc<StatsRecorder>) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("stats", "Show how tools were used and what that saved.", move |input: Input, _| {
+    define_tool("stats", "Show how tools were used and what that saved.", move |input: Input, ctx| {
         let (toolbox, recorder) = (toolbox.clone(), recorder.clone());
         observed(info_span!("ot.stats", period = input.period, tool = input.tool), async move {
             let state = toolbox.state()?;
-            blocking(move || answer(&state, &recorder, &input)).await
+            let output = input.output.clone().filter(|output| !output.is_empty());
+            let folder = state.folder.clone();
+            let (mut value, page) = blocking(move || answer(&state, &recorder, &input)).await?;
+            let (Some(output), Some(page)) = (output, page) else { return Ok(value) };
+            match write_report(&folder, &output, page, &ctx.call).await {
+                Ok(path) => {
+                    if let Value::Dict(fields) = &mut value {
+                        fields.push(("html_report".into(), Value::Str(path.display().to_string())));
+                    }
+                    Ok(value)
+                }
+                Err(reason) => Ok(Value::Str(format!("Error: Cannot write to '{}': {reason}", shown(&output)))),
+            }
         })
     })
     .with_returns("dict | str", "totals, savings and a line a tool; a text where something is wrong")
     .with_example("ot.stats(period=\"week\", output=\"stats.html\")")
 }
 
-/// What is wrong with the question is answered as a text.
-fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Result<Value, ToolError> {
+/// The statistics, and the page where one is asked for. What is wrong with the question is answered as a text.
+fn answer(
+    state: &ToolboxState,
+    recorder: &StatsRecorder,
+    input: &Input,
+) -> Result<(Value, Option<String>), ToolError> {
+    let told = |text: String| Ok((Value::Str(text), None));
     if !state.stats.enabled {
-        return Ok("Error: Statistics are disabled. Set stats.enabled: true in onetool.yaml to collect them.".into());
+        return told("Error: Statistics are disabled. Set stats.enabled: true in onetool.yaml to collect them.".into());
     }
     let Some(period) = Period::parse(&input.period) else {
-        return Ok(Value::Str(format!(
+        return told(format!(
             "Error: Invalid period '{}'. Valid: day, week, month, all. Example: ot.stats(period='day')",
             shown(&input.period)
-        )));
+        ));
     };
     if let Err(error) = recorder.flush() {
         // What is on the disk is still worth showing.
@@ -66,22 +84,12 @@ fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Resu
     }
     let tool = input.tool.as_deref().filter(|tool| !tool.is_empty());
     if let Some(tool) = tool.filter(|tool| tool.chars().count() > SHOWN_CHARS) {
-        return Ok(Value::Str(format!("Error: No tool is named '{}'. Example: ot.stats(tool='ot.help')", shown(tool))));
+        return told(format!("Error: No tool is named '{}'. Example: ot.stats(tool='ot.help')", shown(tool)));
     }
     let report = Report::read(&state.stats.file, period, tool, assumptions(&state.stats), Utc::now())
         .map_err(|error| ToolError::raised("OSError", format!("the statistics can't be read: {error}")))?;
-    let mut value = report.to_value();
-    if let Some(output) = input.output.as_deref().filter(|output| !output.is_empty()) {
-        match write_report(&state.folder, output, &report) {
-            Ok(path) => {
-                if let Value::Dict(fields) = &mut value {
-                    fields.push(("html_report".into(), Value::Str(path.display().to_string())));
-                }
-            }
-            Err(reason) => return Ok(Value::Str(format!("Error: Cannot write to '{}': {reason}", shown(output)))),
-        }
-    }
-    Ok(value)
+    let page = input.output.as_deref().is_some_and(|output| !output.is_empty()).then(|| render_html(&report));
+    Ok((report.to_value(), page))
 }
 
 /// What was given, as far as it is repeated.
@@ -102,32 +110,37 @@ fn assumptions(settings: &StatsSettings) -> Assumptions {
     }
 }
 
-/// Writes the page, inside the project only, and only where a page can be meant.
-fn write_report(folder: &Path, output: &str, report: &Report) -> Result<PathBuf, String> {
+/// Writes the page with `file.write`, so that its roots, protection and policy count here too. Nothing is replaced but
+/// an earlier report.
+async fn write_report(folder: &Path, output: &str, page: String, ctx: &CallContext) -> Result<PathBuf, String> {
     let path = folder.join(output);
     let is_page = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html") || ending == "htm");
     if !is_page {
         return Err("the name must end in .html".to_owned());
     }
-    let outside = || format!("it lies outside the project folder {}", folder.display());
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(outside());
-    }
-    let root = folder.canonicalize().map_err(|error| error.to_string())?;
-    // The nearest folder that exists decides: a link in the path must not lead out.
-    let mut nearest = path.parent().unwrap_or(folder);
-    let resolved = loop {
-        match nearest.canonicalize() {
-            Ok(resolved) => break resolved,
-            Err(error) => nearest = nearest.parent().ok_or_else(|| error.to_string())?,
-        }
-    };
-    if !resolved.starts_with(&root) {
-        return Err(outside());
+    if path.components().any(|part| part == Component::ParentDir) || !path.starts_with(folder) {
+        return Err(format!("it lies outside the project folder {}", folder.display()));
     }
     if path.is_dir() {
         return Err("it is a folder".to_owned());
     }
-    atomic::write(&path, render_html(report).as_bytes()).map_err(|error| error.to_string())?;
-    Ok(path)
+    let is_report = path.exists() && is_report(&path);
+    if path.exists() && !is_report {
+        return Err("it exists and is not a report; choose another name".to_owned());
+    }
+    let tools = ctx.tools.clone().ok_or_else(|| "there is no way to other tools here".to_owned())?;
+    let mut arguments = vec![("path", Value::Str(path.display().to_string())), ("content", Value::Str(page))];
+    if !is_report {
+        arguments.push(("expected_hash", "missing".into()));
+    }
+    let written = tools.call_tool(&QualifiedName::new("file", "write"), Arguments::named(arguments), &ctx.nested()).await;
+    written.map(|_| path).map_err(|error| error.message)
+}
+
+/// Whether a file is a report of ours, by how it begins.
+fn is_report(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).contains("<title>OneTool statistics</title>")
 }

@@ -81,6 +81,30 @@ pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
     }
 }
 
+/// Parts that fit into `limit` bytes together. What does not is replaced by a note that says so.
+pub fn bounded_parts(parts: Vec<Part>, limit: usize) -> Vec<Part> {
+    let mut left = limit;
+    parts
+        .into_iter()
+        .map(|part| {
+            let (what, size) = match &part {
+                Part::Text(text) => ("text".to_owned(), text.len()),
+                Part::Image { media_type, data } => (media_type.clone(), data.len()),
+                Part::Other(json) => {
+                    let kind = json.get("type").and_then(serde_json::Value::as_str).unwrap_or("content");
+                    (kind.chars().take(40).collect(), json.to_string().len())
+                }
+            };
+            if size <= left {
+                left -= size;
+                part
+            } else {
+                Part::Text(format!("[{what} of {size} bytes left out: output.max_media_kb allows {} kB a reply]", limit / 1024))
+            }
+        })
+        .collect()
+}
+
 /// The content of a tool's answer: its texts as one, its other parts as they are.
 fn split_content(items: Vec<Value>) -> (Option<Value>, Vec<Part>) {
     let mut texts = Vec::new();

@@ -184,7 +184,7 @@ async fn prepare(settings: &CPythonSettings) -> Result<Prepared, String> {
     if !cfg!(target_os = "linux") && !settings.allow_unconfined {
         return Err("full Python cannot be confined on this system\nhint: use the monty engine, or opt in to unconfined Python in the configuration".to_owned());
     }
-    let found = interpreter::find(settings.python.as_deref()).await?;
+    let found = interpreter::find(settings.python.as_deref(), &settings.search_folders).await?;
     let launcher = match &settings.launcher {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(|error| format!("cannot find our own executable: {error}"))?,

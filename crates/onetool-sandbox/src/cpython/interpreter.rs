@@ -65,10 +65,11 @@ struct Probe {
 }
 
 /// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
-pub(super) async fn find(named: Option<&Path>) -> Result<Interpreter, String> {
+pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let candidates = match named {
+        Some(name) if name.components().count() == 1 => on_path(&[name], folders),
         Some(path) => vec![path.to_owned()],
-        None => on_path(),
+        None => on_path(&[Path::new("python3"), Path::new("python")], folders),
     };
     let mut refused = Vec::new();
     for candidate in candidates {
@@ -84,11 +85,9 @@ pub(super) async fn find(named: Option<&Path>) -> Result<Interpreter, String> {
     ))
 }
 
-fn on_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+fn on_path(names: &[&Path], folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for name in ["python3", "python"] {
+    for name in names {
         for candidate in folders.iter().map(|folder| folder.join(name)) {
             if found.len() < MAX_CANDIDATES && candidate.is_file() && !found.contains(&candidate) {
                 found.push(candidate);
@@ -143,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_python_is_refused_with_the_reason() {
-        let error = find(Some(Path::new("/bin/cat"))).await.unwrap_err();
+        let error = find(Some(Path::new("/bin/cat")), &[]).await.unwrap_err();
         assert!(error.contains("/bin/cat") && error.contains("hint:"), "{error}");
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct CPythonSettings {
     /// The interpreter; `None`: the first `python3` on the path that is new enough.
     pub python: Option<PathBuf>,
+    /// Where an interpreter is looked for if none is named.
+    pub search_folders: Vec<PathBuf>,
     /// The executable that answers to [`LAUNCH_ARGUMENT`](super::LAUNCH_ARGUMENT); `None`: this one.
     pub launcher: Option<PathBuf>,
     /// Run programs with less confinement, or none, where the system cannot give it. Off: such a system runs nothing.
@@ -24,6 +26,9 @@ impl Default for CPythonSettings {
     fn default() -> Self {
         Self {
             python: None,
+            search_folders: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+                .filter(|folder| folder.is_absolute())
+                .collect(),
             launcher: None,
             allow_unconfined: false,
             max_children: 16,

@@ -116,10 +116,10 @@ async fn only_named_secrets_are_given_and_none_is_shown() {
     assert_eq!(error.exception(), "PermissionError");
     assert!(error.message.contains("OTHER_KEY") && !error.message.contains("value-of"), "{error}");
     let error = tools.call("a.leaks", &[]).await.unwrap_err();
-    assert_eq!(error.message, "failed with [secret]");
+    assert_eq!(error.message, "failed with [REDACTED]");
     assert!(!error.traceback.unwrap().contains("value-of"));
     let error = tools.call("a.crashes", &[]).await.unwrap_err();
-    assert!(error.message.contains("key is [secret]"), "{error}");
+    assert!(error.message.contains("key is [REDACTED]"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -160,6 +160,7 @@ fn cpython_settings(settings: &Resolved) -> CPythonSettings {
     let keys = &settings.run_keys;
     CPythonSettings {
         python: settings.python.clone(),
+        search_folders: settings.search_path.folders().to_vec(),
         launcher: None,
         allow_unconfined: keys.allow_unconfined,
         max_children: keys.max_parallel,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, built_in_bundles};
 use onetool_config::Secrets;
 use onetool_http::Bundles;
+use onetool_process::SearchPath;
 use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_sdk::{HealthNote, NativeSource, ToolSource};
 use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
@@ -24,7 +25,7 @@ use crate::telemetry::{Exporter, TelemetrySettings};
 pub(super) struct Parts {
     pub(super) stats: Part<RecorderSettings, Arc<StatsRecorder>>,
     pub(super) workers: Part<WorkerSettings, Arc<WorkerSource>>,
-    pub(super) servers: Part<Vec<ServerSettings>, Servers>,
+    pub(super) servers: Part<(Vec<ServerSettings>, SearchPath), Servers>,
     pub(super) bundles: Part<BundleSettings, Bundles>,
     pub(super) telemetry: Part<Option<TelemetrySettings>, Option<Arc<Exporter>>>,
 }
@@ -61,7 +62,7 @@ impl Parts {
         Ok(Self {
             stats: Part::build(recorder_settings(&resolved, traces), recorder)?,
             workers: Part::build(resolved.workers.clone(), |keys| Ok(workers(keys, settings)))?,
-            servers: Part::build(resolved.servers.clone(), |keys| Ok(servers(keys, &resolved)))?,
+            servers: Part::build(server_settings(&resolved), |keys| Ok(servers(keys, &resolved)))?,
             bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved))?,
             telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
         })
@@ -78,7 +79,7 @@ impl Parts {
         Self {
             stats: self.stats.renewed(recorder_settings(resolved, traces), notes, recorder),
             workers: self.workers.renewed(resolved.workers.clone(), notes, |keys| Ok(workers(keys, settings))),
-            servers: self.servers.renewed(resolved.servers.clone(), notes, |keys| Ok(servers(keys, resolved))),
+            servers: self.servers.renewed(server_settings(resolved), notes, |keys| Ok(servers(keys, resolved))),
             bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved)),
             telemetry: self.telemetry.renewed(resolved.telemetry.clone(), notes, |keys| Ok(exporter(keys))),
         }
@@ -142,12 +143,17 @@ fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSour
     Arc::new(WorkerSource::new(settings.clone(), Arc::new(WorkerAccess(shared.clone()))))
 }
 
-fn servers(servers: &[ServerSettings], settings: &Resolved) -> Servers {
+fn server_settings(settings: &Resolved) -> (Vec<ServerSettings>, SearchPath) {
+    (settings.servers.clone(), settings.search_path.clone())
+}
+
+fn servers((servers, search_path): &(Vec<ServerSettings>, SearchPath), settings: &Resolved) -> Servers {
     // A folder that is not a project stays as it is: what servers look like is then remembered for the user.
     let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
     let folder = user.unwrap_or(&settings.own);
     let source = ProxySource::new(ProxySettings {
-        servers: servers.to_vec(),
+        servers: servers.clone(),
+        search_path: search_path.clone(),
         cache_folder: folder.join("cache").join("servers"),
         pin_file: folder.join("pins.json"),
         offers: Offers::default(),

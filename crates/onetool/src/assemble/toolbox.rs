@@ -13,6 +13,7 @@ use super::App;
 use super::adapters::StoredResults;
 use super::parts::Parts;
 use crate::config::Resolved;
+use crate::governing;
 use crate::recorder::CallRecorder;
 
 /// What the runner works with. `pending` are further notes for the health report.
@@ -45,6 +46,7 @@ pub(super) fn parts(settings: &Resolved, parts: &Parts, pending: &[HealthNote], 
         },
         projects: settings.projects.clone(),
         permissions: settings.permissions.clone(),
+        gate: settings.run.gate.clone(),
         recorder: Arc::new(CallRecorder::new(stats.clone(), parts.telemetry.value.clone())),
     }
 }
@@ -54,7 +56,7 @@ pub(super) fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app:
     let view: Weak<dyn ToolboxView> = app.unwrap_or_else(Weak::new);
     vec![
         ot_pack(view, stats.clone()),
-        file::pack(settings.file_pack.clone()),
+        file::pack(settings.file_pack.clone().with_guard(governing::guard(settings))),
         standard::pack(Arc::new(StoredResults(settings.output.clone()))),
         project_pack(&settings.projects),
     ]

@@ -22,6 +22,7 @@ mod servers;
 mod stats;
 mod table;
 mod tools;
+mod trust;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -90,6 +91,8 @@ enum Command {
     Init(init::InitArgs),
     /// Write a first file with tools of your own
     Scaffold(scaffold::ScaffoldArgs),
+    /// Trust what came with this folder's repository, after showing what it would run
+    Trust(trust::TrustArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -128,6 +131,7 @@ pub fn main() -> ExitCode {
             Command::Init(args) => init::main(args, cli.location),
             Command::Scaffold(args) => scaffold::main(args, cli.location),
             Command::Completions(args) => completions::main(args),
+            Command::Trust(args) => trust::main(args, cli.location),
             Command::Bundles(args) => bundles::main(args, cli.location).await,
         }
     });

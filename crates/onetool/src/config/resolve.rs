@@ -7,6 +7,7 @@ use onetool_bundles::{HttpSettings, PackageUrls};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, VERSION};
 use onetool_http::ServerSettings as HttpServerSettings;
 use onetool_packs::file::FileSettings;
+use onetool_process::SearchPath;
 use onetool_proxy::ServerSettings;
 use onetool_run::keys::RunKeys;
 use onetool_run::{OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic, keys};
@@ -44,6 +45,8 @@ pub struct Resolved {
     pub permissions: Permissions,
     pub workers: WorkerSettings,
     pub file_pack: FileSettings,
+    /// Where programs are looked up.
+    pub search_path: SearchPath,
     pub bundles_dir: PathBuf,
     pub http: HttpSettings,
     pub packages: PackageUrls,
@@ -86,14 +89,18 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     check_names(&mut reader, &servers);
     let topics = keys::topics(&mut reader);
     let tools = reader.read(&keys::TOOLS);
+    let file_pack = FileSettings::read(&mut reader);
+    // Programs are not taken from where tools can write.
+    let search_path = SearchPath::from_environment(&file_pack.roots);
     let workers = WorkerSettings {
         project_tools: Some(own.join("tools")),
         global_tools: places.global.as_ref().map(|global| global.join("tools")),
         tools_dir: reader.read(&onetool_worker::TOOLS_DIR),
         folder: places.project.clone(),
+        search_path: search_path.clone(),
+        trust: reader.trust().clone(),
         ..WorkerSettings::new(&reader.read(&onetool_worker::WORKERS))
     };
-    let file_pack = FileSettings::read(&mut reader);
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let http = HttpSettings::read(&mut reader);
@@ -125,6 +132,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         permissions,
         workers,
         file_pack,
+        search_path,
         bundles_dir,
         http,
         packages,

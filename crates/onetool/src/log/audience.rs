@@ -48,7 +48,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Audience {
         if MESSAGES.receiver_count() == 0 {
             return;
         }
-        // Redaction works on the text; what it leaves is JSON still, unless a secret looks like JSON itself.
         let text = lines::line(event, &ctx);
         let data = serde_json::from_str(&text).unwrap_or(Json::String(text));
         let _ = MESSAGES.send(LogMessage { level: *event.metadata().level(), data });

@@ -60,7 +60,7 @@ pub(super) fn line<S: Subscriber + for<'a> LookupSpan<'a>>(event: &Event<'_>, ct
     let mut fields = Fields::default();
     event.record(&mut fields);
     line.extend(fields.0);
-    super::without_secrets(Json::Object(line).to_string())
+    super::redactor().json(Json::Object(line)).to_string()
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {

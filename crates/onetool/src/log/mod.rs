@@ -7,10 +7,12 @@
 mod audience;
 mod lines;
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use onetool_config::{Effect, Section, choices};
+use onetool_sdk::Redactor;
 use onetool_state::logs::LogWriter;
 use parking_lot::{Mutex, RwLock};
 use tracing::level_filters::LevelFilter;
@@ -58,7 +60,7 @@ const MIN_SECRET: usize = 6;
 const OURS: &str = "onetool";
 
 /// Every secret that there was since the start.
-static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
+static SECRETS: LazyLock<RwLock<(BTreeSet<String>, Redactor)>> = LazyLock::new(RwLock::default);
 static FILTERS: OnceLock<Filters> = OnceLock::new();
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
@@ -109,22 +111,13 @@ pub fn set_level(level: Level) {
 /// From now on none of these is written anywhere. What was secret before stays so.
 pub fn hide<'a>(secrets: impl Iterator<Item = &'a str>) {
     let mut known = SECRETS.write();
-    for secret in secrets.filter(|secret| secret.len() >= MIN_SECRET) {
-        if !known.iter().any(|other| other == secret) {
-            known.push(secret.to_owned());
-        }
-    }
-    // A secret that contains another must go first, or its rest would stay.
-    known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let (values, redactor) = &mut *known;
+    values.extend(secrets.filter(|secret| secret.len() >= MIN_SECRET).map(str::to_owned));
+    *redactor = Redactor::new(values.iter().map(String::as_str));
 }
 
-fn without_secrets(mut text: String) -> String {
-    for secret in SECRETS.read().iter() {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), "[REDACTED]");
-        }
-    }
-    text
+fn redactor() -> Redactor {
+    SECRETS.read().1.clone()
 }
 
 fn filter(level: Level) -> EnvFilter {

@@ -87,7 +87,14 @@ impl Project {
     }
 
     pub async fn serve_with(&self, arguments: &[&str]) -> Client {
-        let transport = TokioChildProcess::new(self.command(arguments)).unwrap();
+        self.serve_in(arguments, &[]).await
+    }
+
+    /// With more environment variables.
+    pub async fn serve_in(&self, arguments: &[&str], environment: &[(String, String)]) -> Client {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().cloned());
+        let transport = TokioChildProcess::new(command).unwrap();
         let pid = transport.id().unwrap();
         let service = ().serve(transport).await.unwrap();
         Client { service, pid }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod abuse;
+mod attacks;
 mod browser;
 mod cases;
 mod client;
@@ -16,4 +17,5 @@ mod run_scenarios;
 mod server;
 mod setup;
 mod telemetry;
+mod trust;
 mod upstream;

@@ -189,6 +189,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
             max_inline_size: 50_000,
             result_ttl: Duration::from_hours(1),
             preview_lines: 10,
+            max_media_bytes: 8 << 20,
             result_store_dir: folder.join(".onetool/tmp"),
         },
         stats: StatsSettings {

@@ -58,7 +58,7 @@ async fn a_tool_is_stored_called_and_deleted_and_a_running_server_follows() {
         json_of(p, &["tools", "invoke", "weather", "now", "--dry-run", "--args", "{\"city\": \"a b\"}"], none).await;
     assert_eq!(shown["request"]["url"], format!("{}/a%20b?k=REDACTED", f.upstream.base));
     let called = json_of(p, &["tools", "invoke", "weather", "now", "--args-file", "-"], &json!({"city": "Rome"})).await;
-    assert_eq!((&called["ok"], &called["value"]["uri"]), (&json!(true), &json!("/Rome?k=REDACTED")));
+    assert_eq!((&called["ok"], &called["value"]["uri"]), (&json!(true), &json!("/Rome?k=[REDACTED]")));
     assert_eq!(f.upstream.seen.lock().last().unwrap()["uri"], format!("/Rome?k={SECRET}"));
     let (wrong, _) = refused(p, &["tools", "invoke", "weather", "now", "--args", "{\"city\": 1}"], none).await;
     assert_eq!(wrong["error"]["code"], "arguments");

@@ -1,0 +1,243 @@
+//! Which files of a folder came with a repository: those in git's index.
+//!
+//! The index is read as a file; `git` itself is never run, because a repository can make it run programs. What cannot be
+//! understood counts as "everything is tracked": the careful answer.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// A larger index is not read.
+const MAX_INDEX_BYTES: u64 = 256 << 20;
+/// An index names at most this many files.
+const MAX_ENTRIES: usize = 4_000_000;
+/// Bytes of an entry before its object name, and of the flags after it.
+const STAT_BYTES: usize = 40;
+const FLAG_BYTES: usize = 2;
+
+/// The files of one repository that are tracked.
+#[derive(Debug, PartialEq)]
+pub struct TrackedFiles {
+    /// The folder that the names are relative to.
+    root: PathBuf,
+    names: Names,
+}
+
+#[derive(Debug, PartialEq)]
+enum Names {
+    /// Files by name; folders of a sparse index end in `/`.
+    Known(HashSet<Vec<u8>>),
+    /// The index could not be understood.
+    Unknown,
+}
+
+impl TrackedFiles {
+    /// Of the repository that `folder` belongs to. `None` where there is none.
+    pub fn of(folder: &Path) -> Option<Self> {
+        let folder = std::fs::canonicalize(folder).ok()?;
+        let (root, git) = folder.ancestors().find_map(|root| Some((root.to_owned(), git_folder(root)?)))?;
+        let names = read(&git).map_or(Names::Unknown, Names::Known);
+        Some(Self { root, names })
+    }
+
+    /// Whether a file is tracked, by its own name or by the name of what it links to.
+    pub fn contains(&self, path: &Path) -> bool {
+        let real = std::fs::canonicalize(path).ok();
+        let given = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok()).zip(path.file_name());
+        let given = given.map(|(folder, name)| folder.join(name));
+        [real, given].into_iter().flatten().any(|path| self.contains_real(&path))
+    }
+
+    fn contains_real(&self, path: &Path) -> bool {
+        let Ok(relative) = path.strip_prefix(&self.root) else { return false };
+        let Names::Known(names) = &self.names else { return true };
+        let name = relative.as_os_str().as_encoded_bytes();
+        names.contains(name)
+            || name.iter().enumerate().any(|(at, byte)| *byte == b'/' && names.contains(&name[..=at]))
+            // A link among the folders above it, or a repository inside this one.
+            || relative.ancestors().skip(1).any(|folder| names.contains(folder.as_os_str().as_encoded_bytes()))
+    }
+}
+
+/// The folder with the index: `.git` itself, or what the file `.git` of a linked work tree names.
+fn git_folder(root: &Path) -> Option<PathBuf> {
+    let git = root.join(".git");
+    let metadata = std::fs::metadata(&git).ok()?;
+    if metadata.is_dir() {
+        return Some(git);
+    }
+    let text = std::fs::read_to_string(&git).ok().filter(|text| text.len() < 8192)?;
+    let named = text.strip_prefix("gitdir:")?.trim();
+    Some(root.join(named))
+}
+
+/// The names in an index; no index, no names. `None` where it cannot be understood.
+fn read(git: &Path) -> Option<HashSet<Vec<u8>>> {
+    let mut names = HashSet::new();
+    let id_bytes = object_id_bytes(git);
+    let index = git.join("index");
+    if !index.exists() {
+        return Some(names);
+    }
+    let shared = parse(&bytes_of(&index)?, id_bytes, &mut names)?;
+    if let Some(id) = shared {
+        parse(&bytes_of(&git.join(format!("sharedindex.{id}")))?, id_bytes, &mut names)?;
+    }
+    Some(names)
+}
+
+fn bytes_of(path: &Path) -> Option<Vec<u8>> {
+    let length = std::fs::metadata(path).ok()?.len();
+    (length <= MAX_INDEX_BYTES).then(|| std::fs::read(path).ok()).flatten()
+}
+
+/// How long object names are in this repository.
+fn object_id_bytes(git: &Path) -> usize {
+    let common = std::fs::read_to_string(git.join("commondir")).map(|text| git.join(text.trim()));
+    let config = std::fs::read_to_string(common.as_deref().unwrap_or(git).join("config")).unwrap_or_default();
+    let config = config.to_ascii_lowercase();
+    let is_long = config.lines().any(|line| line.trim().starts_with("objectformat") && line.contains("sha256"));
+    if is_long { 32 } else { 20 }
+}
+
+/// Adds the names of one index file. Answers the id of the shared index that it builds upon, if it does.
+fn parse(data: &[u8], id_bytes: usize, names: &mut HashSet<Vec<u8>>) -> Option<Option<String>> {
+    let number = |at: usize| Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?));
+    if data.get(..4)? != b"DIRC" {
+        return None;
+    }
+    let version = number(4)?;
+    let count = number(8)? as usize;
+    if !(2..=4).contains(&version) || count > MAX_ENTRIES {
+        return None;
+    }
+    let mut at = 12;
+    let mut last: Vec<u8> = Vec::new();
+    for _ in 0..count {
+        let flags_at = at + STAT_BYTES + id_bytes;
+        let flags = u16::from_be_bytes(data.get(flags_at..flags_at + FLAG_BYTES)?.try_into().ok()?);
+        let is_extended = version >= 3 && flags & 0x4000 != 0;
+        let mut name_at = flags_at + FLAG_BYTES + if is_extended { 2 } else { 0 };
+        let mut name = if version == 4 {
+            let (cut, used) = offset(data.get(name_at..)?)?;
+            name_at += used;
+            last.get(..last.len().checked_sub(cut)?)?.to_vec()
+        } else {
+            Vec::new()
+        };
+        let rest = data.get(name_at..)?;
+        let length = rest.iter().position(|byte| *byte == 0)?;
+        name.extend_from_slice(&rest[..length]);
+        // Before version 4, one to eight zero bytes fill an entry up to a multiple of eight.
+        at = if version == 4 { name_at + length + 1 } else { at + (name_at + length - at + 8) / 8 * 8 };
+        last.clone_from(&name);
+        // An entry that replaces one of the shared index has no name of its own.
+        if !name.is_empty() {
+            names.insert(name);
+        }
+    }
+    extension(data, at, id_bytes)
+}
+
+/// A number as git writes offsets: seven bits a byte, the high bit for "more".
+fn offset(data: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_usize;
+    for (index, byte) in data.iter().take(9).enumerate() {
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+        value = value.checked_add(1)?;
+    }
+    None
+}
+
+/// The shared index that a `link` extension names.
+fn extension(data: &[u8], mut at: usize, id_bytes: usize) -> Option<Option<String>> {
+    while at + 8 <= data.len().saturating_sub(id_bytes) {
+        let name = data.get(at..at + 4)?;
+        let length = u32::from_be_bytes(data.get(at + 4..at + 8)?.try_into().ok()?) as usize;
+        let body = data.get(at + 8..(at + 8).checked_add(length)?)?;
+        if name == b"link" {
+            let id = body.get(..id_bytes)?;
+            return Some(Some(id.iter().map(|byte| format!("{byte:02x}")).collect()));
+        }
+        at += 8 + length;
+    }
+    Some(None)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        let status = Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"])
+            .args(arguments)
+            .current_dir(folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&status.stderr));
+    }
+
+    fn repository(arguments: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        git(&root, &[&["init", "-q"], arguments].concat());
+        std::fs::create_dir_all(root.join("app/.onetool/tools")).unwrap();
+        for name in ["app/.onetool/onetool.yaml", "app/.onetool/tools/a.py", "app/é.txt", "own.txt"] {
+            std::fs::write(root.join(name), "x").unwrap();
+        }
+        git(&root, &["add", "app"]);
+        (folder, root)
+    }
+
+    fn check(root: &Path) {
+        let tracked = TrackedFiles::of(&root.join("app")).unwrap();
+        for name in ["app/.onetool/onetool.yaml", "app/.onetool/tools/a.py", "app/é.txt"] {
+            assert!(tracked.contains(&root.join(name)), "{name}");
+        }
+        for name in ["own.txt", "app/.onetool/tools/b.py"] {
+            assert!(!tracked.contains(&root.join(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_version_of_the_index_is_read() {
+        let (_folder, root) = repository(&[]);
+        check(&root);
+        for version in ["2", "3", "4"] {
+            git(&root, &["update-index", "--index-version", version]);
+            check(&root);
+        }
+        git(&root, &["add", "-N", "own.txt"]);
+        let tracked = TrackedFiles::of(&root).unwrap();
+        assert!(tracked.contains(&root.join("own.txt")), "with extended flags");
+    }
+
+    #[test]
+    fn longer_object_names_linked_work_trees_and_split_indexes_are_read() {
+        let (_folder, root) = repository(&["--object-format=sha256"]);
+        check(&root);
+        let (_folder, root) = repository(&[]);
+        git(&root, &["commit", "-qm", "x"]);
+        git(&root, &["worktree", "add", "-q", "linked"]);
+        check(&root.join("linked"));
+        git(&root, &["update-index", "--split-index"]);
+        check(&root);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_tracked() {
+        let (_folder, root) = repository(&[]);
+        std::fs::write(root.join(".git/index"), b"DIRC\0\0\0\x09garbage").unwrap();
+        assert!(TrackedFiles::of(&root).unwrap().contains(&root.join("own.txt")));
+        let empty = tempfile::tempdir().unwrap();
+        git(empty.path(), &["init", "-q"]);
+        assert!(!TrackedFiles::of(empty.path()).unwrap().contains(&empty.path().join("x")));
+    }
+}

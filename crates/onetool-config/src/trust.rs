@@ -1,0 +1,284 @@
+//! Folder trust, as editors have it.
+//!
+//! What came with a repository and can run code or loosen rules stays off until the user has trusted the folder once.
+//! What the user made in place just works, and keeps working after it is committed: a folder in use whose files are not
+//! tracked is remembered as trusted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::files::ConfigPlaces;
+use crate::git_index::TrackedFiles;
+
+/// Trusts the folder for one process.
+const VARIABLE: &str = "ONETOOL_TRUST";
+/// Files that are looked at, at most.
+const MAX_GOVERNING_FILES: usize = 2_000;
+/// A larger record is not read.
+const MAX_RECORD_BYTES: u64 = 4 << 20;
+
+/// How a folder came to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustedBy {
+    /// `onetool trust`, or an answer to the question.
+    User,
+    /// Its files were made here: they were in use before they were tracked.
+    Origin,
+}
+
+/// The folders that the user trusts, in one file of the user's own.
+#[derive(Debug, Clone)]
+pub struct TrustRecord {
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Stored {
+    #[serde(default)]
+    folders: BTreeMap<PathBuf, Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    by: TrustedBy,
+    since: String,
+}
+
+impl TrustRecord {
+    /// In the user's folder (`~/.onetool`). Without one, nothing is remembered.
+    pub fn in_folder(global: Option<&Path>) -> Self {
+        Self { file: global.map(|folder| folder.join("trust.json")) }
+    }
+
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    pub fn contains(&self, folder: &Path) -> bool {
+        let folder = real(folder);
+        self.read().is_some_and(|stored| stored.folders.contains_key(&folder))
+    }
+
+    pub fn add(&self, folder: &Path, by: TrustedBy) -> std::io::Result<()> {
+        self.change(|folders| {
+            folders.entry(real(folder)).or_insert(Entry { by, since: now() });
+        })
+    }
+
+    /// Answers whether the folder was trusted.
+    pub fn remove(&self, folder: &Path) -> std::io::Result<bool> {
+        let mut was_there = false;
+        self.change(|folders| was_there = folders.remove(&real(folder)).is_some())?;
+        Ok(was_there)
+    }
+
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.read().map(|stored| stored.folders.into_keys().collect()).unwrap_or_default()
+    }
+
+    /// A record that is damaged trusts nothing.
+    fn read(&self) -> Option<Stored> {
+        let file = self.file.as_deref()?;
+        let length = std::fs::metadata(file).ok()?.len();
+        (length <= MAX_RECORD_BYTES).then(|| serde_json::from_slice(&std::fs::read(file).ok()?).ok()).flatten()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<PathBuf, Entry>)) -> std::io::Result<()> {
+        let Some(file) = &self.file else {
+            return Err(std::io::Error::other("there is no home folder to remember it in"));
+        };
+        let folder = file.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        let lock = std::fs::File::create(folder.join("trust.lock"))?;
+        lock.lock()?;
+        let mut stored = self.read().unwrap_or_default();
+        change(&mut stored.folders);
+        let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+        serde_json::to_writer_pretty(&mut temporary, &stored)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(file)?;
+        Ok(())
+    }
+}
+
+/// What a part that is off says of itself.
+pub const UNTRUSTED: &str =
+    "it came with the repository, and this folder is not trusted; `onetool trust` shows what would run and trusts it";
+
+/// Which files of a project may run code and loosen rules. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct FileTrust {
+    /// The files that came with a repository that is not trusted.
+    tracked: Option<Arc<TrackedFiles>>,
+    /// The user's own folder, whose files are always trusted, and the file that the user named.
+    own: Vec<PathBuf>,
+}
+
+impl PartialEq for FileTrust {
+    fn eq(&self, other: &Self) -> bool {
+        self.tracked == other.tracked && self.own == other.own
+    }
+}
+
+impl FileTrust {
+    /// Decides for a project. Remembers a folder that is in use without tracked files.
+    pub fn decide(places: &ConfigPlaces) -> Self {
+        let folder = &places.project;
+        let own = places.global.iter().chain(&places.explicit).cloned().collect();
+        let record = TrustRecord::in_folder(places.global.as_deref());
+        let files = governing_files(places);
+        if files.is_empty() || is_set() || record.contains(folder) {
+            return Self { tracked: None, own };
+        }
+        // Outside of any repository nothing came with one; so nothing can be told from it later either.
+        let Some(tracked) = TrackedFiles::of(folder) else { return Self { tracked: None, own } };
+        if files.iter().any(|file| tracked.contains(file)) {
+            return Self { tracked: Some(Arc::new(tracked)), own };
+        }
+        if let Err(error) = record.add(folder, TrustedBy::Origin) {
+            tracing::debug!(%error, "that this folder's files were made here is not remembered");
+        }
+        Self { tracked: None, own }
+    }
+
+    /// Whether everything is trusted.
+    pub fn is_full(&self) -> bool {
+        self.tracked.is_none()
+    }
+
+    /// Whether a file may run code and loosen rules.
+    pub fn covers(&self, file: &Path) -> bool {
+        let Some(tracked) = &self.tracked else { return true };
+        self.own.iter().any(|own| file.starts_with(own)) || !tracked.contains(file)
+    }
+}
+
+fn is_set() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|value| value == "1")
+}
+
+/// The files of a project that say what runs and what is allowed.
+pub(crate) fn governing_files(places: &ConfigPlaces) -> Vec<PathBuf> {
+    let own = places.own();
+    if Some(&own) == places.global.as_ref() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut left = MAX_GOVERNING_FILES;
+    for name in ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml", "config", "tools", "bundles"] {
+        collect(&own.join(name), &mut found, &mut left);
+    }
+    found
+}
+
+fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {
+    if *left == 0 {
+        return;
+    }
+    *left -= 1;
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| collect(&entry.path(), found, left));
+    } else if path.symlink_metadata().is_ok() {
+        found.push(path.to_owned());
+    }
+}
+
+/// The keys that an untrusted file may set: what neither runs code, nor reaches files or the network, nor loosens a
+/// rule. Everything else is left out.
+const HARMLESS: &[&str] = &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level"];
+/// Of these sections, the keys that may be set.
+const HARMLESS_KEYS: &[(&str, &[&str])] = &[
+    ("output", &["max_inline_size", "result_ttl", "preview_lines"]),
+    ("run", &["engine", "timeout", "type_check"]),
+    ("stats", &["enabled"]),
+];
+
+/// Takes out of an untrusted file what only a trusted one may say; answers the keys that were taken out. Rules that are
+/// stricter stay: `security.policy` with `ask` or `deny`, and `security.blocked`.
+pub(crate) fn take_risky(root: &mut Map<String, Json>) -> Vec<String> {
+    let mut taken = Vec::new();
+    root.retain(|key, value| {
+        if HARMLESS.contains(&key.as_str()) || key.starts_with("x-") {
+            return true;
+        }
+        if key == "security" {
+            loosening(value, &mut taken);
+            return true;
+        }
+        match (HARMLESS_KEYS.iter().find(|(section, _)| section == key), value) {
+            (Some((_, harmless)), Json::Object(keys)) => {
+                keys.retain(|name, _| {
+                    let stays = harmless.contains(&name.as_str());
+                    if !stays {
+                        taken.push(format!("{key}.{name}"));
+                    }
+                    stays
+                });
+                true
+            }
+            _ => {
+                taken.push(key.clone());
+                false
+            }
+        }
+    });
+    taken
+}
+
+fn loosening(security: &mut Json, taken: &mut Vec<String>) {
+    let Json::Object(keys) = security else { return };
+    keys.retain(|name, value| match (name.as_str(), value) {
+        ("blocked" | "warned", _) => true,
+        ("policy", Json::Object(rules)) => {
+            rules.retain(|_, word| matches!(word.as_str(), Some("ask" | "deny")));
+            true
+        }
+        ("sanitize", Json::Object(sanitize)) if sanitize.get("enabled") == Some(&Json::Bool(true)) => true,
+        _ => {
+            taken.push(format!("security.{name}"));
+            false
+        }
+    });
+}
+
+fn real(folder: &Path) -> PathBuf {
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_harmless_or_stricter_stays_of_an_untrusted_file() {
+        let Json::Object(mut root) = json!({
+            "servers": {"a": {"command": "sh"}}, "tools_dir": ["x.py"], "alias": {"a": "file.read"},
+            "run": {"python": "./evil", "allow_unconfined": true, "timeout": 5},
+            "security": {"policy": {"*": "allow", "file.*": "deny"}, "allow": ["os.system"], "blocked": ["x"]},
+            "http": {"allowed_hosts": ["*"]}, "tools": {"file": {"roots": ["/"]}}, "server": {"tokens": []},
+        }) else {
+            unreachable!()
+        };
+        let taken = take_risky(&mut root);
+        let kept = json!({
+            "alias": {"a": "file.read"}, "run": {"timeout": 5},
+            "security": {"policy": {"file.*": "deny"}, "blocked": ["x"]},
+        });
+        assert_eq!(Json::Object(root), kept);
+        for key in ["servers", "tools_dir", "run.python", "run.allow_unconfined", "security.allow", "http", "tools"] {
+            assert!(taken.iter().any(|taken| taken == key), "{key}: {taken:?}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What governs this program: its configuration, secrets, tool files and stored state. No tool may change it, and no
+//! tool may read the part of it that holds secrets.
+//!
+//! A name does not identify a file: links, `--config`, `include` and `tools_dir` lead to the same file by other names.
+//! So everything is known by the path as it was given, by its canonical path, and by device and inode.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// Files below guarded folders that are compared by inode, at most. Only asked for files with more than one name.
+const MAX_COMPARED_FILES: usize = 10_000;
+
+/// What may be done to a guarded path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    Hidden,
+}
+
+#[derive(Debug, Clone)]
+struct Item {
+    /// The path as given, the same with its folder resolved, and the path with all links resolved.
+    names: Vec<PathBuf>,
+    access: Access,
+}
+
+/// Everything that the tools of this pack must leave alone.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    items: Vec<Item>,
+    globs: Vec<GlobSet>,
+}
+
+impl Guard {
+    /// A file, or a folder with everything in it, that may be read and not changed.
+    pub fn protect(&mut self, path: impl AsRef<Path>) {
+        self.add(path.as_ref(), Access::ReadOnly);
+    }
+
+    /// A file, or a folder with everything in it, that may not even be read.
+    pub fn hide(&mut self, path: impl AsRef<Path>) {
+        self.add(path.as_ref(), Access::Hidden);
+    }
+
+    /// Every file whose absolute path matches, also one that does not exist yet. A malformed pattern matches nothing.
+    pub fn protect_matching(&mut self, pattern: &str) {
+        let folder = fixed_part(Path::new(pattern));
+        let rest = Path::new(pattern).strip_prefix(&folder).unwrap_or(Path::new(pattern)).to_owned();
+        let mut set = GlobSetBuilder::new();
+        for name in names_of(&folder) {
+            let escaped = globset::escape(&name.join("").to_string_lossy());
+            let pattern = format!("{escaped}{}", rest.display());
+            set.add(match GlobBuilder::new(&pattern).literal_separator(true).build() {
+                Ok(glob) => glob,
+                Err(_) => return,
+            });
+        }
+        if let Ok(set) = set.build() {
+            self.globs.push(set);
+        }
+    }
+
+    fn add(&mut self, path: &Path, access: Access) {
+        self.items.push(Item { names: names_of(path), access });
+    }
+
+    /// Whether something may be written, replaced, moved or deleted at this path. Folders above what is guarded may
+    /// not be moved or deleted either.
+    pub(super) fn forbids_change(&self, path: &Path) -> bool {
+        let touches = |name: &PathBuf| path.starts_with(name) || name.starts_with(path);
+        self.items.iter().any(|item| item.names.iter().any(touches))
+            || self.globs.iter().any(|globs| globs.is_match(path))
+            || self.is_another_name(path, |_| true)
+    }
+
+    /// Whether this path may not be read.
+    pub(super) fn forbids_reading(&self, path: &Path) -> bool {
+        let is_hidden = |item: &Item| item.access == Access::Hidden;
+        self.items.iter().filter(|item| is_hidden(item)).any(|item| item.names.iter().any(|name| path.starts_with(name)))
+            || self.is_another_name(path, is_hidden)
+    }
+
+    /// Whether a file that has several names is one of ours under another name.
+    #[cfg(unix)]
+    fn is_another_name(&self, path: &Path, counts: impl Fn(&Item) -> bool) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { return false };
+        if !metadata.is_file() || metadata.nlink() < 2 {
+            return false;
+        }
+        let identity = (metadata.dev(), metadata.ino());
+        let mut left = MAX_COMPARED_FILES;
+        self.items
+            .iter()
+            .filter(|item| counts(item))
+            .filter_map(|item| item.names.last())
+            .any(|name| holds_file(name, identity, &mut left))
+    }
+
+    #[cfg(not(unix))]
+    fn is_another_name(&self, _: &Path, _: impl Fn(&Item) -> bool) -> bool {
+        false
+    }
+}
+
+/// Whether `path` is this file, or a folder with it inside.
+#[cfg(unix)]
+fn holds_file(path: &Path, identity: (u64, u64), left: &mut usize) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    if *left == 0 {
+        // Too many to compare: on the safe side.
+        return true;
+    }
+    *left -= 1;
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return false };
+    if metadata.is_dir() {
+        let Ok(entries) = std::fs::read_dir(path) else { return false };
+        return entries.flatten().any(|entry| holds_file(&entry.path(), identity, left));
+    }
+    (metadata.dev(), metadata.ino()) == identity
+}
+
+/// The names that lead to `path`: as given, with its folder resolved, and with everything resolved. The last is the
+/// most resolved one.
+fn names_of(path: &Path) -> Vec<PathBuf> {
+    let given = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut names = vec![given.clone()];
+    if let (Some(folder), Some(name)) = (given.parent(), given.file_name()) {
+        names.push(resolved(folder).join(name));
+    }
+    names.push(resolved(&given));
+    names.dedup();
+    names
+}
+
+/// The path with links resolved as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(real) = std::fs::canonicalize(path) {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => resolved(folder).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// The leading folders of a pattern that contain no wildcard.
+fn fixed_part(pattern: &Path) -> PathBuf {
+    let is_wild = |part: &std::path::Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']);
+    let fixed: PathBuf = pattern.components().take_while(|part| !is_wild(part)).collect();
+    if fixed == pattern { fixed.parent().map(Path::to_owned).unwrap_or_default() } else { fixed }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guarded_file_is_known_by_every_name_that_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(folder.join("real/sub")).unwrap();
+        std::fs::write(folder.join("real/sub/conf.yaml"), "x").unwrap();
+        std::os::unix::fs::symlink(folder.join("real"), folder.join("link")).unwrap();
+        std::fs::hard_link(folder.join("real/sub/conf.yaml"), folder.join("twin.yaml")).unwrap();
+        std::fs::write(folder.join("other.yaml"), "x").unwrap();
+        let mut guard = Guard::default();
+        guard.hide(folder.join("link/sub/conf.yaml"));
+        for name in ["link/sub/conf.yaml", "real/sub/conf.yaml", "twin.yaml"] {
+            assert!(guard.forbids_reading(&folder.join(name)), "{name}");
+            assert!(guard.forbids_change(&folder.join(name)), "{name}");
+        }
+        // Folders above are looked at, not moved.
+        for name in ["real", "real/sub"] {
+            assert!(!guard.forbids_reading(&folder.join(name)), "{name}");
+            assert!(guard.forbids_change(&folder.join(name)), "{name}");
+        }
+        assert!(!guard.forbids_change(&folder.join("other.yaml")));
+        assert!(!guard.forbids_change(&folder.join("real/sub/other.yaml")));
+    }
+
+    #[test]
+    fn what_a_pattern_would_load_cannot_be_created() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let mut guard = Guard::default();
+        guard.protect_matching(&folder.join("tools/*.py").display().to_string());
+        assert!(guard.forbids_change(&folder.join("tools/new.py")));
+        assert!(!guard.forbids_change(&folder.join("tools/new.txt")));
+        assert!(!guard.forbids_change(&folder.join("src/new.py")));
+        assert!(!guard.forbids_reading(&folder.join("tools/new.py")));
+    }
+
+    #[test]
+    fn a_link_that_is_guarded_cannot_be_replaced_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(folder.join("elsewhere"), folder.join(".onetool")).unwrap();
+        let mut guard = Guard::default();
+        guard.protect(folder.join(".onetool"));
+        assert!(guard.forbids_change(&folder.join(".onetool")));
+        assert!(guard.forbids_change(&folder.join("elsewhere/onetool.yaml")));
+        assert!(guard.forbids_change(&folder.join("elsewhere")));
+    }
+}

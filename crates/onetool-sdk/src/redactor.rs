@@ -1,0 +1,250 @@
+//! The one redactor: replaces the values of secrets wherever text leaves the program.
+//!
+//! A courtesy, not a wall: code that has a secret can turn it into something else. So whatever holds secrets is out of
+//! reach in the first place, and this catches what slips through by accident, in the forms that accidents take: as it
+//! is, escaped for JSON or Python, percent-encoded, in Base64, and line by line.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value as Json;
+
+use crate::{Part, Value};
+
+/// What stands where a secret was.
+pub const REDACTED: &str = "[REDACTED]";
+
+/// Shorter values are replaced only where they are a whole text: inside others they would match by chance.
+const SHORTEST_PART: usize = 4;
+/// Lines of a longer secret, and its encoded forms, count from this length on.
+const SHORTEST_FORM: usize = 12;
+/// Characters that a percent-encoded URL keeps.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Replaces secrets in text and values. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    forms: Option<Arc<Forms>>,
+}
+
+struct Forms {
+    /// Prefers the longest match, so that no rest of a longer secret is left.
+    anywhere: AhoCorasick,
+    whole: HashSet<String>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+impl Redactor {
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let (mut anywhere, mut whole) = (HashSet::new(), HashSet::new());
+        for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+            whole.insert(secret.to_owned());
+            if secret.len() >= SHORTEST_PART {
+                anywhere.extend(forms(secret));
+            }
+        }
+        if whole.is_empty() {
+            return Self::default();
+        }
+        // Fails only for more patterns than memory holds; whole texts are replaced even then.
+        let searcher = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&anywhere);
+        let empty = || AhoCorasick::new([""; 0]);
+        match searcher.or_else(|_| empty()) {
+            Ok(anywhere) => Self { forms: Some(Arc::new(Forms { anywhere, whole })) },
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// Whether there is nothing to replace.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_none()
+    }
+
+    /// The text without secrets.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
+        if forms.whole.contains(text) {
+            return Cow::Borrowed(REDACTED);
+        }
+        let mut matches = forms.anywhere.find_iter(text).peekable();
+        if matches.peek().is_none() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut last = 0;
+        for found in matches {
+            out.push_str(&text[last..found.start()]);
+            out.push_str(REDACTED);
+            last = found.end();
+        }
+        out.push_str(&text[last..]);
+        Cow::Owned(out)
+    }
+
+    /// As [`text`](Self::text), without a copy where nothing changes.
+    pub fn owned(&self, text: String) -> String {
+        match self.text(&text) {
+            Cow::Borrowed(same) if std::ptr::eq(same, text.as_str()) => text,
+            changed => changed.into_owned(),
+        }
+    }
+
+    /// The JSON with every text in it without secrets, names of members too.
+    pub fn json(&self, value: Json) -> Json {
+        if self.is_empty() {
+            return value;
+        }
+        match value {
+            Json::String(text) => Json::String(self.owned(text)),
+            Json::Array(items) => Json::Array(items.into_iter().map(|item| self.json(item)).collect()),
+            Json::Object(members) => {
+                Json::Object(members.into_iter().map(|(key, item)| (self.owned(key), self.json(item))).collect())
+            }
+            // A secret of digits may come back as a number.
+            Json::Number(number) if self.is_whole(&number.to_string()) => Json::from(REDACTED),
+            other => other,
+        }
+    }
+
+    /// The value with every text in it without secrets.
+    pub fn value(&self, value: Value) -> Value {
+        if self.is_empty() {
+            return value;
+        }
+        let all = |items: Vec<Value>| items.into_iter().map(|item| self.value(item)).collect();
+        match value {
+            Value::Str(text) => Value::Str(self.owned(text)),
+            Value::Path(text) => Value::Path(self.owned(text)),
+            Value::Opaque(text) => Value::Opaque(self.owned(text)),
+            Value::List(items) => Value::List(all(items)),
+            Value::Tuple(items) => Value::Tuple(all(items)),
+            Value::Set(items) => Value::Set(all(items)),
+            Value::FrozenSet(items) => Value::FrozenSet(all(items)),
+            Value::Dict(pairs) => {
+                Value::Dict(pairs.into_iter().map(|(key, item)| (self.value(key), self.value(item))).collect())
+            }
+            Value::Record { type_name, fields } => Value::Record {
+                type_name,
+                fields: fields.into_iter().map(|(name, item)| (name, self.value(item))).collect(),
+            },
+            Value::Exception { type_name, message } => Value::Exception { type_name, message: self.owned(message) },
+            Value::Part(part) => Value::Part(self.part(part)),
+            other => other,
+        }
+    }
+
+    /// A part of a reply that is text.
+    pub fn part(&self, part: Part) -> Part {
+        match part {
+            Part::Text(text) => Part::Text(self.owned(text)),
+            Part::Other(json) => Part::Other(self.json(json)),
+            image @ Part::Image { .. } => image,
+        }
+    }
+
+    fn is_whole(&self, text: &str) -> bool {
+        self.forms.as_ref().is_some_and(|forms| forms.whole.contains(text))
+    }
+}
+
+/// The forms that a secret takes on its way.
+fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_owned(), utf8_percent_encode(secret, UNRESERVED).to_string()];
+    let mut texts = vec![secret];
+    // A key in several lines is often shown line by line.
+    texts.extend(secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_FORM && *line != secret));
+    for text in texts {
+        let json = Json::from(text).to_string();
+        let json = &json[1..json.len() - 1];
+        let python = json.replace("\\\"", "\"").replace('\'', "\\'");
+        forms.extend([text.to_owned(), json.to_owned(), python, ascii(json)]);
+    }
+    forms.extend(base64_forms(secret.as_bytes()));
+    forms.retain(|form| form.len() >= SHORTEST_PART);
+    forms
+}
+
+/// JSON text with everything beyond ASCII escaped, as Python writes it.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
+/// What Base64 makes of the secret wherever it stands in the encoded bytes: without the characters at either end that
+/// depend on its neighbours.
+fn base64_forms(secret: &[u8]) -> Vec<String> {
+    let mut forms = Vec::new();
+    for lead in 0..3_usize {
+        let bytes = [vec![0; lead], secret.to_vec()].concat();
+        let start = [0, 2, 3][lead];
+        let whole_bits = bytes.len() * 8 / 6;
+        for text in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
+            if let Some(core) = text.get(start..whole_bits).filter(|core| core.len() >= SHORTEST_FORM) {
+                forms.push(core.to_owned());
+            }
+        }
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_secret_is_replaced() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\"kqhk'iG9w0B\\AQEF\n-----END KEY-----";
+        let redactor = Redactor::new(["s3cr/t\"", "12345", "ab", key, "pässwörd-lang"]);
+        let json_text = Json::from(key).to_string();
+        for leak in [
+            format!("x {key} y"),
+            format!("x {json_text} y"),
+            "x MIIEvQIBADANBg\"kqhk'iG9w0B\\AQEF y".to_owned(),
+            format!("x {} y", utf8_percent_encode(key, UNRESERVED)),
+            format!("x {} y", STANDARD.encode(key)),
+            format!("x {} y", STANDARD.encode(format!("user:{key}"))),
+            format!("x {} y", STANDARD.encode(format!("me:{key}!"))),
+            format!("x {} y", ascii(&Json::from("pässwörd-lang").to_string())),
+            "x s3cr%2Ft%22 y".to_owned(),
+            r#"x s3cr/t\" y"#.to_owned(),
+        ] {
+            let shown = redactor.text(&leak);
+            assert!(shown.contains(REDACTED), "{leak}");
+            assert!(!shown.contains("iG9w0B") && !shown.contains("s3cr"), "{shown}");
+        }
+        let seen = json!({"k s3cr/t\"": ["a"], "n": 12345, "b": "abc", "c": "ab"});
+        assert_eq!(redactor.json(seen), json!({"k [REDACTED]": ["a"], "n": REDACTED, "b": "abc", "c": REDACTED}));
+        assert_eq!(Redactor::default().text("as it is"), "as it is");
+        // As long as what stands in its place.
+        assert_eq!(Redactor::new(["ten_chars!"]).owned("ten_chars!".to_owned()), REDACTED);
+    }
+
+    #[test]
+    fn a_secret_that_begins_like_another_leaves_no_rest() {
+        for secrets in [["abcdef", "abcdefghij"], ["abcdefghij", "abcdef"]] {
+            let redactor = Redactor::new(secrets);
+            assert_eq!(redactor.text("x abcdefghij y abcdef z"), "x [REDACTED] y [REDACTED] z");
+        }
+    }
+}
