@@ -52,6 +52,16 @@ impl Budget {
         Self { nodes: MAX_NODES, bytes: limits.max_memory, digits: MAX_DIGITS, depth: MAX_DEPTH, names: MAX_NAMES }
     }
 
+    /// The budget of what the server itself sends: the child's allocator is its limit.
+    pub(crate) fn of_the_server() -> Self {
+        Self { nodes: usize::MAX, bytes: usize::MAX, digits: usize::MAX, depth: MAX_DEPTH, names: usize::MAX }
+    }
+
+    /// Values in one message of a program with these limits.
+    pub(crate) fn max_nodes(limits: &Limits) -> usize {
+        MAX_NODES.min(limits.max_memory / NODE_BYTES)
+    }
+
     /// Bytes of one message before it is decoded.
     pub(crate) fn max_message_bytes(limits: &Limits) -> usize {
         limits.max_value_bytes.min(limits.max_memory)
@@ -72,6 +82,11 @@ impl Budget {
     pub(crate) fn charge_digits(&mut self, digits: usize) -> Result<(), BudgetExceeded> {
         take(&mut self.digits, digits, BudgetExceeded::Digits)?;
         self.charge_bytes(digits / 2)
+    }
+
+    /// Integers of any length may follow: nobody writes them out before they are looked at.
+    pub(crate) fn allow_any_digits(&mut self) {
+        self.digits = usize::MAX;
     }
 
     /// One more name, with its text.

@@ -1,8 +1,8 @@
 //! Which engine runs a program: the one that can, decided from its text before anything runs.
 //!
 //! Monty is preferred; [`needs_cpython`] names the first thing in a program that it lacks (`survey`), or answers in another
-//! way than Python (`differences`). What it lacks is a table (`choose/table`), found by trying every entry on the pinned
-//! version: moving to another version means trying again.
+//! way than Python (`differences`). What it lacks is data (`choose/table/monty.tsv`), found by running every entry in both
+//! engines; `tests/choices.rs` does so again and fails when something has changed.
 //! **Invariant:** reading a program never overflows our stack, however deeply it is nested.
 
 mod differences;

@@ -4,6 +4,18 @@ use std::time::Duration;
 
 use onetool_sdk::{ToolError, Value};
 
+/// What code may do with files. They are the `file` pack's, whatever function of Python's it uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileAccess {
+    Full,
+    Read,
+    #[default]
+    Off,
+}
+
+onetool_config::choices!(FileAccess { "full" => Full, "read" => Read, "off" => Off });
+
 /// What to run.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
@@ -14,6 +26,9 @@ pub struct Program {
     pub packs: Vec<String>,
     /// Names whose final values are wanted, e.g. `__format__`.
     pub read_back: Vec<String>,
+    pub files: FileAccess,
+    /// The folder that relative paths start at.
+    pub folder: String,
 }
 
 /// How much a program may use.

@@ -33,6 +33,9 @@ pub trait Host: Send + Sync {
     /// An attribute of a pack.
     fn attribute(&self, pack: &str, name: &str) -> Result<Lookup, ToolError>;
 
+    /// Text that the code has just printed, in pieces; all of it also comes with the result.
+    fn printed(&self, _text: &str) {}
+
     /// A call. Its failure is raised in the sandbox as [`ToolError::exception`].
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }

@@ -11,6 +11,8 @@ mod host;
 pub mod monty;
 mod resident;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod wall;
 
 pub use choose::{
     Engine, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, needs_cpython, needs_cpython_in,
@@ -18,8 +20,7 @@ pub use choose::{
 pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
-pub use execution::{Execution, Failure, Frame, Limits, Program};
+pub use execution::{Execution, Failure, FileAccess, Frame, Limits, Program};
 pub use host::{AWAITED_PREFIX, CallTarget, Host, Lookup};
-pub use monty::Finding;
 pub use resident::{give_back_code, give_back_heap};
 pub use sandbox::Sandbox;

@@ -22,6 +22,9 @@ pub fn give_back_heap() {
 pub(crate) struct Meter {
     #[cfg(target_os = "linux")]
     sizes: Option<std::fs::File>,
+    /// Asked for early: later there may be no way to ask.
+    #[cfg(target_os = "linux")]
+    page_size: usize,
 }
 
 impl Meter {
@@ -29,6 +32,8 @@ impl Meter {
         Self {
             #[cfg(target_os = "linux")]
             sizes: std::fs::File::open("/proc/self/statm").ok(),
+            #[cfg(target_os = "linux")]
+            page_size: rustix::param::page_size(),
         }
     }
 
@@ -40,7 +45,7 @@ impl Meter {
         let read = self.sizes.as_ref().and_then(|sizes| sizes.read_at(&mut line, 0).ok()).unwrap_or(0);
         let text = std::str::from_utf8(&line[..read]).unwrap_or_default();
         let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
-        pages.unwrap_or(0) * rustix::param::page_size()
+        pages.unwrap_or(0) * self.page_size
     }
 
     #[cfg(not(target_os = "linux"))]

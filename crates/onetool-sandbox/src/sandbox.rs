@@ -7,25 +7,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cpython::{CPython, CPythonSettings};
 use crate::execution::{Execution, Failure, Limits, Program};
-use crate::monty::{Checker, Finding, Monty, MontySettings};
+use crate::monty::{Monty, MontySettings};
 use crate::{Engine, Host};
 
 /// Runs programs, in whichever engine fits.
 pub struct Sandbox {
     monty: Monty,
     cpython: RwLock<Arc<CPython>>,
-    checker: Checker,
 }
 
 impl Sandbox {
     pub fn new(monty: MontySettings, cpython: CPythonSettings) -> Self {
-        let checker = Checker::new(monty.executable.clone());
-        Self { monty: Monty::new(monty), cpython: RwLock::new(Arc::new(CPython::new(cpython))), checker }
+        Self { monty: Monty::new(monty), cpython: RwLock::new(Arc::new(CPython::new(cpython))) }
     }
 
     /// Starts what the first run will need.
     pub async fn warm_up(&self) -> Result<(), Failure> {
-        let ready = self.monty.warm_up().await;
+        let ready = self.monty.warm_up();
         self.cpython().warm_up().await;
         ready
     }
@@ -40,6 +38,11 @@ impl Sandbox {
         if former.is_warm() {
             new.warm_up().await;
         }
+    }
+
+    /// The version of the full Python, once it is known.
+    pub fn python_version(&self) -> Option<(u32, u32)> {
+        self.cpython().version()
     }
 
     fn cpython(&self) -> Arc<CPython> {
@@ -61,14 +64,7 @@ impl Sandbox {
         }
     }
 
-    /// What a type checker finds in code that is not run; nothing where it cannot tell in time. `declarations` is a stub
-    /// file of the names around the code.
-    pub async fn findings(&self, code: &str, declarations: &str) -> Vec<Finding> {
-        self.checker.findings(code, declarations).await
-    }
-
     pub async fn shutdown(&self) {
-        self.checker.shutdown().await;
         self.cpython().shutdown().await;
         self.monty.shutdown().await;
     }

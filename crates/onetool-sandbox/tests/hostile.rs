@@ -81,7 +81,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("import os\nos.listdir('/proc/self/fd')", &["PermissionError"]),
     ("open('/proc/self/mem', 'rb')", &["PermissionError"]),
     ("import os\nos.listdir('/dev/shm')", &["PermissionError"]),
-    ("from multiprocessing import shared_memory\nshared_memory.SharedMemory(create=True, size=16)", &["PermissionError", "OSError"]),
+    ("import os\nos.readlink('/proc/self/exe')", &["PermissionError"]),
+    (
+        "from multiprocessing import shared_memory\nshared_memory.SharedMemory(create=True, size=16)",
+        &["PermissionError", "OSError"],
+    ),
     ("import socket, os\nsocket.socket(fileno=os.dup(3)).recvmsg(1)", &["PermissionError", "OSError"]),
     ("import socket\na, b = socket.socketpair()\na.sendmsg([b'x'])", &["PermissionError"]),
     ("import socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])", &["PermissionError"]),
@@ -89,9 +93,11 @@ const REFUSED: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn what_is_outside_is_refused() {
-    for engine in engines().await {
+    // Python's own refusals only explain; without them the kernel refuses.
+    let kernel = "type(pack).__getattr__.__globals__['_REFUSED_EVENTS'].clear()\n";
+    for (engine, before) in engines().await.into_iter().zip([kernel, ""]) {
         for (code, expected) in REFUSED {
-            match run_in(&engine, code).await.result {
+            match run_in(&engine, &format!("{before}{code}")).await.result {
                 Err(Failure::Raised { exception, .. }) if expected.contains(&exception.as_str()) => {}
                 other => panic!("{code}\n{other:?}"),
             }
@@ -112,9 +118,15 @@ const INHERITED: &[(&str, &str)] = &[
     ("import os\ndict(os.environ)", "{}"),
     ("import os\nos.getpgid(0) == os.getpid()", "True"),
     ("import signal\nsignal.getsignal(signal.SIGCHLD) == signal.SIG_DFL, signal.set_wakeup_fd(-1)", "(True, -1)"),
-    ("import gc\ngc.unfreeze()\ngc.isenabled(), [o for o in gc.get_objects() if type(o).__name__ == '_Zygote']", "(True, [])"),
+    (
+        "import gc\ngc.unfreeze()\ngc.isenabled(), [o for o in gc.get_objects() if type(o).__name__ == '_Zygote']",
+        "(True, [])",
+    ),
     ("import threading\nthreading.active_count()", "1"),
-    ("import resource\nresource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_CORE)", "((0, 0), (0, 0))"),
+    (
+        "import resource\nresource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_CORE)",
+        "((0, 0), (0, 0))",
+    ),
     ("import sys\nsys.argv, 'ctypes' in sys.modules and sys.modules['ctypes']", "(['run.py'], None)"),
 ];
 
@@ -137,7 +149,8 @@ async fn forked_children_share_no_random_numbers_and_no_state() {
         assert_ne!(one, other);
     }
     run_in(&engine, "import sys, json, builtins\nsys.modules['leak'] = 1\njson.loads = None\nbuiltins.leak = 2\nsys.path.append('/leak')").await;
-    let code = "import sys, json\n['leak' in sys.modules, json.loads('1'), '/leak' in sys.path, 'leak' in dir(__builtins__)]";
+    let code =
+        "import sys, json\n['leak' in sys.modules, json.loads('1'), '/leak' in sys.path, 'leak' in dir(__builtins__)]";
     assert_eq!(run_in(&engine, code).await.result.unwrap().repr(), "[False, 1, False, False]");
 }
 
@@ -184,8 +197,11 @@ async fn a_zygote_that_died_is_replaced_and_takes_its_children_along() {
     let parent = run_in(&engine, "import os\nos.getppid()").await.result.unwrap().repr();
     let toolbox = Toolbox::shared();
     let limits = Limits::default();
-    let waiting =
-        Program { code: "pack.started()\npack.never()".to_owned(), script_name: "run.py".to_owned(), ..Program::default() };
+    let waiting = Program {
+        code: "pack.started()\npack.never()".to_owned(),
+        script_name: "run.py".to_owned(),
+        ..Program::default()
+    };
     let running = engine.execute(&waiting, &limits, toolbox.clone(), CancellationToken::new());
     let kill = async {
         toolbox.started.notified().await;
@@ -214,9 +230,17 @@ async fn forged_messages_cost_the_run_alone() {
         ("100 million digits", forged(r#"{"done":{"value":{"$ot":"int","v":""#, "9", 1000, r#""},"read_back":[]}}"#)),
         ("60 MB of zeros", forged(r#"{"done":{"value":[0"#, ",0", 300, r#"],"read_back":[]}}"#)),
         ("250 MB of zeros", forged(r#"{"done":{"value":[0"#, ",0", 1250, r#"],"read_back":[]}}"#)),
-        ("a list in a call", forged(r#"{"call":{"id":1,"pack":"pack","function":"echo","args":[0"#, ",0", 600, r#"],"kwargs":[]}}"#)),
+        (
+            "a list in a call",
+            forged(r#"{"call":{"id":1,"pack":"pack","function":"echo","args":[0"#, ",0", 600, r#"],"kwargs":[]}}"#),
+        ),
         ("a million names", forged(r#"{"lookup":{"id":1,"names":["a""#, r#","a""#, 10, "]}}")),
-        ("names that never end", format!("{FORGE}while True:\n    channel.request(lambda w, n: w.raw('{{\"lookup\":{{\"id\":%d,\"names\":[%s]}}}}' % (n, ','.join(['\"a\"'] * 1000))))")),
+        (
+            "names that never end",
+            format!(
+                "{FORGE}while True:\n    channel.request(lambda w, n: w.raw('{{\"lookup\":{{\"id\":%d,\"names\":[%s]}}}}' % (n, ','.join(['\"a\"'] * 1000))))"
+            ),
+        ),
         ("a line without end", forged("", "[", 4000, "")),
         ("no forging at all", "import zlib\n[0] * 20_000_000".to_owned()),
         ("no forging, in a call", "pack.echo([0] * 20_000_000)".to_owned()),

@@ -13,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
 use super::zygote::Forked;
+use crate::Host;
 
 /// How long a child that closed its side may take to be gone, and its last printed text to arrive.
 const END_WAIT: Duration = Duration::from_secs(2);
@@ -48,8 +49,7 @@ impl Child {
         else {
             return Err(std::io::Error::other("the child has no pipes"));
         };
-        let (input, output, printed) =
-            (input.into_owned_fd()?, output.into_owned_fd()?, printed.into_owned_fd()?);
+        let (input, output, printed) = (input.into_owned_fd()?, output.into_owned_fd()?, printed.into_owned_fd()?);
         Self::with_pipes(Process::Started(process), input, output, printed)
     }
 
@@ -117,11 +117,13 @@ pub(super) struct Printed {
     limit: usize,
     truncated: bool,
     chunk: Box<[u8]>,
+    /// How much the host has been told of.
+    shown: usize,
 }
 
 impl Printed {
     pub(super) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), limit, truncated: false, chunk: vec![0; PRINTED_READ].into_boxed_slice() }
+        Self { bytes: Vec::new(), limit, truncated: false, chunk: vec![0; PRINTED_READ].into_boxed_slice(), shown: 0 }
     }
 
     /// Reads once; `false` at the end.
@@ -144,6 +146,15 @@ impl Printed {
                 Ok(count) if count > 0 => self.keep(count),
                 _ => return,
             }
+        }
+    }
+
+    /// Tells the host of the lines that are new.
+    pub(super) fn show_new(&mut self, host: &dyn Host) {
+        let new = &self.bytes[self.shown..];
+        if let Some(end) = new.iter().rposition(|byte| *byte == b'\n') {
+            host.printed(&String::from_utf8_lossy(&new[..=end]));
+            self.shown += end + 1;
         }
     }
 

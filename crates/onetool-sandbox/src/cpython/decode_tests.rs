@@ -43,16 +43,38 @@ fn the_messages_of_the_host_program_are_read() {
         panic!("not a failure")
     };
     assert_eq!((failed.message.as_str(), failed.frames.len()), ("m\né😀", 2));
-    assert!(matches!(message_of(r#"{"lookup":{"id":1,"names":["a","b"]}}"#), Ok(Message::Lookup { names, .. }) if names.len() == 2));
-    assert!(matches!(message_of(r#"{"done":{"value":null,"read_back":[]}}"#), Ok(Message::Done { value: Value::None, .. })));
+    assert!(
+        matches!(message_of(r#"{"lookup":{"id":1,"names":["a","b"]}}"#), Ok(Message::Lookup { names, .. }) if names.len() == 2)
+    );
+    assert!(matches!(
+        message_of(r#"{"done":{"value":null,"read_back":[]}}"#),
+        Ok(Message::Done { value: Value::None, .. })
+    ));
 }
 
 #[test]
 fn rubbish_is_refused() {
     for text in [
-        "", "{", "\"", "\"\\", "\"\\x\"", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":1,\"$ot\":\"int\"}", "{\"$ot\":\"nope\",\"v\":1}",
-        "{\"$ot\":\"int\",\"v\":\"x\"}", "{\"$ot\":\"dict\",\"v\":[[1]]}", "{\"$ot\":\"bytes\",\"v\":\"%\"}", "tru", "-", "1e", "nul",
-        "1 1", "{\"$ot\":\"date\",\"v\":\"tomorrow\"}", "{\"$ot\":5,\"v\":1}",
+        "",
+        "{",
+        "\"",
+        "\"\\",
+        "\"\\x\"",
+        "[1,]",
+        "[1 2]",
+        "{\"a\"}",
+        "{\"a\":1,\"$ot\":\"int\"}",
+        "{\"$ot\":\"nope\",\"v\":1}",
+        "{\"$ot\":\"int\",\"v\":\"x\"}",
+        "{\"$ot\":\"dict\",\"v\":[[1]]}",
+        "{\"$ot\":\"bytes\",\"v\":\"%\"}",
+        "tru",
+        "-",
+        "1e",
+        "nul",
+        "1 1",
+        "{\"$ot\":\"date\",\"v\":\"tomorrow\"}",
+        "{\"$ot\":5,\"v\":1}",
     ] {
         assert!(matches!(value_of(text), Err(DecodeError::Malformed(..))), "{text}: {:?}", value_of(text));
     }
@@ -65,7 +87,10 @@ fn rubbish_is_refused() {
 
 #[test]
 fn forged_sizes_are_refused_before_they_are_built() {
-    let digits = format!("{{\"done\":{{\"value\":{{\"$ot\":\"int\",\"v\":\"{}\"}},\"read_back\":[]}}}}", "9".repeat(100_000_000));
+    let digits = format!(
+        "{{\"done\":{{\"value\":{{\"$ot\":\"int\",\"v\":\"{}\"}},\"read_back\":[]}}}}",
+        "9".repeat(100_000_000)
+    );
     assert_eq!(message_of(&digits).unwrap_err(), DecodeError::Budget(BudgetExceeded::Digits));
     let zeros = format!("{{\"done\":{{\"value\":[{}0],\"read_back\":[]}}}}", "0,".repeat(30_000_000));
     assert!(matches!(message_of(&zeros), Err(DecodeError::Budget(_))));

@@ -35,6 +35,7 @@ pub struct CPython {
 
 /// What every child is started with.
 struct Prepared {
+    version: (u32, u32),
     launcher: PathBuf,
     order: LaunchOrder,
     wall: Option<String>,
@@ -66,6 +67,11 @@ impl CPython {
 
     pub fn settings(&self) -> &CPythonSettings {
         &self.settings
+    }
+
+    /// The version of the interpreter, once it is known.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        self.prepared.get()?.as_ref().ok().map(|prepared| prepared.version)
     }
 
     /// Whether it was warmed up.
@@ -190,6 +196,7 @@ async fn prepare(settings: &CPythonSettings) -> Result<Prepared, String> {
         None => std::env::current_exe().map_err(|error| format!("cannot find our own executable: {error}"))?,
     };
     let confinement = if settings.allow_unconfined { Confinement::WherePossible } else { Confinement::Required };
+    let version = found.version;
     let order = LaunchOrder {
         executable: found.executable,
         read: found.read,
@@ -197,7 +204,7 @@ async fn prepare(settings: &CPythonSettings) -> Result<Prepared, String> {
         confinement,
         role: Role::OneProgram,
     };
-    Ok(Prepared { launcher, order, wall: second_wall()? })
+    Ok(Prepared { version, launcher, order, wall: second_wall()? })
 }
 
 #[cfg(target_os = "linux")]

@@ -53,7 +53,7 @@ class Channel:
         self.waiting = {}
         self.number = 0
         self.buffer = b""
-        self.limit = 1 << 20
+        self.limit, self.items = 1 << 20, 1 << 20
         self.watched = {}
 
     def send(self, write):
@@ -65,7 +65,7 @@ class Channel:
                 view = view[_os.write(_OUT, view) :]
 
         with self.writing:
-            writer = Writer(emit, self.limit)
+            writer = Writer(emit, self.limit, self.items)
             try:
                 write(writer)
                 writer.raw("\n")
@@ -285,6 +285,10 @@ def _dotted(node):
     return None
 
 
+def _file_tool(function, path, arguments):
+    return HostFunction("file", function)(path, **arguments)
+
+
 class _Return(BaseException):
     def __init__(self, value):
         self.value = value
@@ -297,6 +301,7 @@ class Run:
         self.source, self.name = order["code"], order["script_name"]
         self.read_back = order["read_back"]
         self.recursion = order["max_recursion"]
+        self.files = _Files(order["files"], order["folder"], _file_tool) if order.get("files", "off") != "off" else None
         self.module = _types.ModuleType("__main__")
         self.globals = self.module.__dict__
         self.globals["__builtins__"] = _builtins
@@ -381,6 +386,10 @@ class Run:
             real_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
         _sys.addaudithook(_explain)
+        if self.files is not None:
+            self.files.install(self.source)
+        else:
+            _REFUSED_EVENTS["open"] = _NO_FILES
         _sys.setrecursionlimit = setrecursionlimit
         _builtins.input = no_input
         _builtins.exit = _builtins.quit = leave
@@ -438,13 +447,21 @@ class Run:
         self.prepare()
         _sys.setrecursionlimit(self.recursion)
         try:
-            if code.co_flags & 0x80:  # a coroutine: the top level awaits
-                self.drive(_real_eval(code, self.globals))
-            else:
-                _real_exec(code, self.globals)
-        except _Return as early:
-            return self.finished(early.value)
-        return self.finished(self.globals.pop(VALUE, None))
+            try:
+                if code.co_flags & 0x80:  # a coroutine: the top level awaits
+                    self.drive(_real_eval(code, self.globals))
+                else:
+                    _real_exec(code, self.globals)
+                value = self.globals.pop(VALUE, None)
+            except _Return as early:
+                value = early.value
+            value = self.finished(value)
+        finally:
+            if self.files is not None:
+                self.files.finish()
+        if self.files is not None and (silenced := self.files.silenced(self.source)) is not None:
+            raise silenced
+        return value
 
     def frames(self, error):
         if isinstance(error, SyntaxError) and error.filename == self.name and error.lineno:
@@ -461,8 +478,11 @@ class Run:
         """What to report, as the pieces of a message."""
         frames = self.frames(error)
         kind, message = type(error).__name__, error.msg if isinstance(error, SyntaxError) else message_of(error)
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _ABSENT:
-            message = "%s; %s" % (message, _ABSENT[error.name.partition(".")[0]])
+        if isinstance(error, SyntaxError) and not self.compiled and _is_of_a_newer_python(message):
+            # Whoever sent the program has parsed it with the grammar of the newest Python.
+            version = "%d.%d" % _sys.version_info[:2]
+            message = "%s; this is Python %s, and the code may need a newer one" % (message, version)
+            message += '\nhint: set run.python to a newer interpreter, e.g. run.python: "3.13" with uv'
         if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
             kind, message = self.refused[error.name]
         if isinstance(error, MemoryError) and not self.compiled:
@@ -513,6 +533,11 @@ class Run:
 
 _real_eval, _real_exec = eval, exec
 
+
+def _is_of_a_newer_python(message):
+    return message == "invalid syntax" or message.startswith(("f-string", "expected"))
+
+
 _NO_PROCESSES = "code in the sandbox cannot start processes\nhint: call a tool that does the work; ot.packs() lists them"
 _NO_NETWORK = (
     "code in the sandbox has no network\n"
@@ -526,17 +551,12 @@ _REFUSED_EVENTS.update(
         ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _NO_NETWORK
     )
 )
-_ABSENT = {
-    "requests": _NO_NETWORK,
-    "httpx": _NO_NETWORK,
-    "aiohttp": _NO_NETWORK,
-    "urllib3": _NO_NETWORK,
-}
+_NO_FILES = "code may not use files (run.files: off)\nhint: call a tool of the file pack, e.g. file.read(path)"
 
 
-def _explain(event, _, refused=_REFUSED_EVENTS):
+def _explain(event, arguments, refused=_REFUSED_EVENTS):
     """What the kernel would refuse with an error number is refused with a reason. The kernel is the wall, not this."""
-    if event in refused:
+    if event in refused and (event != "open" or not _is_of_python(arguments[0])):
         raise PermissionError(1, refused[event])
 
 
@@ -573,6 +593,9 @@ def _limit(order):
             pass  # a system without that limit
     # Ends the process should the host die while the program sleeps.
     _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
+
+
+_foreign_modules = []  # those of ctypes
 
 
 def _libc():
@@ -630,19 +653,18 @@ def _serve():
             reason = "the Python interpreter cannot confine itself: %s" % error
             _channel.send(lambda writer: writer.raw('{"unavailable":%s}' % _quote(reason)))
             _os._exit(0)
-    for name in [name for name in _sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes")]:
-        del _sys.modules[name]
+    for name in _foreign_modules:
+        _sys.modules.pop(name, None)
     _sys.modules["ctypes"] = _sys.modules["_ctypes"] = None
-    _channel.limit = order["max_value_bytes"]
+    _channel.limit, _channel.items = order["max_value_bytes"], order["max_value_items"]
     Run(order).report()
     _os._exit(0)
 
 
 # What programs import most. A module that is here costs a program nothing, and the zygote its memory.
 _PRELOADED = """
-asyncio base64 bisect calendar collections contextlib copy csv dataclasses decimal enum fractions functools hashlib heapq
-inspect io itertools json linecache math operator os pathlib random re select statistics string textwrap time traceback
-types typing uuid zlib
+asyncio base64 bisect calendar collections contextlib copy csv dataclasses decimal enum fractions functools heapq inspect io
+itertools json linecache math operator os pathlib random re select statistics string textwrap time traceback types typing
 """
 
 
@@ -662,17 +684,22 @@ class _Zygote:
         import gc
         import select
 
+        _sys.modules["ssl"] = None  # asyncio would load it, for a network that is not there
         for name in _PRELOADED.split():
             try:
                 __import__(name)
             except ImportError:
                 pass
+        del _sys.modules["ssl"]
+        self.rehearse()
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         _signal.set_wakeup_fd(self.waking, warn_on_full_buffer=False)
         poll = select.poll()
         for descriptor in (self.socket.fileno(), self.woken):
             poll.register(descriptor, select.POLLIN)
         gc.collect()
+        if hasattr(self.libc, "malloc_trim"):
+            self.libc.malloc_trim(0)
         gc.disable()
         gc.freeze()  # children share these pages as long as nobody looks for garbage in them
         self.socket.send(b"R")
@@ -684,6 +711,19 @@ class _Zygote:
                     descriptors = self.take()
                     if descriptors:
                         return descriptors
+
+    def rehearse(self):
+        """Does once what every child does, so that what Python makes at the first use is made."""
+        source = "class A:\n    pass\nprint(len([n for n in (1, 2)]))\n1"
+        tree = _ast.parse(source, "run", "exec")
+        names_read(tree)
+        compile(rewrite(tree, source), "run", "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+        writer = Writer(lambda data: None, 1 << 20, 1 << 20)
+        writer.value([_loads('{"a": [1, 2.5, "x", null]}')])
+        # Children drop these modules; taking them apart would copy their pages into each child.
+        for name in _foreign_modules:
+            self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_sys.modules[name]))
+        self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(self.libc))
 
     def take(self):
         """One request. Returns in a new child only, with its descriptors."""
@@ -758,6 +798,8 @@ def _main():
         _libc()  # loaded while there is time, dropped before the program runs
     except ImportError:
         pass  # the wall will say so
+    # Looking through all modules in each child would copy the pages of their names.
+    _foreign_modules.extend(name for name in _sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes"))
     if len(given) == 1:
         zygote = _Zygote(given[0])
         zygote.leave(zygote.serve())

@@ -9,10 +9,16 @@ import io as _io
 import os as _os
 import stat as _stat
 import sys as _sys
+import weakref as _weakref
 
 _CHUNK = 1 << 20  # bytes that are read, or written, in one call
 _WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
 _MEMORY = "/memory"  # where `tempfile` makes its files
+_TIME_ZONES = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
+_LIBRARY = _os.path.dirname(_os.path.realpath(_os.__file__))
+_OWN = tuple(
+    place.rstrip("/") + "/" for place in (_LIBRARY, _sys.base_prefix, *_TIME_ZONES, *_sys.path) if place not in ("/", "")
+)
 _KINDS = {"file": _stat.S_IFREG, "folder": _stat.S_IFDIR, "link": _stat.S_IFLNK}
 _NUMBERS = {
     "FileNotFoundError": _errno.ENOENT,
@@ -21,6 +27,16 @@ _NUMBERS = {
     "NotADirectoryError": _errno.ENOTDIR,
     "FileExistsError": _errno.EEXIST,
 }
+
+
+def _is_of_python(path):
+    """Whether a path belongs to Python itself, or is no path at all."""
+    if isinstance(path, int):
+        return True
+    path = _os.fspath(path)
+    if isinstance(path, bytes):
+        path = _os.fsdecode(path)
+    return path.startswith(_OWN)
 
 
 def _as_os_error(error, path):
@@ -139,6 +155,14 @@ class _Reading(_io.RawIOBase):
         return self._at
 
 
+class _Buffered(_io.BufferedWriter):
+    """A flush reaches the file, not only what stands before it."""
+
+    def flush(self):
+        super().flush()
+        self.raw.flush()
+
+
 class _Writing(_io.RawIOBase):
     """A file that is written whole when it is closed or flushed; what comes later is appended."""
 
@@ -148,7 +172,6 @@ class _Writing(_io.RawIOBase):
         self.mode = "ab" if how == "append" else "wb"
         self._pending, self._count = [], 0
         self._at = _os.stat(path).st_size if how == "append" and files.exists(path) else 0
-        files.unfinished.append(self)
 
     def writable(self):
         return True
@@ -188,7 +211,6 @@ class _Writing(_io.RawIOBase):
             try:
                 self.store()
             finally:
-                self._files.forget(self)
                 super().close()
 
 
@@ -202,7 +224,6 @@ class _Updating(_io.BytesIO):
         self.mode = "rb+"
         if how == "append":
             self.seek(0, 2)
-        files.unfinished.append(self)
 
     def write(self, data):
         if self._how == "append":
@@ -219,7 +240,6 @@ class _Updating(_io.BytesIO):
             try:
                 self.flush()
             finally:
-                self._files.forget(self)
                 super().close()
 
 
@@ -228,7 +248,7 @@ class _Kept(_io.BytesIO):
 
     def __init__(self, files, path, content):
         super().__init__(content)
-        self._files, self.name = files, path
+        self._files, self.name, self.is_temporary = files, path, False
 
     def flush(self):
         if not self.closed and self.name in self._files.memory:
@@ -236,6 +256,8 @@ class _Kept(_io.BytesIO):
 
     def close(self):
         self.flush()
+        if self.is_temporary:
+            self._files.memory.pop(self.name, None)
         super().close()
 
 
@@ -244,11 +266,8 @@ class _Files:
 
     def __init__(self, mode, folder, call):
         self.mode, self.folder, self.cwd, self.call = mode, folder, folder, call
-        self.unfinished = []
+        self.unfinished, self.failures = [], []
         self.memory = {_MEMORY: None}  # None is a folder
-        library = _os.path.dirname(_os.path.realpath(_os.__file__))
-        self.own = [library, _sys.base_prefix, "/usr/share/zoneinfo", "/usr/lib/python3", *filter(None, _sys.path)]
-        self.own = [place.rstrip("/") + "/" for place in self.own if place not in ("/", "")]
         self.real = {}
 
     # Paths
@@ -267,13 +286,8 @@ class _Files:
         return path
 
     def is_own(self, path):
-        """Whether it belongs to Python itself, or is no path at all."""
-        if isinstance(path, int):
-            return True
-        path = _os.fspath(path)
-        if isinstance(path, bytes):
-            path = _os.fsdecode(path)
-        return path.startswith(tuple(self.own)) and not (self.folder and path.startswith(self.folder + "/"))
+        """Whether it belongs to Python itself, or is no path at all, and not to the project."""
+        return _is_of_python(path) and not (self.folder and str(path).startswith(self.folder + "/"))
 
     def in_memory(self, path):
         return path == _MEMORY or path.startswith(_MEMORY + "/")
@@ -297,18 +311,25 @@ class _Files:
         return self.tool("read", path, byte_offset=offset, byte_limit=_CHUNK)
 
     def store(self, path, content, how):
-        self.change("write", path, content=content, mode=how)
+        import binascii
 
-    def forget(self, file):
-        self.unfinished = [other for other in self.unfinished if other is not file]
+        encoded = binascii.b2a_base64(content, newline=False).decode()
+        try:
+            self.change("write", path, content=encoded, encoding="base64", mode=how)
+        except Exception as error:
+            self.failures.append(error)
+            raise
 
     def finish(self):
         """Stores what the program left open."""
-        for file in list(self.unfinished):
-            wrapper = getattr(file, "wrapper", None)
-            if wrapper is not None and not wrapper.closed:
-                wrapper.flush()
-            file.close()
+        for reference in self.unfinished:
+            file = reference()
+            if file is not None and not file.closed:
+                file.close()
+
+    def silenced(self, source):
+        """The error of a file that nobody closed: Python drops it. A program without `except` cannot have seen it."""
+        return self.failures[0] if self.failures and "except" not in source and "suppress" not in source else None
 
     def exists(self, path):
         try:
@@ -328,20 +349,16 @@ class _Files:
         if "b" in letters and ("t" in letters or encoding is not None or errors is not None or newline is not None):
             what = "encoding" if encoding is not None else "errors" if errors is not None else "newline"
             raise ValueError("binary mode doesn't take an %s argument" % what)
-        path = self.path(file)
-        raw = self.raw(path, letters)
-        if "b" in letters:
-            if buffering == 0 or isinstance(raw, _io.BytesIO):
-                return raw
-            return (_io.BufferedReader if "r" in letters else _io.BufferedWriter)(raw)
-        buffered = raw
-        if not isinstance(raw, _io.BytesIO):
-            buffered = (_io.BufferedReader if "r" in letters else _io.BufferedWriter)(raw)
-        text = _io.TextIOWrapper(buffered, encoding or "utf-8", errors, newline, line_buffering=False)
-        text.mode = mode
-        if hasattr(raw, "_files"):
-            raw.wrapper = text
-        return text
+        opened = self.raw(self.path(file), letters)
+        if not isinstance(opened, _io.BytesIO) and not ("b" in letters and buffering == 0):
+            opened = _io.BufferedReader(opened) if "r" in letters else _Buffered(opened)
+        if "b" not in letters:
+            opened = _io.TextIOWrapper(opened, encoding or "utf-8", errors, newline)
+            opened.mode = mode
+        if letters & set("wax+"):
+            self.unfinished = [one for one in self.unfinished if one() is not None]
+            self.unfinished.append(_weakref.ref(opened))
+        return opened
 
     def raw(self, path, letters):
         if path == "/dev/null":
@@ -403,6 +420,9 @@ class _Files:
             return self.status(path, "folder" if content is None else "file", len(content or b""), 0.0, 0o600)
         if path == "/" or (self.folder and (self.folder + "/").startswith(path.rstrip("/") + "/") and path != self.folder):
             return self.status(path, "folder", 0, 0.0, 0o755)
+        # `os.path.realpath` looks at each folder above Python's own.
+        if not follow_symlinks and any(own.startswith(path.rstrip("/") + "/") for own in _OWN):
+            return self.status(path, "folder", 0, 0.0, 0o755)
         found = self.tool("info", path, content=False, follow=follow_symlinks)
         mode = int(found.get("mode", "644"), 8)
         return self.status(path, found["type"], found["size"], found.get("mtime", 0.0), mode)
@@ -423,7 +443,7 @@ class _Files:
         if self.in_memory(path):
             inside = [other for other in self.memory if _os.path.dirname(other) == path and other != path]
             return [(_os.path.basename(other), "folder" if self.memory[other] is None else "file", len(self.memory[other] or b""), 0.0) for other in inside]
-        listed = self.tool("list", path, details=True, limit=100_000)
+        listed = self.tool("list", path, details=True, times=True, limit=100_000)
         if listed["truncated"]:
             raise OSError(_errno.EOVERFLOW, "the folder has more entries than can be listed", path)
         return [(_os.path.basename(one["path"]), one["type"], one.get("size") or 0, one.get("mtime") or 0.0) for one in listed["entries"]]
@@ -477,12 +497,12 @@ class _Files:
             raise OSError(_errno.ENOTEMPTY, _os.strerror(_errno.ENOTEMPTY), path)
         self.discard(path)
 
-    def discard(self, path):
+    def discard(self, path, recursive=False):
         if self.in_memory(path):
             for other in [other for other in self.memory if other == path or other.startswith(path + "/")]:
                 del self.memory[other]
         else:
-            self.change("delete", path)
+            self.change("delete", path, recursive=recursive)
 
     def rename(self, source, target, *, src_dir_fd=None, dst_dir_fd=None):
         source, target = self.path(source), self.path(target)
@@ -526,13 +546,11 @@ class _Files:
             "islink": lambda path: found(path, _stat.S_ISLNK, False),
         }
 
-    def install(self):
+    def install(self, source):
+        """Takes the place of the real functions. Modules that the program does not name are left alone."""
         import builtins
         import genericpath
-        import glob
         import pathlib
-        import shutil
-        import tempfile
 
         self.real = {"open": _io.open, "os_open": _os.open}
         self.real.update({name: getattr(_os, name) for name in ("stat", "lstat", "listdir", "scandir", "access")})
@@ -556,22 +574,35 @@ class _Files:
                 raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), str(path))
 
         pathlib.Path.touch = touch
+        if "shutil" in source:
+            self.install_shutil()
+        if "glob" in source:
+            self.install_glob()
+        if "tempfile" in source:
+            self.install_tempfile()
+
+    def install_shutil(self):
+        import shutil
 
         def rmtree(path, ignore_errors=False, onerror=None, **_):
             try:
                 if not _stat.S_ISDIR(self.lstat(path).st_mode):
                     raise NotADirectoryError(_errno.ENOTDIR, _os.strerror(_errno.ENOTDIR), str(path))
-                self.discard(self.path(path))
+                self.discard(self.path(path), recursive=True)
             except OSError:
                 if not ignore_errors:
                     raise
 
         shutil.rmtree = rmtree
         shutil.copystat = shutil.copymode = lambda *_, **__: None
+
+    def install_glob(self):
+        import glob
+
         real_glob, real_iglob = glob.glob, glob.iglob
 
         def checked(pattern, root_dir):
-            base = _os.path.dirname(glob._ishidden and _os.fspath(pattern).partition("*")[0].partition("?")[0].partition("[")[0])
+            base = _os.path.dirname(_os.fspath(pattern).partition("*")[0].partition("?")[0].partition("[")[0])
             if root_dir is not None:
                 base = _os.path.join(_os.fspath(root_dir), base)
             if base:
@@ -586,9 +617,10 @@ class _Files:
             return real_iglob(pathname, root_dir=root_dir, **options)
 
         glob.glob, glob.iglob = glob_, iglob
-        self.install_tempfile(tempfile)
 
-    def install_tempfile(self, tempfile):
+    def install_tempfile(self):
+        import tempfile
+
         numbers = iter(range(1, 1 << 30))
 
         def name(suffix, prefix, folder):
@@ -601,10 +633,10 @@ class _Files:
 
         def named(mode="w+b", buffering=-1, encoding=None, newline=None, suffix=None, prefix=None, dir=None, delete=True, **options):
             path = name(suffix, prefix, dir)
-            file = self.open(path, "xb" if "b" in mode else "x", buffering, encoding, options.get("errors"), newline)
-            file.close()
-            file = self.open(path, mode.replace("x", "w"), buffering, encoding, options.get("errors"), newline)
-            return tempfile._TemporaryFileWrapper(file, path, delete) if self.in_memory(path) else file
+            file = self.open(path, mode.replace("w", "x"), buffering, encoding, options.get("errors"), newline)
+            if self.in_memory(path):
+                getattr(file, "buffer", file).is_temporary = delete
+            return file
 
         def temporary(mode="w+b", buffering=-1, encoding=None, newline=None, *_, **options):
             return named(mode, buffering, encoding, newline, **{**options, "delete": True})

@@ -48,6 +48,7 @@ const SYSTEM_FILES: &[&str] =
 /// A Python that can run programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interpreter {
+    pub(super) version: (u32, u32),
     pub(super) executable: PathBuf,
     /// Files and folders that it may read.
     pub(super) read: Vec<PathBuf>,
@@ -67,6 +68,7 @@ struct Probe {
 /// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
 pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let candidates = match named {
+        Some(version) if is_version(version) => vec![managed(version, folders).await?],
         Some(name) if name.components().count() == 1 => on_path(&[name], folders),
         Some(path) => vec![path.to_owned()],
         None => on_path(&[Path::new("python3"), Path::new("python")], folders),
@@ -83,6 +85,37 @@ pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<In
     Err(format!(
         "no usable Python interpreter ({tried})\nhint: install Python {major}.{minor} or newer, or name one in the configuration"
     ))
+}
+
+/// Whether the settings name a version, such as `3.13`, rather than a file.
+pub(super) fn is_version(named: &Path) -> bool {
+    let text = named.to_string_lossy();
+    let parts: Vec<&str> = text.split('.').collect();
+    (2..=3).contains(&parts.len())
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit()))
+}
+
+/// The interpreter of a version, as `uv` knows it.
+async fn managed(version: &Path, folders: &[PathBuf]) -> Result<PathBuf, String> {
+    let uv = on_path(&[Path::new("uv")], folders).into_iter().next();
+    let uv = uv.ok_or_else(|| format!("no Python {} (uv is not in PATH)", version.display()))?;
+    let mut command = Command::new(uv);
+    command.args(["python", "find", "--no-config", "--no-project"]).arg(version);
+    command.current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+    let version = version.display();
+    let failed = |reason: String| {
+        format!(
+            "no Python {version} ({reason})\nhint: install it with `uv python install {version}`, or set run.python to a file"
+        )
+    };
+    match tokio::time::timeout(PROBE_TIMEOUT, command.output()).await {
+        Ok(Ok(output)) if output.status.success() => {
+            Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+        }
+        Ok(Ok(output)) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Ok(Err(error)) => Err(failed(format!("uv: {error}"))),
+        Err(_) => Err(failed(format!("uv gave no answer in {} s", PROBE_TIMEOUT.as_secs()))),
+    }
 }
 
 fn on_path(names: &[&Path], folders: &[PathBuf]) -> Vec<PathBuf> {
@@ -133,7 +166,7 @@ fn resolve(probe: Probe) -> Interpreter {
     read.retain(|path| path.parent().is_some());
     read.sort();
     read.dedup();
-    Interpreter { executable: probe.executable, read, execute }
+    Interpreter { version: probe.version, executable: probe.executable, read, execute }
 }
 
 #[cfg(test)]
@@ -144,6 +177,16 @@ mod tests {
     async fn what_is_no_python_is_refused_with_the_reason() {
         let error = find(Some(Path::new("/bin/cat")), &[]).await.unwrap_err();
         assert!(error.contains("/bin/cat") && error.contains("hint:"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_told_from_a_file() {
+        for version in ["3.13", "3.12.1"] {
+            assert!(is_version(Path::new(version)), "{version}");
+        }
+        for file in ["/usr/bin/python3.11", "python3", "3", "3.x", ""] {
+            assert!(!is_version(Path::new(file)), "{file}");
+        }
     }
 
     #[test]

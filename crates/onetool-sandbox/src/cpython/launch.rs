@@ -20,8 +20,19 @@ pub const LAUNCH_ARGUMENT: &str = "sandbox-launch";
 /// How the launcher says that it could not confine: its standard error holds the reason.
 pub(super) const CANNOT_CONFINE: i32 = 78;
 
-const HOST: &str =
-    concat!(include_str!("wire.py"), "\n", include_str!("rewrite.py"), "\n", include_str!("engine_host.py"));
+/// Compiles the host program and becomes it. A zygote lets a child compile it: what the compiler needs for that never gets
+/// into the memory that all its children share.
+const START: &str = include_str!("start.py");
+
+const HOST: &str = concat!(
+    include_str!("wire.py"),
+    "\n",
+    include_str!("rewrite.py"),
+    "\n",
+    include_str!("files.py"),
+    "\n",
+    include_str!("engine_host.py")
+);
 
 /// Ceilings; the run's own limits are lower and are set by the host script.
 const MAX_ADDRESS_SPACE: u64 = 16 << 30;
@@ -88,7 +99,7 @@ fn become_python(order: &LaunchOrder) -> String {
     let error = Command::new(&order.executable)
         // Warnings would stand before the value, as if the program had printed them.
         .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore"])
-        .args(["-c", HOST])
+        .args(["-c", START, HOST])
         .args(descriptors)
         .env_clear()
         // One heap for all threads: a second one would reserve address space that the limit counts.

@@ -27,10 +27,11 @@ mod session;
 mod settings;
 #[cfg(not(unix))]
 mod unsupported;
-#[cfg(target_os = "linux")]
-mod wall;
 #[cfg(unix)]
 mod zygote;
+
+#[cfg(target_os = "linux")]
+use crate::wall;
 
 #[cfg(unix)]
 pub use engine::CPython;

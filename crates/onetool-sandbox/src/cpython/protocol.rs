@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use super::decode::{DecodeError, Decoder};
 use super::encode::{LimitedBuffer, Wire};
 use crate::budget::Budget;
-use crate::{CallTarget, Frame, Host, Lookup};
+use crate::{CallTarget, FileAccess, Frame, Host, Lookup};
 
 /// Ends a line that the child took back.
 const CANCELLED: u8 = 0x18;
@@ -22,6 +22,8 @@ pub(super) struct Order<'a> {
     pub(super) code: &'a str,
     pub(super) script_name: &'a str,
     pub(super) read_back: &'a [String],
+    pub(super) files: FileAccess,
+    pub(super) folder: &'a str,
     /// Seconds.
     pub(super) timeout: f64,
     pub(super) max_memory: usize,
@@ -29,6 +31,7 @@ pub(super) struct Order<'a> {
     pub(super) headroom: usize,
     pub(super) max_recursion: usize,
     pub(super) max_value_bytes: usize,
+    pub(super) max_value_items: usize,
     /// The second wall, see [`super::wall`].
     pub(super) wall: Option<&'a str>,
     pub(super) wall_required: bool,
@@ -111,9 +114,7 @@ fn call(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
         "pack" => decoder.optional_string().map(|text| pack = text),
         "function" => decoder.name().map(|text| function = text),
         "args" => decoder.items(0).map(|items| arguments.positional = items),
-        "kwargs" => {
-            decoder.pairs(0, Decoder::name).map(|pairs| arguments.named = pairs.into_iter().collect())
-        }
+        "kwargs" => decoder.pairs(0, Decoder::name).map(|pairs| arguments.named = pairs.into_iter().collect()),
         _ => Err(UNKNOWN_FIELD),
     })?;
     let target = match pack {

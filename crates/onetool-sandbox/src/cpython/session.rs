@@ -21,9 +21,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::child::{Child, Printed};
-use super::launch::CANNOT_CONFINE;
 use super::decode::DecodeError;
 use super::encode::is_small;
+use super::launch::CANNOT_CONFINE;
 use super::protocol::{self, Failed, Lines, Message, Order, ReadFailure};
 use crate::budget::Budget;
 use crate::{Execution, Failure, Host, Limits, Program};
@@ -135,11 +135,14 @@ impl Session<'_> {
             code: &self.program.code,
             script_name: &self.program.script_name,
             read_back: &self.program.read_back,
+            files: self.program.files,
+            folder: &self.program.folder,
             timeout: self.limits.timeout.as_secs_f64(),
             max_memory: self.limits.max_memory,
             headroom: self.headroom,
             max_recursion: self.limits.max_recursion,
             max_value_bytes: self.limits.max_value_bytes,
+            max_value_items: Budget::max_nodes(self.limits),
             wall: self.wall,
             wall_required: self.wall_required,
         };
@@ -169,8 +172,7 @@ impl Session<'_> {
                 computing_since = Some(now);
             }
             let compute_end = computing_since.map(|since| since + compute_left);
-            let room =
-                background.is_none() && answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
+            let room = background.is_none() && answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
             let message = tokio::select! {
                 () = self.cancel.cancelled() => return Ending::Stopped(Failure::Cancelled),
                 () = sleep_until(compute_end) => {
@@ -185,6 +187,9 @@ impl Session<'_> {
                 }
                 more = printed.read(&mut child.printed), if printing => {
                     printing = more;
+                    if state.ready {
+                        printed.show_new(&*self.host);
+                    }
                     continue;
                 }
                 written = child.input.write(answers.front()), if !answers.is_empty() => {

@@ -22,6 +22,10 @@ impl CPython {
         &self.settings
     }
 
+    pub fn version(&self) -> Option<(u32, u32)> {
+        None
+    }
+
     pub fn is_warm(&self) -> bool {
         false
     }

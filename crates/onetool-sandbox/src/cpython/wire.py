@@ -211,10 +211,10 @@ def _taken(iterator):
 class Writer:
     """One message on its way out. `emit` takes bytes; more than `limit` of them raise TooLarge."""
 
-    __slots__ = ("emit", "limit", "sent", "parts", "size", "open")
+    __slots__ = ("emit", "limit", "room", "sent", "parts", "size", "open")
 
-    def __init__(self, emit, limit):
-        self.emit, self.limit = emit, limit
+    def __init__(self, emit, limit, items):
+        self.emit, self.limit, self.room = emit, limit, items
         self.sent = self.size = 0
         self.parts = []
         self.open = set()
@@ -326,7 +326,13 @@ class Writer:
             return False
         return str not in kinds or sum(len(item) for item in values if type(item) is str) <= _PIECE
 
+    def charge(self, count):
+        self.room -= count
+        if self.room < 0:
+            raise TooLarge("a value has more parts than fit into run.max_memory_mb")
+
     def items(self, items, depth):
+        self.charge(len(items))
         self.raw("[")
         for start in range(0, len(items), _ITEMS_PIECE):
             piece = items[start : start + _ITEMS_PIECE]
@@ -342,6 +348,7 @@ class Writer:
         self.raw("]")
 
     def mapping(self, mapping, depth):
+        self.charge(2 * len(mapping))
         pairs = list(dict.items(mapping)) if type(mapping) is dict else list(mapping.items())
         if all(type(key) is str and key != "$ot" for key, _ in pairs):
             if len(pairs) <= _ITEMS_PIECE and self.plain([item for _, item in pairs]):

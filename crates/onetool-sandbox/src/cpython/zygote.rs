@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, send,
-    sendmsg, socketpair,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv,
+    send, sendmsg, socketpair,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -176,9 +176,9 @@ impl Link {
         loop {
             self.socket.readable().await.ok()?;
             let mut buffer = [0_u8; 16];
-            let received = self
-                .socket
-                .try_io(Interest::READABLE, || Ok(recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT).map(|got| got.1)?));
+            let received = self.socket.try_io(Interest::READABLE, || {
+                Ok(recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT).map(|got| got.1)?)
+            });
             let received = match received {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                 received => received.ok()?,

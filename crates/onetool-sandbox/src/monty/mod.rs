@@ -1,16 +1,19 @@
 //! The first engine: Monty, a Python interpreter in Rust, in a pool of child processes of our own executable.
 //!
-//! No other crate names Monty. A child that dies takes only its own run with it, and the pool replaces it.
+//! No other crate names Monty, and in this one only [`child`] speaks to the interpreter: the server's side (`engine`, `run`,
+//! `pool`, `process`) knows the messages between the two ([`wire`]). A child that dies takes only its own run with it, and
+//! the pool replaces it.
 
-mod checker;
 mod child;
+mod clocks;
 mod convert;
 mod engine;
 mod objects;
-mod os_calls;
-mod stream;
+mod pool;
+mod process;
+mod run;
+mod wire;
 
-pub(crate) use checker::Checker;
-pub use checker::Finding;
 pub use child::{Allocator, CHILD_ARGUMENT, serve};
-pub use engine::{Monty, MontySettings};
+pub use engine::Monty;
+pub use pool::MontySettings;

@@ -1,15 +1,16 @@
-//! What Monty 0.0.23 has and lacks, each entry tried on that version.
+//! What Monty has and lacks.
+//!
+//! `monty.tsv` holds one entry per line: its kind, its name, a verdict and the program that was tried. The verdicts come
+//! from running every program in both engines (`tests/choices.rs`), which fails when they differ from what stands here.
 
-mod modules;
 mod names;
 #[cfg(test)]
 mod tried;
 
-use modules::{LACKING_MODULES, MODULES};
-use names::{
-    BUILTINS, CALLBACKS, LACKING_ATTRIBUTES, LACKING_BUILTINS, LACKING_KEYWORDS, LACKING_ON_DATES, METHODS,
-    RAISED_FOR_LACK, RESERVED_NAMES, SPECIAL_CALLBACKS, SPECIAL_METHODS, TYPES,
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use names::{CALLBACKS, RAISED_FOR_LACK, RESERVED_NAMES, SPECIAL_CALLBACKS, TYPES};
 #[cfg(test)]
 pub(super) use tried::{ANSWERED_DIFFERENTLY, REFUSED_BY_MONTY, TRIED_IN_MONTY};
 
@@ -21,19 +22,80 @@ pub(super) enum Callback {
     Key,
 }
 
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("monty.tsv")));
+
+/// The entries by kind. Modules and builtins are known either way; of the rest, what Monty has or what it lacks.
+#[derive(Default)]
+struct Table {
+    /// Modules that it has, with the members that it has.
+    modules: HashMap<&'static str, Vec<&'static str>>,
+    lacking_modules: HashSet<&'static str>,
+    builtins: HashSet<&'static str>,
+    lacking_builtins: HashSet<&'static str>,
+    /// Attributes of builtin types, where no other type has one of that name.
+    lacking_attributes: HashSet<&'static str>,
+    /// Attributes of `datetime`'s classes.
+    lacking_on_dates: HashSet<&'static str>,
+    /// Special methods that it honours on classes of the program.
+    special_methods: HashSet<&'static str>,
+    /// Methods of builtin types, which it can call but not hand over as values.
+    unbound_methods: HashSet<&'static str>,
+    /// `function.keyword`.
+    lacking_keywords: HashSet<&'static str>,
+}
+
+impl Table {
+    fn read(text: &'static str) -> Self {
+        let mut table = Self::default();
+        for line in text.lines() {
+            let mut fields = line.split('\t');
+            let (Some(kind), Some(name), Some(verdict)) = (fields.next(), fields.next(), fields.next()) else {
+                continue;
+            };
+            table.add(kind, name, verdict == "has");
+        }
+        table
+    }
+
+    fn add(&mut self, kind: &str, name: &'static str, has: bool) {
+        let names = match (kind, has) {
+            ("module", true) => {
+                self.modules.entry(name).or_default();
+                return;
+            }
+            ("member", true) => {
+                if let Some((module, member)) = name.split_once('.') {
+                    self.modules.entry(module).or_default().push(member);
+                }
+                return;
+            }
+            ("module", false) => &mut self.lacking_modules,
+            ("builtin", true) => &mut self.builtins,
+            ("builtin", false) => &mut self.lacking_builtins,
+            ("attribute", false) => &mut self.lacking_attributes,
+            ("date-attribute", false) => &mut self.lacking_on_dates,
+            ("special-method", true) => &mut self.special_methods,
+            ("method-value", false) => &mut self.unbound_methods,
+            ("keyword", false) => &mut self.lacking_keywords,
+            _ => return,
+        };
+        names.insert(name);
+    }
+}
+
 pub(super) fn members(module: &str) -> Option<&'static [&'static str]> {
-    MODULES.iter().find(|(name, _)| *name == module).map(|(_, members)| *members)
+    TABLE.modules.get(module).map(Vec::as_slice)
 }
 
 /// Whether a module, by its dotted name, is one that only full Python has.
 pub(super) fn lacks_module(dotted: &str) -> bool {
     let top = dotted.split('.').next().unwrap_or(dotted);
-    LACKING_MODULES.binary_search(&top).is_ok() || (top != dotted && members(top).is_some())
+    TABLE.lacking_modules.contains(top) || (top != dotted && members(top).is_some())
 }
 
 /// Whether a module is one of the standard library, whichever engine has it.
 pub(super) fn is_standard_module(name: &str) -> bool {
-    members(name).is_some() || LACKING_MODULES.binary_search(&name).is_ok()
+    members(name).is_some() || TABLE.lacking_modules.contains(name)
 }
 
 pub(super) fn is_of_itertools(name: &str) -> bool {
@@ -51,15 +113,15 @@ pub(super) fn is_raised_for_lack(exception: &str) -> bool {
 }
 
 pub(super) fn lacks_builtin(name: &str) -> bool {
-    LACKING_BUILTINS.binary_search(&name).is_ok()
+    TABLE.lacking_builtins.contains(name)
 }
 
 pub(crate) fn is_builtin(name: &str) -> bool {
-    BUILTINS.contains(&name) || lacks_builtin(name)
+    TABLE.builtins.contains(name) || lacks_builtin(name)
 }
 
 pub(super) fn honours_method(name: &str) -> bool {
-    SPECIAL_METHODS.contains(&name) || !is_special(name)
+    TABLE.special_methods.contains(name) || !is_special(name)
 }
 
 pub(super) fn is_special_callback(name: &str) -> bool {
@@ -71,15 +133,15 @@ pub(super) fn is_special(name: &str) -> bool {
 }
 
 pub(super) fn lacks_attribute(name: &str) -> bool {
-    LACKING_ATTRIBUTES.binary_search(&name).is_ok()
+    TABLE.lacking_attributes.contains(name)
 }
 
 pub(super) fn lacks_on_dates(name: &str) -> bool {
-    LACKING_ON_DATES.contains(&name)
+    TABLE.lacking_on_dates.contains(name)
 }
 
 pub(super) fn is_method(name: &str) -> bool {
-    METHODS.binary_search(&name).is_ok()
+    TABLE.unbound_methods.contains(name)
 }
 
 pub(super) fn is_type(name: &str) -> bool {
@@ -95,7 +157,7 @@ pub(super) fn callback_of(function: &str) -> Option<Callback> {
 }
 
 pub(super) fn lacks_keyword(function: &str, keyword: &str) -> bool {
-    LACKING_KEYWORDS.iter().any(|(name, keywords)| *name == function && keywords.contains(&keyword))
+    TABLE.lacking_keywords.iter().any(|entry| entry.split_once('.') == Some((function, keyword)))
 }
 
 #[cfg(test)]
@@ -103,9 +165,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn searched_lists_are_sorted() {
-        for list in [LACKING_MODULES, LACKING_BUILTINS, LACKING_ATTRIBUTES, METHODS] {
-            assert!(list.is_sorted(), "{list:?}");
+    fn every_entry_is_read() {
+        let kinds = ["module", "member", "builtin", "attribute", "date-attribute", "special-method", "method-value"];
+        for line in include_str!("monty.tsv").lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [kind, _, verdict, _] = fields.as_slice() else { panic!("{line}") };
+            assert!(kinds.contains(kind) || ["keyword", "callback"].contains(kind), "{line}");
+            assert!(["has", "lacks", "differs"].contains(verdict), "{line}");
         }
+        assert!(is_builtin("len") && lacks_builtin("eval") && lacks_module("time") && lacks_attribute("to_bytes"));
     }
 }

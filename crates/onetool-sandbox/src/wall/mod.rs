@@ -1,10 +1,14 @@
-//! What the kernel forbids a Python child, in two steps.
+//! What the kernel forbids a child.
 //!
+//! A Monty child only computes, and gives up everything else at once ([`compute_only`]). A Python child is confined in two
+//! steps:
 //! The first wall stands before the interpreter is executed: Landlock (read the interpreter and its libraries, nothing
 //! else, no network), a list of system calls that may be made at all, and a list of those that are refused as "not
 //! permitted". The second, raised by each child itself before it reads a program, takes back what the start needed:
 //! executing, forking, signals to others, receiving descriptors and opening files for writing. Both are inherited and
 //! can't be taken down.
+
+mod compute_only;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,9 +22,11 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
+pub(crate) use compute_only::raise_compute_only;
+
 /// Why a wall could not be raised.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WallError {
+pub(crate) enum WallError {
     #[error("Landlock: {0}")]
     Landlock(#[from] landlock::RulesetError),
     #[error("this kernel does not enforce Landlock")]
@@ -40,7 +46,7 @@ const OWN_ID: u64 = 0x2a2a_2a2a;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Confines this process and whatever it executes.
-pub(super) fn raise_first(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), WallError> {
+pub(crate) fn raise_first(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), WallError> {
     restrict_files(read, execute)?;
     // Where two filters refuse, the later one's error number counts.
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -51,7 +57,7 @@ pub(super) fn raise_first(read: &[PathBuf], execute: &[PathBuf]) -> Result<(), W
 }
 
 /// The second wall as the bytes of a BPF program, in hexadecimal digits.
-pub(super) fn second() -> Result<String, WallError> {
+pub(crate) fn second() -> Result<String, WallError> {
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let program = filter(forbidden_to_programs()?, SeccompAction::Allow, refused)?;
     let mut bytes = Vec::with_capacity(program.len() * 8);
@@ -152,6 +158,10 @@ fn forbidden() -> Rules {
 fn forbidden_to_programs() -> Result<Rules, WallError> {
     let mut rules = always(&[libc::SYS_execve, libc::SYS_execveat, libc::SYS_seccomp, libc::SYS_setitimer]);
     rules.extend(always(BEFORE_A_PROGRAM));
+    // Landlock does not ask for links.
+    rules.extend(always(&[libc::SYS_readlinkat]));
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(always(&[libc::SYS_readlink]));
     rules.insert(libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), 0)])?]);
     for signalling in [libc::SYS_kill, libc::SYS_tgkill] {
         rules.insert(signalling, vec![rule(&[(0, SeccompCmpOp::Ne, OWN_ID)])?]);

@@ -1,0 +1,326 @@
+//! The conversation with a child during one run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use onetool_sdk::{Arguments, ToolError, Value};
+use tokio::time::Instant;
+
+use super::clocks;
+use super::convert::put_value;
+use super::objects::{HostObject, Objects};
+use super::process::Process;
+use super::wire::events::{CallEvent, Event, FailedEvent};
+use super::wire::requests::{
+    put_answer, put_call_id, put_global, put_pending, put_raise, put_resolved, put_return, put_run, put_unknown,
+};
+use super::wire::{HostClass, MAX_DEPTH, ValueWriter};
+use crate::budget::Budget;
+use crate::choose::is_builtin;
+use crate::execution::{Failure, Frame, Limits, Program, shown_message};
+use crate::{AWAITED_PREFIX, CallTarget, Host, Lookup};
+
+/// Names and attributes are looked up beside calls: this many times as many lookups as calls are served.
+const LOOKUPS_PER_CALL: usize = 8;
+
+/// A child ends its program at the limit by itself. One that does not is killed after so much more.
+const COMPUTE_GRACE: Duration = Duration::from_secs(2);
+
+/// A child that dies later, without a word, died of the program.
+const READING_TIME: Duration = Duration::from_millis(100);
+
+/// How a conversation ended without a value.
+pub(super) enum Stopped {
+    /// The child is well and can serve the next run.
+    Reusable(Failure),
+    /// The child is gone or in an unknown state.
+    Discard(Failure),
+}
+
+/// What was printed, up to a limit.
+pub(super) struct Printed {
+    pub(super) text: String,
+    pub(super) truncated: bool,
+    max_bytes: usize,
+}
+
+impl Printed {
+    fn push(&mut self, text: &str) {
+        let room = self.max_bytes.saturating_sub(self.text.len());
+        if text.len() <= room {
+            self.text.push_str(text);
+        } else {
+            let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+            self.text.push_str(&text[..end]);
+            self.truncated = true;
+        }
+    }
+}
+
+type CallResult = Result<Value, ToolError>;
+
+/// The state of one run.
+pub(super) struct Run<'a> {
+    limits: &'a Limits,
+    host: Arc<dyn Host>,
+    objects: Objects,
+    printed: Printed,
+    /// Calls that the code awaits, under way.
+    pending: FuturesUnordered<BoxFuture<'static, (u32, CallResult)>>,
+    /// Calls that have ended and that the code has not asked for yet.
+    finished: Vec<(u32, CallResult)>,
+    /// Messages of exceptions whose type the interpreter does not have, with their real type.
+    renamed: Vec<(String, String)>,
+    calls: usize,
+    lookups: usize,
+    /// How long the child has computed, seen from here.
+    computed: Duration,
+    /// The child has said something.
+    heard: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(limits: &'a Limits, host: Arc<dyn Host>) -> Self {
+        Self {
+            limits,
+            host,
+            objects: Objects::default(),
+            printed: Printed { text: String::new(), truncated: false, max_bytes: limits.max_printed },
+            pending: FuturesUnordered::new(),
+            finished: Vec::new(),
+            renamed: Vec::new(),
+            calls: 0,
+            lookups: 0,
+            computed: Duration::ZERO,
+            heard: false,
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        self.limits
+    }
+
+    /// Whether the child is likely to have died before it read the program, which has done nothing in any case.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.heard && self.computed < READING_TIME
+    }
+
+    /// What was printed, and how many calls reached the host.
+    pub(super) fn into_account(self) -> (Printed, usize) {
+        (self.printed, self.calls)
+    }
+
+    /// Runs a program in a child: its value, and those of the names to read back.
+    pub(super) async fn drive(
+        &mut self,
+        process: &mut Process,
+        program: &Program,
+    ) -> Result<(Value, Vec<(String, Value)>), Stopped> {
+        self.start(process, program);
+        loop {
+            let event = self.turn(process).await.map_err(Stopped::Discard)?;
+            match event {
+                // Another event follows without an answer.
+                Event::Print(_) => {}
+                Event::Done { value, read_back } => return Ok((value, read_back)),
+                Event::Failed(failed) => return Err(self.failed(failed)),
+                Event::Lookup { name, object } => {
+                    self.lookups += 1;
+                    if self.lookups > self.limits.max_calls.saturating_mul(LOOKUPS_PER_CALL) {
+                        return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
+                    }
+                    self.look_up(process, &name, object);
+                }
+                Event::OsCall { function, arguments } => {
+                    self.lookups += 1;
+                    if self.lookups > self.limits.max_calls.saturating_mul(LOOKUPS_PER_CALL) {
+                        return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
+                    }
+                    put_answer(process.begin());
+                    match clocks::answer(&function, &arguments) {
+                        Some(value) => self.put_result(process, Ok(value)),
+                        None => put_unknown(process.message()),
+                    }
+                }
+                Event::Call(call) => {
+                    self.calls += 1;
+                    if self.calls > self.limits.max_calls {
+                        return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
+                    }
+                    self.call(process, call).await;
+                }
+                Event::Await(calls) => self.resolve(process, &calls).await,
+            }
+        }
+    }
+
+    /// Writes the request to run a program. Packs that it will ask for are handed over with it: each saves a question. A
+    /// builtin of the same name goes first, as it would if the program asked.
+    fn start(&mut self, process: &mut Process, program: &Program) {
+        let is_pack = |name: &&String| !is_builtin(name) && matches!(self.host.lookup(name), Ok(Lookup::Pack(_)));
+        let packs: Vec<&String> = program.packs.iter().filter(is_pack).collect();
+        let message = process.begin();
+        put_run(message, program, self.limits, Budget::max_message_bytes(self.limits), packs.len());
+        for name in packs {
+            put_global(message, name);
+            let pack = match self.host.lookup(name) {
+                Ok(Lookup::Pack(pack)) => pack,
+                _ => name.clone(),
+            };
+            ValueWriter(message).host_object(HostClass::Pack, self.objects.pack(&pack), &[]);
+        }
+    }
+
+    /// Sends what was written and waits for an event that needs an answer. Time that the child takes for it is limited.
+    async fn turn(&mut self, process: &mut Process) -> Result<Event<Value>, Failure> {
+        let start = Instant::now();
+        let left = self.limits.max_compute.saturating_add(COMPUTE_GRACE).saturating_sub(self.computed);
+        let exchange = async {
+            process.send().await?;
+            loop {
+                let event = process.receive(self.limits, &mut self.objects).await?;
+                self.heard = true;
+                match event {
+                    Event::Print(text) => self.printed.push(&text),
+                    event => return Ok(event),
+                }
+            }
+        };
+        let event = match tokio::time::timeout(left, exchange).await {
+            Ok(event) => event,
+            Err(_) => Err(Failure::Timeout(self.limits.max_compute)),
+        };
+        self.computed += start.elapsed();
+        event
+    }
+
+    fn look_up(&mut self, process: &mut Process, name: &str, object: Option<u32>) {
+        let pack = match object.map(|id| self.objects.get(id)) {
+            None => None,
+            Some(Some(HostObject::Pack(pack))) => Some(pack.clone()),
+            Some(Some(HostObject::Part(_)) | None) => {
+                put_answer(process.begin());
+                return put_unknown(process.message());
+            }
+        };
+        let found = match &pack {
+            Some(pack) => self.host.attribute(pack, name),
+            None => self.host.lookup(name),
+        };
+        put_answer(process.begin());
+        match found {
+            Ok(Lookup::Pack(pack)) => {
+                put_return(process.message());
+                ValueWriter(process.message()).host_object(HostClass::Pack, self.objects.pack(&pack), &[]);
+            }
+            Ok(Lookup::Function(function)) => {
+                put_return(process.message());
+                let name = match pack {
+                    Some(pack) => format!("{pack}.{function}"),
+                    None => function,
+                };
+                ValueWriter(process.message()).function(&name);
+            }
+            Ok(Lookup::Value(value)) => self.put_result(process, Ok(value)),
+            Ok(Lookup::Undefined) => put_unknown(process.message()),
+            Err(error) => self.put_result(process, Err(error)),
+        }
+    }
+
+    async fn call(&mut self, process: &mut Process, call: CallEvent<Value>) {
+        let CallEvent { id, object, function, positional, named } = call;
+        let arguments = Arguments { positional, named: named.into_iter().collect() };
+        let (function, awaited) = match function.strip_prefix(AWAITED_PREFIX) {
+            Some(function) => (function.to_owned(), true),
+            None => (function, false),
+        };
+        let target = match object.map(|id| self.objects.get(id)) {
+            Some(Some(HostObject::Pack(pack))) => CallTarget::Method { pack: pack.clone(), function },
+            Some(Some(HostObject::Part(_)) | None) => {
+                put_answer(process.begin());
+                return put_unknown(process.message());
+            }
+            None => match function.split_once('.') {
+                Some((pack, function)) => CallTarget::Method { pack: pack.to_owned(), function: function.to_owned() },
+                None => CallTarget::Function(function),
+            },
+        };
+        let host = self.host.clone();
+        if awaited {
+            self.pending.push(Box::pin(async move { (id, host.call(target, arguments).await) }));
+            put_answer(process.begin());
+            return put_pending(process.message());
+        }
+        let result = host.call(target, arguments).await;
+        put_answer(process.begin());
+        self.put_result(process, result);
+    }
+
+    /// Waits until at least one of the calls has ended, and hands over all that have.
+    async fn resolve(&mut self, process: &mut Process, wanted: &[u32]) {
+        while !self.finished.iter().any(|(id, _)| wanted.contains(id)) {
+            match self.pending.next().await {
+                Some(ended) => self.finished.push(ended),
+                None => {
+                    let missing = || Err(ToolError::internal("the awaited call is not under way"));
+                    self.finished.extend(wanted.iter().map(|&id| (id, missing())));
+                }
+            }
+        }
+        let (ready, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.finished).into_iter().partition(|(id, _)| wanted.contains(id));
+        self.finished = rest;
+        put_resolved(process.begin(), ready.len());
+        for (id, result) in ready {
+            put_call_id(process.message(), id);
+            self.put_result(process, result);
+        }
+    }
+
+    /// Adds what a call gave to the message. What cannot cross (too large, too deep) is raised as an error instead.
+    fn put_result(&mut self, process: &mut Process, result: CallResult) {
+        let message = process.message();
+        let start = message.len();
+        let error = match result {
+            Ok(value) => {
+                put_return(message);
+                let max_bytes = self.limits.max_value_bytes;
+                match put_value(message, value, &mut self.objects) {
+                    Ok(()) if message.len() - start <= max_bytes => return,
+                    Ok(()) => ToolError::raised("RuntimeError", format!("a value has more than {max_bytes} bytes")),
+                    Err(_) => {
+                        let reason = format!("a value is nested more than {MAX_DEPTH} levels deep");
+                        ToolError::raised("RuntimeError", reason)
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        message.truncate(start);
+        let text = error.text();
+        put_raise(message, error.exception(), &text);
+        self.renamed.push((text, error.exception().to_owned()));
+    }
+
+    fn failed(&self, failed: FailedEvent) -> Stopped {
+        match failed {
+            FailedEvent::Timeout => Stopped::Reusable(Failure::Timeout(self.limits.max_compute)),
+            FailedEvent::Memory => Stopped::Discard(Failure::Memory),
+            FailedEvent::TooLarge(reason) => Stopped::Reusable(Failure::TooLarge(reason)),
+            FailedEvent::Broken(reason) => Stopped::Discard(Failure::Crashed(reason)),
+            FailedEvent::Raised { exception, message, frames } => {
+                let real = self.renamed.iter().rev().find(|(text, _)| *text == message);
+                let exception = match real {
+                    Some((_, real)) if exception == "RuntimeError" => real.clone(),
+                    _ => exception,
+                };
+                let message = shown_message(&exception, &message);
+                let frames = frames.into_iter().map(|(line, function)| Frame { line, function }).collect();
+                Stopped::Reusable(Failure::Raised { exception, message, frames })
+            }
+        }
+    }
+}
