@@ -1,9 +1,23 @@
-//! The only crate that writes files.
+//! Shared state: the interfaces, the rules over them, and flat files as the first backend.
+//!
+//! [`interface`] says what a backend can do, [`flat`] does it with plain files, `contract` is the test suite that every
+//! backend must pass. [`bundles`], [`results`] and [`stats`] are rules over those interfaces and name no backend.
 
 pub mod atomic;
 pub mod bundles;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
+mod copy;
+pub mod flat;
 pub mod fuzzy;
+pub mod interface;
 pub mod logs;
 pub mod notifications;
 pub mod results;
 pub mod stats;
+pub mod switches;
+mod wait;
+
+pub use copy::{Copied, copy};
+pub use interface::{Backend, State, StateError};
+pub use wait::wait;

@@ -11,6 +11,7 @@ use onetool_state::bundles::{
     BundleDraft, BundleError, BundleId, BundleStore, HttpImplementation, Implementation, Limits, Options, Precondition,
     ToolDraft,
 };
+use onetool_state::flat::{FlatFiles, FlatPlaces};
 
 const FOLDER: &str = "ONETOOL_TEST_BUNDLES";
 const BUNDLE: &str = "ONETOOL_TEST_BUNDLE";
@@ -18,7 +19,7 @@ const ROUNDS: &str = "ONETOOL_TEST_ROUNDS";
 
 fn open(folder: &Path) -> BundleStore {
     BundleStore::open(Options {
-        folder: folder.to_owned(),
+        state: Arc::new(FlatFiles::new(FlatPlaces::new(folder).with_bundles(folder))),
         limits: Limits::default(),
         built_in: Vec::new(),
         native_functions: Vec::new(),

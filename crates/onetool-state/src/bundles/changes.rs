@@ -1,20 +1,27 @@
-//! Changes: each under the lock, checked against what the disk holds at that moment, and durable before it is told.
+//! Changes: each decided on what is known, and made only if that still holds; durable before it is told.
+
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::atomic::{self, Lock, StoreError};
+use crate::interface::{Collection, Condition, Cursor, Effort, Expect, Guard, Key, StateError};
+use crate::wait;
 
 use super::builtin::Switches;
 use super::draft::{BundleDraft, Precondition, ToolDraft, Written};
 use super::error::BundleError;
+use super::feed::{bundle_key, switches_key, tool_key};
 use super::limits::LOCK_WAIT;
 use super::model::{Bundle, SCHEMA_VERSION, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
-use super::scan::Depth;
-use super::state::{BundleView, ToolView};
+use super::state::{BundleView, State, ToolView};
 use super::store::{BundleStore, Enabled, LOAD_WAIT, Shared};
+
+/// Whoever was overtaken waits a little longer each time before it decides again.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 impl BundleStore {
     /// Creates or replaces a bundle; a soft-deleted one comes back.
@@ -25,39 +32,37 @@ impl BundleStore {
         precondition: &Precondition,
     ) -> Result<(BundleView, Written), BundleError> {
         let shared = &self.shared;
-        let written = shared.change(id, || {
+        let written = shared.change(id, |state| {
             let now = now();
-            let (bundle, written) = {
-                let state = shared.state.read();
-                let old = state.bundles.get(&id);
-                if old.is_some_and(|old| old.bundle.is_built_in) {
-                    return Err(BundleError::BuiltIn(format!("bundle {id} can't be replaced")));
-                }
-                let live = old.filter(|old| old.bundle.soft_deleted_at.is_none());
-                require(precondition, live.map(|old| state.bundle_view(old).etag).as_deref(), &format!("bundle {id}"))?;
-                let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
-                if old.is_none() && own >= shared.limits.bundles {
-                    return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
-                }
-                let bundle = Bundle {
-                    schema_version: SCHEMA_VERSION.to_owned(),
-                    id,
-                    slug: draft.slug,
-                    display_name: draft.display_name,
-                    description: draft.description,
-                    is_enabled: draft.is_enabled,
-                    is_built_in: false,
-                    secrets: draft.secrets,
-                    created_at: old.map_or(now, |old| old.bundle.created_at),
-                    modified_at: now,
-                    soft_deleted_at: None,
-                };
-                (bundle, if live.is_some() { Written::Replaced } else { Written::Created })
+            let old = state.bundles.get(&id);
+            if old.is_some_and(|old| old.bundle.is_built_in) {
+                return Err(BundleError::BuiltIn(format!("bundle {id} can't be replaced")));
+            }
+            let live = old.filter(|old| old.bundle.soft_deleted_at.is_none());
+            require(precondition, live.map(|old| state.bundle_view(old).etag).as_deref(), &format!("bundle {id}"))?;
+            let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
+            if old.is_none() && own >= shared.limits.bundles {
+                return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
+            }
+            let draft = draft.clone();
+            let bundle = Bundle {
+                schema_version: SCHEMA_VERSION.to_owned(),
+                id,
+                slug: draft.slug,
+                display_name: draft.display_name,
+                description: draft.description,
+                is_enabled: draft.is_enabled,
+                is_built_in: false,
+                secrets: draft.secrets,
+                created_at: old.map_or(now, |old| old.bundle.created_at),
+                modified_at: now,
+                soft_deleted_at: None,
             };
-            atomic::write(&shared.layout.bundle(id), shared.render(&bundle)?.as_bytes())?;
-            Ok(written)
+            let written = if live.is_some() { Written::Replaced } else { Written::Created };
+            let edit = Edit::Put { key: key(bundle_key(id))?, text: shared.render(&bundle)?, expect: Expect::Anything };
+            Ok(Some((edit, written)))
         })?;
-        Ok((self.bundle(id)?, written))
+        Ok((self.bundle(id)?, written.unwrap_or(Written::Replaced)))
     }
 
     pub fn set_bundle_enabled(
@@ -67,19 +72,16 @@ impl BundleStore {
         precondition: &Precondition,
     ) -> Result<BundleView, BundleError> {
         let shared = &self.shared;
-        shared.change(id, || {
-            let built_in = {
-                let state = shared.state.read();
-                let entry = state.live(id)?;
-                require(precondition, Some(&state.bundle_view(entry).etag), &format!("bundle {id}"))?;
-                entry.bundle.is_built_in
-            };
-            if built_in {
-                let mut switches = shared.state.read().switches.clone();
+        shared.change(id, |state| {
+            let entry = state.live(id)?;
+            require(precondition, Some(&state.bundle_view(entry).etag), &format!("bundle {id}"))?;
+            if entry.bundle.is_built_in {
+                let mut switches = state.switches.clone();
                 switches.bundles.insert(id, enabled.into());
-                return shared.write_switches(&switches);
+                return Ok(Some((shared.switches(&switches)?, ())));
             }
-            shared.edit(&shared.layout.bundle(id), "isEnabled", Json::Bool(enabled.into()))
+            let value = Json::Bool(enabled.into());
+            Ok(Some((Edit::Field { key: key(bundle_key(id))?, field: "isEnabled", value }, ())))
         })?;
         self.bundle(id)
     }
@@ -87,24 +89,22 @@ impl BundleStore {
     /// Marks an empty bundle as deleted. It goes for good after two days.
     pub fn delete_bundle(&self, id: BundleId, precondition: &Precondition) -> Result<(), BundleError> {
         let shared = &self.shared;
-        shared.change(id, || {
-            {
-                let state = shared.state.read();
-                let entry = state.live(id)?;
-                if entry.bundle.is_built_in {
-                    return Err(BundleError::BuiltIn(format!("bundle {id} can't be deleted")));
-                }
-                require(precondition, Some(&state.bundle_view(entry).etag), &format!("bundle {id}"))?;
-                if !entry.tools.is_empty() {
-                    return Err(BundleError::Conflict(format!(
-                        "bundle {id} still has {} tools; delete them first",
-                        entry.tools.len()
-                    )));
-                }
+        shared.change(id, |state| {
+            let entry = state.live(id)?;
+            if entry.bundle.is_built_in {
+                return Err(BundleError::BuiltIn(format!("bundle {id} can't be deleted")));
             }
-            let at = serde_json::to_value(now()).unwrap_or_default();
-            shared.edit(&shared.layout.bundle(id), "softDeletedAt", at)
-        })
+            require(precondition, Some(&state.bundle_view(entry).etag), &format!("bundle {id}"))?;
+            if !entry.tools.is_empty() {
+                return Err(BundleError::Conflict(format!(
+                    "bundle {id} still has {} tools; delete them first",
+                    entry.tools.len()
+                )));
+            }
+            let value = serde_json::to_value(now()).unwrap_or_default();
+            Ok(Some((Edit::Field { key: key(bundle_key(id))?, field: "softDeletedAt", value }, ())))
+        })?;
+        Ok(())
     }
 
     /// Stores a new tool. `<slug, version>` must be free.
@@ -116,26 +116,23 @@ impl BundleStore {
         precondition: &Precondition,
     ) -> Result<ToolView, BundleError> {
         let shared = &self.shared;
-        shared.change(bundle, || {
-            let (owner, total_bytes) = {
-                let state = shared.state.read();
-                let entry = state.live(bundle)?;
-                if entry.bundle.is_built_in {
-                    return Err(BundleError::BuiltIn(format!("bundle {bundle} takes no tools")));
-                }
-                require_enabled(&entry.bundle)?;
-                if state.find(bundle, slug, version).is_ok() {
-                    return Err(BundleError::Conflict(format!(
-                        "bundle {bundle} has a tool {slug} {version} already; choose another version, or delete it first"
-                    )));
-                }
-                require(precondition, None, &format!("tool {slug} {version}"))?;
-                if state.tools.values().filter(|tool| !tool.is_built_in).count() >= shared.limits.tools {
-                    return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
-                }
-                (entry.bundle.clone(), state.total_bytes)
-            };
+        shared.change(bundle, |state| {
+            let entry = state.live(bundle)?;
+            if entry.bundle.is_built_in {
+                return Err(BundleError::BuiltIn(format!("bundle {bundle} takes no tools")));
+            }
+            require_enabled(&entry.bundle)?;
+            if state.find(bundle, slug, version).is_ok() {
+                return Err(BundleError::Conflict(format!(
+                    "bundle {bundle} has a tool {slug} {version} already; choose another version, or delete it first"
+                )));
+            }
+            require(precondition, None, &format!("tool {slug} {version}"))?;
+            if state.tools.values().filter(|tool| !tool.is_built_in).count() >= shared.limits.tools {
+                return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
+            }
             let now = now();
+            let draft = draft.clone();
             let tool = Tool {
                 schema_version: SCHEMA_VERSION.to_owned(),
                 id: ToolId::generate(),
@@ -154,15 +151,15 @@ impl BundleStore {
                 created_at: now,
                 modified_at: now,
             };
-            (shared.check)(&owner, &tool).map_err(BundleError::Invalid)?;
+            (shared.check)(&entry.bundle, &tool).map_err(BundleError::Invalid)?;
             let text = shared.render(&tool)?;
-            if total_bytes + text.len() as u64 > shared.limits.total_bytes {
+            if state.total_bytes + text.len() as u64 > shared.limits.total_bytes {
                 return Err(BundleError::Limit(format!(
                     "all tools together may have at most {} bytes",
                     shared.limits.total_bytes
                 )));
             }
-            Ok(atomic::create(&shared.layout.tool(bundle, tool.id), text.as_bytes())?)
+            Ok(Some((Edit::Put { key: key(tool_key(bundle, tool.id))?, text, expect: Expect::Absent }, ())))
         })?;
         self.tool(bundle, slug, version)
     }
@@ -175,14 +172,15 @@ impl BundleStore {
         precondition: &Precondition,
     ) -> Result<ToolView, BundleError> {
         let shared = &self.shared;
-        shared.change(bundle, || {
-            let (id, built_in) = shared.changeable(bundle, slug, version, precondition)?;
+        shared.change(bundle, |state| {
+            let (id, built_in) = changeable(state, bundle, (slug, version), precondition)?;
             if built_in {
-                let mut switches = shared.state.read().switches.clone();
+                let mut switches = state.switches.clone();
                 switches.tools.insert(id, enabled.into());
-                return shared.write_switches(&switches);
+                return Ok(Some((shared.switches(&switches)?, ())));
             }
-            shared.edit(&shared.layout.tool(bundle, id), "isEnabled", Json::Bool(enabled.into()))
+            let value = Json::Bool(enabled.into());
+            Ok(Some((Edit::Field { key: key(tool_key(bundle, id))?, field: "isEnabled", value }, ())))
         })?;
         self.tool(bundle, slug, version)
     }
@@ -195,13 +193,14 @@ impl BundleStore {
         precondition: &Precondition,
     ) -> Result<(), BundleError> {
         let shared = &self.shared;
-        shared.change(bundle, || {
-            let (id, built_in) = shared.changeable(bundle, slug, version, precondition)?;
+        shared.change(bundle, |state| {
+            let (id, built_in) = changeable(state, bundle, (slug, version), precondition)?;
             if built_in {
                 return Err(BundleError::BuiltIn(format!("tool {slug} {version} can't be deleted")));
             }
-            Ok(atomic::remove(&shared.layout.tool(bundle, id))?)
-        })
+            Ok(Some((Edit::Delete { key: key(tool_key(bundle, id))? }, ())))
+        })?;
+        Ok(())
     }
 }
 
@@ -227,42 +226,101 @@ fn require_enabled(bundle: &Bundle) -> Result<(), BundleError> {
     }
 }
 
+/// What a decision comes to.
+pub(super) enum Edit {
+    Put {
+        key: Key,
+        text: String,
+        expect: Expect,
+    },
+    /// Changes one field and keeps the rest, even what this build does not know.
+    Field {
+        key: Key,
+        field: &'static str,
+        value: Json,
+    },
+    Delete {
+        key: Key,
+    },
+}
+
+fn key(key: Option<Key>) -> Result<Key, BundleError> {
+    key.ok_or_else(|| BundleError::Invalid("its id can't be a key".to_owned()))
+}
+
+/// The tool's id, and whether it is built in, if it may change now.
+fn changeable(
+    state: &State,
+    bundle: BundleId,
+    (slug, version): (&Slug, &Version),
+    precondition: &Precondition,
+) -> Result<(ToolId, bool), BundleError> {
+    let entry = state.find(bundle, slug, version)?;
+    let owner = state.live(bundle)?;
+    if !state.is_bundle_enabled(&owner.bundle) {
+        return Err(BundleError::Conflict(format!("bundle {bundle} is disabled; enable it before changing its tools")));
+    }
+    require(precondition, Some(&state.tool_etag(entry)), &format!("tool {slug} {version}"))?;
+    Ok((entry.id, entry.is_built_in))
+}
+
 impl Shared {
-    /// Runs a change with the lock held and memory as the disk is, before and after.
+    /// Decides on what is known, and makes the change if that still holds then; otherwise learns what changed, and
+    /// decides again. `decide` must not wait for anything.
     pub(super) fn change<T>(
         &self,
         bundle: BundleId,
-        work: impl FnOnce() -> Result<T, BundleError>,
-    ) -> Result<T, BundleError> {
+        mut decide: impl FnMut(&State) -> Result<Option<(Edit, T)>, BundleError>,
+    ) -> Result<Option<T>, BundleError> {
         self.wait_loaded(LOAD_WAIT);
         let _turn = self.writer.lock();
-        let _held = Lock::take(&self.layout.lock(), LOCK_WAIT)?;
-        self.memory.lock().distrust(bundle);
-        self.scan(Depth::Folders);
-        let result = work();
-        self.memory.lock().distrust(bundle);
-        self.scan(Depth::Folders);
-        result
+        let until = Instant::now() + LOCK_WAIT;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            self.catch_up(Effort::Usual)?;
+            let seen = *self.cursor.lock();
+            let Some((edit, told)) = decide(&self.state.read())? else { return Ok(None) };
+            match self.make(bundle, edit, seen) {
+                Ok(()) => {
+                    // The change is made; should its news be late, the next look brings it.
+                    self.look(Effort::Usual);
+                    return Ok(Some(told));
+                }
+                Err(BundleError::State(StateError::Stale(_) | StateError::Conflict(_))) if Instant::now() < until => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
-    /// The tool's id, and whether it is built in, if it may change now.
-    fn changeable(
-        &self,
-        bundle: BundleId,
-        slug: &Slug,
-        version: &Version,
-        precondition: &Precondition,
-    ) -> Result<(ToolId, bool), BundleError> {
-        let state = self.state.read();
-        let entry = state.find(bundle, slug, version)?;
-        let owner = state.live(bundle)?;
-        if !state.is_bundle_enabled(&owner.bundle) {
-            return Err(BundleError::Conflict(format!(
-                "bundle {bundle} is disabled; enable it before changing its tools"
-            )));
+    fn make(&self, bundle: BundleId, edit: Edit, seen: Cursor) -> Result<(), BundleError> {
+        let guarded = |key: &Key, expect: Expect| {
+            let prefix = if key.folder().is_some() { format!("{bundle}/") } else { key.to_string() };
+            Condition { expect, guard: Some(Guard { prefix, seen }) }
+        };
+        match edit {
+            Edit::Put { key, text, expect } => {
+                let condition = guarded(&key, expect);
+                wait(self.documents.put(Collection::BUNDLES, &key, text.as_bytes(), &condition))?;
+            }
+            Edit::Field { key, field, value } => {
+                let found = wait(self.documents.get(Collection::BUNDLES, &key))?;
+                let found = found.ok_or_else(|| StateError::Stale(key.to_string()))?;
+                let mut json: Json =
+                    serde_json::from_slice(&found.content).map_err(|error| BundleError::Invalid(error.to_string()))?;
+                if let Some(object) = json.as_object_mut() {
+                    object.insert(field.to_owned(), value);
+                }
+                let condition = guarded(&key, Expect::Revision(found.revision));
+                wait(self.documents.put(Collection::BUNDLES, &key, self.render(&json)?.as_bytes(), &condition))?;
+            }
+            Edit::Delete { key } => {
+                wait(self.documents.delete(Collection::BUNDLES, &key, &guarded(&key, Expect::Anything)))?;
+            }
         }
-        require(precondition, Some(&state.tool_etag(entry)), &format!("tool {slug} {version}"))?;
-        Ok((entry.id, entry.is_built_in))
+        Ok(())
     }
 
     fn render(&self, value: &impl Serialize) -> Result<String, BundleError> {
@@ -277,17 +335,7 @@ impl Shared {
         Ok(text)
     }
 
-    /// Changes one field of a file and keeps the rest, even what this build does not know.
-    fn edit(&self, path: &std::path::Path, field: &str, value: Json) -> Result<(), BundleError> {
-        let text = std::fs::read_to_string(path).map_err(|error| StoreError::io(path, error))?;
-        let mut json: Json = serde_json::from_str(&text).map_err(|error| BundleError::Invalid(error.to_string()))?;
-        if let Some(object) = json.as_object_mut() {
-            object.insert(field.to_owned(), value);
-        }
-        Ok(atomic::write(path, self.render(&json)?.as_bytes())?)
-    }
-
-    fn write_switches(&self, switches: &Switches) -> Result<(), BundleError> {
-        Ok(atomic::write(&self.layout.switches(), self.render(switches)?.as_bytes())?)
+    fn switches(&self, switches: &Switches) -> Result<Edit, BundleError> {
+        Ok(Edit::Put { key: key(switches_key())?, text: self.render(switches)?, expect: Expect::Anything })
     }
 }

@@ -1,6 +1,7 @@
 //! Why the store refused.
 
 use crate::atomic::StoreError;
+use crate::interface::StateError;
 
 use super::names::NameError;
 
@@ -27,4 +28,17 @@ pub enum BundleError {
     PageToken,
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The shared state failed or can't be reached.
+    #[error(transparent)]
+    State(StateError),
+}
+
+impl From<StateError> for BundleError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Store(error) => Self::Store(error),
+            StateError::TooLarge(reason) => Self::Limit(reason),
+            error => Self::State(error),
+        }
+    }
 }

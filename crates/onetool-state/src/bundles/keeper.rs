@@ -1,5 +1,6 @@
 //! The background thread of a store: it reads the files, and then does what can wait.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -8,14 +9,16 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 
-use crate::atomic::{self, StoreError};
+use crate::atomic::StoreError;
+use crate::interface::{Collection, Effort, StateError};
 
 use super::builtin::BuiltInBundle;
+use super::changes::Edit;
 use super::error::BundleError;
+use super::feed::bundle_key;
 use super::limits::{REAP_AFTER, REAP_EVERY, USAGE_EVERY};
 use super::model::Bundle;
 use super::names::BundleId;
-use super::scan::Depth;
 use super::state::ToolEntry;
 use super::store::Shared;
 use super::usage;
@@ -46,7 +49,7 @@ impl Keeper {
         let thread = std::thread::Builder::new()
             .name("bundles".to_owned())
             .spawn(move || worker.keep(&built_in, natives))
-            .map_err(|error| StoreError::io(&shared.layout.root, error))?;
+            .map_err(|error| StoreError::io("bundles", error))?;
         Ok(Self { shared: shared.clone(), thread: Mutex::new(Some(thread)) })
     }
 }
@@ -60,56 +63,61 @@ impl Shared {
         };
         let mut reaped = 0;
         for id in due {
-            reaped += self.change(id, || {
-                let still = self.state.read().bundles.get(&id).is_some_and(|entry| {
+            let Some(key) = bundle_key(id) else { continue };
+            let place = self.documents.place(Collection::BUNDLES, &key);
+            let folder = Path::new(&place).parent().map(Path::to_owned);
+            let went = self.change(id, |state| {
+                let is_due = state.bundles.get(&id).is_some_and(|entry| {
                     entry.tools.is_empty() && entry.bundle.soft_deleted_at.is_some_and(|at| now - at >= REAP_AFTER)
                 });
-                let folder = self.layout.folder(id);
-                let alone = std::fs::read_dir(&folder).is_ok_and(|entries| entries.count() == 1);
-                if !(still && alone) {
-                    return Ok(0);
-                }
-                atomic::remove(&self.layout.bundle(id))?;
-                std::fs::remove_dir(&folder).map_err(|error| StoreError::io(&folder, error))?;
-                Ok(1)
+                // What does not count now may count again one day.
+                let is_alone = !state.problems.keys().any(|path| path.parent() == folder.as_deref());
+                Ok((is_due && is_alone).then(|| (Edit::Delete { key: key.clone() }, ())))
             })?;
+            reaped += usize::from(went.is_some());
         }
         Ok(reaped)
     }
 
-    pub(super) fn flush_usage(&self) -> Result<(), StoreError> {
-        if !self.layout.is_at_home() {
+    pub(super) fn flush_usage(&self) -> Result<(), StateError> {
+        let batch = self.usage.lock().take_pending();
+        if batch.is_empty() {
             return Ok(());
         }
-        let batch = {
-            let mut usage = self.usage.lock();
-            if !usage.has_pending() {
-                return Ok(());
-            }
-            usage.take_pending()
-        };
-        match usage::append(&self.layout, &batch) {
-            Ok(held) => {
+        if let Err(error) = usage::append(&*self.trail, &batch) {
+            self.usage.lock().put_back(batch);
+            return Err(error);
+        }
+        self.read_usage();
+        Ok(())
+    }
+
+    /// Takes over what other processes counted. What can't be read now is read the next time.
+    fn read_usage(&self) {
+        let since = self.usage.lock().position();
+        match usage::read(&*self.trail, since) {
+            Ok(news) => {
                 let mut usage = self.usage.lock();
-                usage.catch_up(&self.layout);
-                usage.compact(&self.layout, &held)
+                if usage.position() == since {
+                    usage.take_in(news);
+                }
             }
-            Err(error) => {
-                self.usage.lock().put_back(batch);
-                Err(error)
-            }
+            Err(error) => tracing::debug!(%error, "usage counts could not be read"),
         }
     }
 
     /// The background thread: loads, then waits for errands.
     fn keep(&self, built_in: &[BuiltInBundle], natives: Vec<String>) {
         self.load_built_in(built_in, natives);
-        self.scan(Depth::Files);
-        self.usage.lock().catch_up(&self.layout);
+        // Where the state can't be reached, what is built in works without it.
+        self.look(Effort::Thorough);
+        self.read_usage();
         self.errands.lock().loaded = true;
         self.loaded.notify_all();
         self.update_index();
+        let pause = self.documents.poll_every().unwrap_or(REAP_EVERY);
         let mut reaped: Option<Instant> = None;
+        let mut counted = Instant::now();
         loop {
             if reaped.is_none_or(|at| at.elapsed() >= REAP_EVERY) {
                 reaped = Some(Instant::now());
@@ -119,27 +127,34 @@ impl Shared {
             }
             let mut errands = self.errands.lock();
             if !(errands.stop || errands.deep_scan || errands.flush_usage) {
-                self.wake.wait_for(&mut errands, REAP_EVERY);
+                self.wake.wait_for(&mut errands, pause);
             }
-            if errands.flush_usage && !errands.stop {
+            if errands.flush_usage && !errands.stop && pause > USAGE_EVERY {
                 // Let calls gather; a stop ends the wait.
                 self.wake.wait_for(&mut errands, USAGE_EVERY);
             }
             let stop = errands.stop;
             let deep_scan = std::mem::take(&mut errands.deep_scan);
-            let flush = std::mem::take(&mut errands.flush_usage);
+            let is_due = stop || pause > USAGE_EVERY || counted.elapsed() >= USAGE_EVERY;
+            let flush = is_due && std::mem::take(&mut errands.flush_usage);
             drop(errands);
-            if (flush || stop)
-                && let Err(error) = self.flush_usage()
-            {
-                tracing::warn!(%error, "usage counts could not be written");
+            if flush || stop {
+                counted = Instant::now();
+                if let Err(error) = self.flush_usage() {
+                    tracing::warn!(%error, "usage counts could not be written");
+                    // They wait in memory for the next time.
+                    self.errands.lock().flush_usage = true;
+                }
             }
             if stop {
                 return;
             }
-            if deep_scan {
-                self.scan(Depth::Files);
-                self.usage.lock().catch_up(&self.layout);
+            if self.documents.poll_every().is_some() {
+                self.look(Effort::Usual);
+                self.update_index();
+            } else if deep_scan {
+                self.look(Effort::Thorough);
+                self.read_usage();
                 self.update_index();
             }
         }

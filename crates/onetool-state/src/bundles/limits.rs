@@ -28,17 +28,8 @@ pub(crate) const TRUST_FOLDERS: Duration = Duration::from_millis(100);
 /// How long reads trust memory before every file's time is looked at, in the background.
 pub(crate) const TRUST_FILES: Duration = Duration::from_secs(2);
 
-/// A folder that changed this shortly before it was read may change again within the same tick of its clock.
-pub(crate) const CLOCK_TICK: Duration = Duration::from_millis(50);
-
-/// A broken file younger than this may be half-way through being saved: it is left where it is.
-pub(crate) const SETTLED: Duration = Duration::from_secs(2);
-
 /// How long a soft-deleted bundle stays.
 pub(crate) const REAP_AFTER: chrono::TimeDelta = chrono::TimeDelta::days(2);
-
-/// Temporary files that a killed process left are removed after this long.
-pub(crate) const TEMPORARY_AGE: Duration = Duration::from_hours(1);
 
 /// How often soft-deleted bundles and old temporary files are looked for.
 pub(crate) const REAP_EVERY: Duration = Duration::from_hours(1);

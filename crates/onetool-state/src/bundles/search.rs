@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::fuzzy;
+
 use super::Words;
 use super::error::BundleError;
 use super::limits::{EXPANSIONS, QUERY_CHARS, QUERY_TERMS};
@@ -161,16 +163,10 @@ fn split(text: &str) -> Vec<String> {
 
 /// Whether a word may be meant by a term that it does not begin with: it holds the term, or differs by few letters.
 fn is_near(term: &str, word: &str) -> bool {
-    let length = term.chars().count();
-    if length >= 3 && word.len() > term.len() && word.contains(term) {
+    if term.chars().count() >= 3 && word.len() > term.len() && word.contains(term) {
         return true;
     }
-    let allowed = match length {
-        0..4 => return false,
-        4..8 => 1,
-        _ => 2,
-    };
-    word.chars().count().abs_diff(length) <= allowed && strsim::osa_distance(term, word) <= allowed
+    fuzzy::typo_similarity(term, word) > 0.0
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::interface::{Collection, Documents};
+
 use super::builtin::Switches;
 use super::error::BundleError;
-use super::files::Layout;
+use super::feed::{Change, tool_key};
 use super::limits::PROBLEMS;
 use super::model::{Bundle, Implementation, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
-use super::scan::Change;
 use super::usage::Usage;
 
 /// A tool as memory holds it: what lists and searches need, and the text for the rest.
@@ -111,11 +112,22 @@ impl ToolView {
     }
 }
 
+/// How much a list of changes covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Difference,
+    Everything,
+}
+
+const DUPLICATE: &str = "another tool of this bundle has the same slug and version";
+
 /// Everything that is known.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) bundles: BTreeMap<BundleId, BundleEntry>,
     pub(crate) tools: BTreeMap<ToolId, Arc<ToolEntry>>,
+    /// Tools that do not count now: their bundle is missing, or an older tool has their name.
+    pub(crate) waiting: BTreeMap<ToolId, Arc<ToolEntry>>,
     pub(crate) problems: BTreeMap<PathBuf, String>,
     pub(crate) switches: Switches,
     /// Functions that native tools may stand for.
@@ -127,26 +139,23 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Takes changes over. Answers the tools that lost against another with the same name, to be looked at again.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>, layout: &Layout) -> Vec<(BundleId, ToolId)> {
-        let mut losers = Vec::new();
-        let mut tools = Vec::new();
+    /// Takes changes over. Where they are everything that there is, what they do not name goes.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>, extent: Extent, documents: &dyn Documents) {
+        if extent == Extent::Everything {
+            self.retain_named(&changes);
+        }
         for change in changes {
             match change {
                 Change::Bundle { bundle, text } => self.insert_bundle(*bundle, &text),
                 Change::BundleGone(id) => self.remove_bundle(id),
-                Change::Tool(entry) => tools.push(entry),
-                Change::ToolGone(id) => self.remove_tool(id),
-                Change::Switches(switches) => {
-                    if self.switches != switches {
-                        self.switches = switches;
-                        self.generation += 1;
-                        let generation = self.generation;
-                        for entry in self.bundles.values_mut().filter(|entry| entry.bundle.is_built_in) {
-                            entry.generation = generation;
-                        }
-                    }
+                Change::Tool(entry) => {
+                    self.waiting.insert(entry.id, entry);
                 }
+                Change::ToolGone(id) => {
+                    self.waiting.remove(&id);
+                    self.remove_tool(id);
+                }
+                Change::Switches(switches) => self.set_switches(switches),
                 Change::Problem { path, message } => {
                     if self.problems.len() < PROBLEMS {
                         self.problems.insert(path, message);
@@ -157,16 +166,62 @@ impl State {
                 }
             }
         }
-        // The older of two tools with one name keeps it, whatever order a folder lists them in.
-        tools.sort_by_key(|entry| entry.id);
-        for entry in tools {
-            if let Some(loser) = self.insert_tool(entry) {
-                let path = layout.tool(loser.0, loser.1);
-                self.problems.insert(path, "another tool of this bundle has the same slug and version".to_owned());
-                losers.push(loser);
+        self.admit(documents);
+    }
+
+    fn set_switches(&mut self, switches: Switches) {
+        if self.switches == switches {
+            return;
+        }
+        self.switches = switches;
+        self.generation += 1;
+        let generation = self.generation;
+        for entry in self.bundles.values_mut().filter(|entry| entry.bundle.is_built_in) {
+            entry.generation = generation;
+        }
+    }
+
+    fn retain_named(&mut self, changes: &[Change]) {
+        let (mut bundles, mut tools) = (HashSet::new(), HashSet::new());
+        for change in changes {
+            match change {
+                Change::Bundle { bundle, .. } => drop(bundles.insert(bundle.id)),
+                Change::Tool(entry) => drop(tools.insert(entry.id)),
+                _ => {}
             }
         }
-        losers
+        self.waiting.retain(|id, _| tools.contains(id));
+        let gone = self.tools.values().filter(|entry| !entry.is_built_in && !tools.contains(&entry.id));
+        let gone: Vec<ToolId> = gone.map(|entry| entry.id).collect();
+        gone.into_iter().for_each(|id| self.remove_tool(id));
+        let gone =
+            self.bundles.values().filter(|entry| !entry.bundle.is_built_in && !bundles.contains(&entry.bundle.id));
+        let gone: Vec<BundleId> = gone.map(|entry| entry.bundle.id).collect();
+        gone.into_iter().for_each(|id| self.remove_bundle(id));
+    }
+
+    /// Lets in what waits and can. The older of two tools with one name keeps it, whatever order they come in.
+    fn admit(&mut self, documents: &dyn Documents) {
+        for (id, entry) in std::mem::take(&mut self.waiting) {
+            let bundle = entry.bundle_id;
+            let place = tool_key(bundle, id).map(|key| PathBuf::from(documents.place(Collection::BUNDLES, &key)));
+            if !self.bundles.contains_key(&bundle) {
+                self.waiting.insert(id, entry);
+                continue;
+            }
+            let loser = self.insert_tool(entry);
+            if let Some(place) = place.filter(|place| self.problems.get(place).is_some_and(|one| one == DUPLICATE)) {
+                self.problems.remove(&place);
+            }
+            if let Some(loser) = loser {
+                let key = tool_key(bundle, loser.id);
+                if let Some(key) = key {
+                    let place = PathBuf::from(documents.place(Collection::BUNDLES, &key));
+                    self.problems.insert(place, DUPLICATE.to_owned());
+                }
+                self.waiting.insert(loser.id, loser);
+            }
+        }
     }
 
     pub(crate) fn insert_bundle(&mut self, bundle: Bundle, text: &str) {
@@ -186,18 +241,19 @@ impl State {
         entry.generation = generation;
     }
 
-    pub(crate) fn insert_tool(&mut self, entry: Arc<ToolEntry>) -> Option<(BundleId, ToolId)> {
+    /// Answers the tool that lost against another of the same name.
+    pub(crate) fn insert_tool(&mut self, entry: Arc<ToolEntry>) -> Option<Arc<ToolEntry>> {
         let name = (entry.slug.clone(), entry.version.clone());
         let holder = self.bundles.get(&entry.bundle_id)?.names.get(&name).copied();
         let mut loser = None;
         match holder {
             Some(holder) if holder < entry.id => {
                 self.remove_tool(entry.id);
-                return Some((entry.bundle_id, entry.id));
+                return Some(entry);
             }
             Some(holder) if holder > entry.id => {
+                loser = self.tools.get(&holder).cloned();
                 self.remove_tool(holder);
-                loser = Some((entry.bundle_id, holder));
             }
             _ => {}
         }
@@ -225,12 +281,14 @@ impl State {
         }
     }
 
+    /// Without their bundle, its tools do not count; they wait for it to come back.
     pub(crate) fn remove_bundle(&mut self, id: BundleId) {
         let Some(entry) = self.bundles.remove(&id) else { return };
         self.generation += 1;
         for tool in entry.tools {
             if let Some(entry) = self.tools.remove(&tool) {
                 self.total_bytes = self.total_bytes.saturating_sub(entry.bytes());
+                self.waiting.insert(tool, entry);
             }
             self.dirty.push(tool);
         }

@@ -8,18 +8,19 @@ use chrono::{DateTime, Utc};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::atomic::StoreError;
+use crate::interface::{Collection, Cursor, Documents, Effort, State as SharedState, StateError, Trail};
+use crate::wait;
 
-use super::builtin::{BuiltInBundle, Switches};
+use super::builtin::BuiltInBundle;
 use super::error::BundleError;
-use super::files::{Layout, load};
+use super::feed::{self, tool_key};
 use super::keeper::Keeper;
-use super::limits::{Limits, SWITCHES_BYTES, TRUST_FILES, TRUST_FOLDERS};
+use super::limits::{Limits, TRUST_FILES, TRUST_FOLDERS};
 use super::model::{Bundle, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
 use super::page::{Page, PageToken};
-use super::scan::{Depth, Memory};
 use super::search::{Query, SearchIndex};
-use super::state::{BundleView, State, ToolEntry, ToolView};
+use super::state::{BundleView, Extent, State, ToolEntry, ToolView};
 use super::usage::UsageLog;
 
 /// Says what is wrong with a tool before it is stored.
@@ -28,12 +29,15 @@ pub type ToolCheck = Arc<dyn Fn(&Bundle, &Tool) -> Result<(), String> + Send + S
 /// Up to so many tools every file's time is looked at in the foreground: it takes less than a millisecond.
 const SMALL_STORE: usize = 300;
 
+/// Stands for the state itself among the problems.
+const STATE_PROBLEM: &str = "state";
+
 /// How long the first reader waits for the files to be read.
 pub(super) const LOAD_WAIT: Duration = Duration::from_secs(30);
 
 /// What a store is opened with.
 pub struct Options {
-    pub folder: std::path::PathBuf,
+    pub state: SharedState,
     pub limits: Limits,
     pub built_in: Vec<BuiltInBundle>,
     /// `pack.function` of every native function there is.
@@ -84,11 +88,13 @@ pub struct BundleStore {
 }
 
 pub(super) struct Shared {
-    pub(super) layout: Layout,
+    pub(super) documents: Arc<dyn Documents>,
+    pub(super) trail: Arc<dyn Trail>,
     pub(super) limits: Limits,
     pub(super) check: ToolCheck,
     pub(super) state: RwLock<State>,
-    pub(super) memory: Mutex<Memory>,
+    /// How far the feed of changes has been taken over.
+    pub(super) cursor: Mutex<Cursor>,
     pub(super) index: Mutex<SearchIndex>,
     pub(super) usage: Mutex<UsageLog>,
     pub(super) looked: Mutex<Looked>,
@@ -118,16 +124,16 @@ impl BundleStore {
     /// Opens a store. Returns at once; the files are read in the background, and the first read waits for them.
     pub fn open(options: Options) -> Result<Self, StoreError> {
         let now = Instant::now();
-        let layout = Layout { root: options.folder };
+        let documents = options.state.documents();
         // What is switched off must be off from the first moment.
-        let switches = load::<Switches>(&layout.switches(), SWITCHES_BYTES).map(|(switches, _, _)| switches);
-        let state = State { switches: switches.unwrap_or_default(), ..State::default() };
+        let state = State { switches: feed::switches(&*documents).unwrap_or_default(), ..State::default() };
         let shared = Arc::new(Shared {
-            layout,
+            documents,
+            trail: options.state.trail(),
             limits: options.limits,
             check: options.check,
             state: RwLock::new(state),
-            memory: Mutex::default(),
+            cursor: Mutex::default(),
             index: Mutex::default(),
             usage: Mutex::default(),
             looked: Mutex::new(Looked { folders: now, files: now }),
@@ -157,6 +163,11 @@ impl BundleStore {
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.shared.state.read();
         state.problems.iter().map(|(path, message)| Problem { path: path.clone(), message: message.clone() }).collect()
+    }
+
+    /// Whether the shared state could not be reached when it was last tried.
+    pub fn is_cut_off(&self) -> bool {
+        self.shared.state.read().problems.contains_key(std::path::Path::new(STATE_PROBLEM))
     }
 
     /// A page of bundles, the newest first.
@@ -276,9 +287,10 @@ impl BundleStore {
             state.find(bundle, slug, version).ok().filter(|entry| !entry.is_built_in).map(|entry| entry.id)
         };
         if let Some(id) = id
-            && !self.shared.memory.lock().is_current(&self.shared.layout, bundle, id)
+            && let Some(key) = tool_key(bundle, id)
+            && !self.shared.documents.is_current(Collection::BUNDLES, &key)
         {
-            self.shared.scan(Depth::Files);
+            self.shared.look(Effort::Thorough);
         }
         let state = self.shared.state.read();
         let entry = state.find(bundle, slug, version)?;
@@ -337,7 +349,7 @@ impl BundleStore {
     }
 
     /// Writes usage counts that have gathered.
-    pub fn flush_usage(&self) -> Result<(), StoreError> {
+    pub fn flush_usage(&self) -> Result<(), StateError> {
         self.shared.flush_usage()
     }
 }
@@ -382,37 +394,52 @@ impl Shared {
         true
     }
 
-    pub(super) fn scan(&self, depth: Depth) {
-        let mut memory = self.memory.lock();
+    /// Takes over what has changed. Where that can't be found out now, memory stays as it is, and that is reported.
+    pub(super) fn look(&self, effort: Effort) {
+        if let Err(error) = self.catch_up(effort) {
+            tracing::warn!(%error, "changes of bundles can't be read");
+            self.state.write().problems.insert(STATE_PROBLEM.into(), error.to_string());
+        }
+    }
+
+    pub(super) fn catch_up(&self, effort: Effort) -> Result<(), StateError> {
+        let mut cursor = self.cursor.lock();
         let started = Instant::now();
-        let changes = memory.scan(&self.layout, &self.limits, depth);
+        let feed = wait(self.documents.changes(Collection::BUNDLES, *cursor, effort))?;
         {
             let mut looked = self.looked.lock();
             looked.folders = started;
-            if depth == Depth::Files {
+            if effort == Effort::Thorough {
                 looked.files = started;
             }
         }
-        if changes.is_empty() {
-            return;
+        let extent = if feed.is_whole { Extent::Everything } else { Extent::Difference };
+        let (is_news, next) = (extent == Extent::Everything || !feed.changes.is_empty(), feed.cursor);
+        let was_away = self.state.read().problems.contains_key(std::path::Path::new(STATE_PROBLEM));
+        if is_news || was_away {
+            let changes = feed::read(&*self.documents, &self.limits, feed);
+            let mut state = self.state.write();
+            state.problems.remove(std::path::Path::new(STATE_PROBLEM));
+            state.apply(changes, extent, &*self.documents);
+            self.generation.store(state.generation, Ordering::Release);
         }
-        let mut state = self.state.write();
-        for (bundle, tool) in state.apply(changes, &self.layout) {
-            memory.forget_tool(bundle, tool);
-        }
-        self.generation.store(state.generation, Ordering::Release);
+        *cursor = next;
+        Ok(())
     }
 
     /// Brings memory up to date, as far as it is cheap.
     fn refresh(&self) {
         self.wait_loaded(LOAD_WAIT);
+        if self.documents.poll_every().is_some() {
+            return;
+        }
         let (folders, files) = {
             let looked = self.looked.lock();
             (looked.folders.elapsed(), looked.files.elapsed())
         };
         if files > TRUST_FILES {
             if self.state.read().tools.len() <= SMALL_STORE {
-                self.scan(Depth::Files);
+                self.look(Effort::Thorough);
                 return;
             }
             let mut errands = self.errands.lock();
@@ -422,7 +449,7 @@ impl Shared {
             }
         }
         if folders > TRUST_FOLDERS {
-            self.scan(Depth::Folders);
+            self.look(Effort::Usual);
         }
     }
 

@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::*;
+use crate::flat::{FlatFiles, FlatPlaces};
 
 fn open_with(folder: &Path, limits: Limits, built_in: Vec<BuiltInBundle>) -> BundleStore {
     let check: ToolCheck =
         Arc::new(|_, tool| if tool.description == "refuse me" { Err("refused".to_owned()) } else { Ok(()) });
     BundleStore::open(Options {
-        folder: folder.to_owned(),
+        state: Arc::new(FlatFiles::new(FlatPlaces::new(folder).with_bundles(folder))),
         limits,
         built_in,
         native_functions: vec!["demo.read".to_owned()],

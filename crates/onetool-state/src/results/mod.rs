@@ -1,55 +1,58 @@
-//! Results too large to show: kept as files, read in pieces.
+//! Results too large to show: kept as blobs, read in pieces.
 //!
-//! `result-{handle}.txt` holds the text, `result-{handle}.meta.json` says what it is; the second is written last, so a
-//! result exists once its meta file does. Handles are 128 random bits, so servers that share a folder never meet. Text
-//! streams in and out: memory does not grow with its size. Expired results go whenever a new one comes; of the latest of
-//! them it is remembered that they were there, so that who asks late is told why there is nothing.
+//! There is one store of large output: runs, `ot.result`, `std.tool_output_cache` and the output cache of the SDK all
+//! read and write it ([`ResultStore`] is also an [`onetool_sdk::OutputStore`]). Handles are 128 bits that nobody can guess,
+//! the same for equal content of one scope. Text streams in and out: memory does not grow with its size.
 
 mod lines;
+mod outputs;
 mod query;
+mod reader;
 mod spread;
 mod writer;
 
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use onetool_sdk::Value;
-use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 pub use query::{Matching, Page, Query};
+pub use reader::ResultReader;
 pub use writer::ResultWriter;
 
-use crate::atomic::StoreError;
+use crate::flat::FlatFiles;
+use crate::interface::{BlobId, BlobInfo, Blobs, Retention, State, StateError};
+use crate::wait;
 
-/// All results of one folder together; beyond it the oldest go.
-const FOLDER_BYTES: u64 = 8 * 1024 * 1024 * 1024;
-/// Files of a folder that a clean-up looks at.
-const CLEANED_ENTRIES: usize = 100_000;
-/// What a crashed writer left is removed after this long.
-const LEFTOVER_AGE: Duration = Duration::from_hours(24);
-/// So many expired results are remembered, the latest ones, and for so long after they were made.
-const REMEMBERED: usize = 200;
-const REMEMBERED_FOR: TimeDelta = TimeDelta::days(7);
-/// Begins the name of what is left of an expired result.
-const MEMORY_PREFIX: &str = "expired-";
-/// A meta file is never larger.
-const META_BYTES: u64 = 64 * 1024;
 /// A handle is repeated in an error up to this many characters.
 const SHOWN_HANDLE: usize = 64;
 /// Lines of the query that a summary suggests.
 const SUGGESTED_LINES: usize = 50;
 
 /// What is known of a stored result without reading it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub handle: String,
     pub total_lines: u64,
     pub size_bytes: u64,
     pub created_at: DateTime<Utc>,
     pub tool: String,
+}
+
+impl From<BlobInfo> for Meta {
+    fn from(info: BlobInfo) -> Self {
+        let text = |key: &str| info.notes.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Self {
+            total_lines: info.notes.get("total_lines").and_then(Json::as_u64).unwrap_or(0),
+            tool: text("tool"),
+            size_bytes: info.bytes,
+            created_at: info.created_at,
+            handle: info.id.to_string(),
+        }
+    }
 }
 
 /// A result that has just been stored.
@@ -116,181 +119,111 @@ pub enum ResultError {
     #[error("the search was given up")]
     Cancelled,
     #[error(transparent)]
-    Store(#[from] StoreError),
+    State(StateError),
 }
 
-/// The results of one folder. Holds no state but where it is: make one whenever it is needed.
-#[derive(Debug, Clone)]
+impl From<StateError> for ResultError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::NotFound(handle) => Self::NotFound { handle },
+            StateError::Expired(handle) => Self::Expired { handle },
+            error => Self::State(error),
+        }
+    }
+}
+
+/// Large output, wherever it is kept. Cheap to clone; make one whenever the settings may have changed.
+#[derive(Clone)]
 pub struct ResultStore {
-    folder: PathBuf,
-    /// Zero keeps results for ever.
-    ttl: Duration,
+    blobs: Arc<dyn Blobs>,
+    /// Whose results these are. Empty where nobody is told apart.
+    scope: Arc<str>,
+}
+
+impl fmt::Debug for ResultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResultStore").field("scope", &self.scope).finish_non_exhaustive()
+    }
 }
 
 impl ResultStore {
-    pub fn new(folder: impl Into<PathBuf>, ttl: Duration) -> Self {
-        Self { folder: folder.into(), ttl }
+    pub fn new(state: &State, retention: Retention) -> Self {
+        Self { blobs: state.blobs(retention), scope: "".into() }
+    }
+
+    /// Results in a folder, without any other state.
+    pub fn in_folder(folder: impl Into<PathBuf>, retention: Retention) -> Self {
+        Self { blobs: FlatFiles::blobs_in(folder, retention), scope: "".into() }
+    }
+
+    /// The same store for one owner: handles of others mean nothing to it.
+    #[must_use]
+    pub fn scoped(&self, scope: &str) -> Self {
+        Self { blobs: self.blobs.clone(), scope: scope.into() }
     }
 
     /// Begins a result; removes what has expired. `preview_lines` are kept for the summary.
-    pub fn writer(&self, tool: &str, preview_lines: usize) -> Result<ResultWriter, StoreError> {
-        self.clean_up();
-        ResultWriter::create(&self.folder, tool, preview_lines)
+    pub fn writer(&self, tool: &str, preview_lines: usize) -> Result<ResultWriter, StateError> {
+        ResultWriter::create(&*self.blobs, &self.scope, tool, preview_lines)
     }
 
     /// Stores a text that is in memory already.
-    pub fn store(&self, text: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StoreError> {
+    pub fn store(&self, text: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StateError> {
         let mut writer = self.writer(tool, preview_lines)?;
         writer.push(text.as_bytes())?;
         writer.finish()
     }
 
     /// Stores compact JSON spread over lines, so that it can be read by line. Still the same JSON.
-    pub fn store_json(&self, json: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StoreError> {
+    pub fn store_json(&self, json: &str, tool: &str, preview_lines: usize) -> Result<StoredResult, StateError> {
         let mut writer = self.writer(tool, preview_lines)?;
-        spread::spread(json, &mut writer).map_err(|error| StoreError::io(&self.folder, error))?;
+        let spread = spread::spread(json, &mut writer);
+        writer.checked(spread)?;
         writer.finish()
     }
 
     /// Reads a part of a result. `keep_going` is asked now and then; once it says no, the search ends.
     pub fn query(&self, handle: &str, query: &Query, keep_going: &dyn Fn() -> bool) -> Result<Page, ResultError> {
-        let (meta, file) = self.open(handle)?;
-        query::run(&meta, file, &self.text_path(handle), query, keep_going)
+        let (meta, reader) = self.open(handle)?;
+        query::run(&meta, reader, query, keep_going)
     }
 
     /// What is known of a result.
     pub fn meta(&self, handle: &str) -> Result<Meta, ResultError> {
-        self.open(handle).map(|(meta, _)| meta)
+        self.describe(handle).map(Meta::from)
+    }
+
+    /// What is stored, the newest first, at most `limit`.
+    pub fn list(&self, limit: usize) -> Vec<Meta> {
+        let infos = wait(self.blobs.list()).unwrap_or_default();
+        let mut found: Vec<Meta> = infos.into_iter().filter(|info| info.scope == *self.scope).map(Meta::from).collect();
+        found.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
+        found.truncate(limit);
+        found
     }
 
     /// Opens the text of a result.
-    pub fn open(&self, handle: &str) -> Result<(Meta, File), ResultError> {
+    pub fn open(&self, handle: &str) -> Result<(Meta, ResultReader), ResultError> {
+        let info = self.describe(handle)?;
+        let reader = ResultReader::new(self.blobs.clone(), &info);
+        Ok((info.into(), reader))
+    }
+
+    fn describe(&self, handle: &str) -> Result<BlobInfo, ResultError> {
         let not_found = || ResultError::NotFound { handle: shown(handle) };
-        if !is_handle(handle) {
-            return Err(not_found());
-        }
-        let expired = || ResultError::Expired { handle: shown(handle) };
-        let meta = read_meta(&self.meta_path(handle)).filter(|meta| meta.handle == handle);
-        let meta = meta.ok_or_else(|| if self.memory_path(handle).exists() { expired() } else { not_found() })?;
-        if self.is_expired(meta.created_at, Utc::now()) {
-            return Err(expired());
-        }
-        let file = File::open(self.text_path(handle)).map_err(|_| not_found())?;
-        // A text that was cut short by a crash is not the result.
-        let whole = file.metadata().is_ok_and(|found| found.len() == meta.size_bytes);
-        if whole { Ok((meta, file)) } else { Err(not_found()) }
+        let id: BlobId = handle.parse().map_err(|_| not_found())?;
+        let info = wait(self.blobs.describe(&id))?;
+        if info.scope == *self.scope { Ok(info) } else { Err(not_found()) }
     }
 
-    fn is_expired(&self, created_at: DateTime<Utc>, now: DateTime<Utc>) -> bool {
-        !self.ttl.is_zero()
-            && TimeDelta::from_std(self.ttl).is_ok_and(|ttl| now.signed_duration_since(created_at) > ttl)
-    }
-
-    /// Removes what has expired, what crashed writers left, and the oldest where there is too much. Answers how many
-    /// results went. What can't be removed now is left for the next time.
+    /// Removes what has expired, and the oldest where there is too much. Answers how many results went.
     pub fn clean_up(&self) -> usize {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
-        let now = Utc::now();
-        let mut kept: Vec<Meta> = Vec::new();
-        let mut gone: Vec<Meta> = Vec::new();
-        let mut removed = 0;
-        for entry in entries.take(CLEANED_ENTRIES).flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if name.starts_with(writer::TEMPORARY_PREFIX) {
-                remove_if_old(&entry.path(), LEFTOVER_AGE);
-            } else if let Some(handle) = handle_in(name, ".meta.json") {
-                match read_meta(&entry.path()) {
-                    Some(meta) => {
-                        let meta = Meta { handle: handle.to_owned(), ..meta };
-                        if self.is_expired(meta.created_at, now) {
-                            removed += self.expire(handle);
-                            gone.push(meta);
-                        } else {
-                            kept.push(meta);
-                        }
-                    }
-                    None => remove_if_old(&entry.path(), LEFTOVER_AGE),
-                }
-            } else if name.starts_with(MEMORY_PREFIX) {
-                match read_meta(&entry.path()) {
-                    Some(meta) if is_handle(&meta.handle) => gone.push(meta),
-                    _ => remove_if_old(&entry.path(), LEFTOVER_AGE),
-                }
-            } else if let Some(handle) = handle_in(name, ".txt")
-                && !self.meta_path(handle).exists()
-            {
-                remove_if_old(&entry.path(), LEFTOVER_AGE);
-            }
-        }
-        gone.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
-        for (index, meta) in gone.iter().enumerate() {
-            if index >= REMEMBERED || now.signed_duration_since(meta.created_at) > REMEMBERED_FOR {
-                let _ = fs::remove_file(self.memory_path(&meta.handle));
-            }
-        }
-        kept.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
-        let mut total = 0_u64;
-        for meta in kept {
-            total = total.saturating_add(meta.size_bytes);
-            if total > FOLDER_BYTES {
-                removed += self.remove(&meta.handle);
-            }
-        }
-        removed
+        wait(self.blobs.sweep()).unwrap_or(0)
     }
-
-    /// The meta file goes first: without it the result is gone.
-    fn remove(&self, handle: &str) -> usize {
-        let gone = fs::remove_file(self.meta_path(handle)).is_ok();
-        let _ = fs::remove_file(self.text_path(handle));
-        usize::from(gone)
-    }
-
-    /// The files of the result go; what it was stays, so that asking for it can say that it has expired.
-    fn expire(&self, handle: &str) -> usize {
-        let gone = fs::rename(self.meta_path(handle), self.memory_path(handle)).is_ok();
-        let _ = fs::remove_file(self.text_path(handle));
-        usize::from(gone)
-    }
-
-    fn memory_path(&self, handle: &str) -> PathBuf {
-        self.folder.join(format!("{MEMORY_PREFIX}{handle}.json"))
-    }
-
-    fn text_path(&self, handle: &str) -> PathBuf {
-        self.folder.join(format!("result-{handle}.txt"))
-    }
-
-    fn meta_path(&self, handle: &str) -> PathBuf {
-        self.folder.join(format!("result-{handle}.meta.json"))
-    }
-}
-
-/// Hexadecimal digits only: a handle becomes part of a path.
-fn is_handle(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-}
-
-fn handle_in<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
-    name.strip_prefix("result-")?.strip_suffix(suffix).filter(|handle| is_handle(handle))
 }
 
 fn shown(handle: &str) -> String {
     handle.chars().filter(|c| !c.is_control()).take(SHOWN_HANDLE).collect()
-}
-
-fn read_meta(path: &Path) -> Option<Meta> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(META_BYTES).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-fn remove_if_old(path: &Path, age: Duration) {
-    let modified = fs::metadata(path).and_then(|found| found.modified());
-    if modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|passed| passed > age)) {
-        let _ = fs::remove_file(path);
-    }
 }
 
 #[cfg(test)]

@@ -2,17 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{self, BufReader, Seek as _, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::ops::ControlFlow;
 
-use onetool_sdk::Value;
+use onetool_sdk::{LineCutter, PagedLine, Value};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::lines::{Lines, clipped};
-use super::{Meta, ResultError};
-use crate::atomic::StoreError;
+use super::lines::clipped;
+use super::{Meta, ResultError, ResultReader};
 use crate::fuzzy;
+use crate::interface::StateError;
 
 /// A line of a reply is cut here.
 const REPLY_LINE_CHARS: usize = 2_000;
@@ -97,12 +96,11 @@ impl Page {
 
 pub(super) fn run(
     meta: &Meta,
-    file: File,
-    path: &Path,
+    file: ResultReader,
     query: &Query,
     keep_going: &dyn Fn() -> bool,
 ) -> Result<Page, ResultError> {
-    let scan = Scan { meta, path, query, keep_going };
+    let scan = Scan { meta, query, keep_going };
     match &query.search {
         None => scan.by_line(file),
         Some((pattern, Matching::Regex)) => scan.by_pattern(file, &compile(pattern)?),
@@ -113,6 +111,8 @@ pub(super) fn run(
 fn compile(pattern: &str) -> Result<Regex, ResultError> {
     RegexBuilder::new(pattern)
         .case_insensitive(true)
+        .multi_line(true)
+        .crlf(true)
         .size_limit(PATTERN_BYTES)
         .dfa_size_limit(PATTERN_BYTES)
         .build()
@@ -147,105 +147,116 @@ impl Reply {
 
 struct Scan<'a> {
     meta: &'a Meta,
-    path: &'a Path,
     query: &'a Query,
     keep_going: &'a dyn Fn() -> bool,
 }
 
 impl Scan<'_> {
     fn io(&self, error: io::Error) -> ResultError {
-        StoreError::io(self.path, error).into()
+        let handle = &self.meta.handle;
+        ResultError::State(StateError::Invalid(format!("the result {handle} can't be read: {error}")))
     }
 
     fn page(&self, reply: Reply, has_more: bool) -> Page {
         Page { lines: reply.lines, total_lines: self.meta.total_lines, offset: self.query.offset, has_more }
     }
 
-    fn check(&self, line: u64) -> Result<(), ResultError> {
-        if line.is_multiple_of(LINES_A_CHECK) && !(self.keep_going)() {
-            return Err(ResultError::Cancelled);
+    /// Visits lines until `visit` has seen enough, or nobody waits for it any more.
+    fn each_line(
+        &self,
+        file: &mut ResultReader,
+        keep: usize,
+        mut visit: impl FnMut(PagedLine<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ResultError> {
+        let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut cutter = LineCutter::new(keep);
+        let mut is_wanted = true;
+        let mut checked = |line: PagedLine<'_>| {
+            is_wanted = !line.number.is_multiple_of(LINES_A_CHECK) || (self.keep_going)();
+            if is_wanted { visit(line) } else { ControlFlow::Break(()) }
+        };
+        loop {
+            let chunk = reader.fill_buf().map_err(|error| self.io(error))?;
+            let length = chunk.len();
+            let flow = if length == 0 { cutter.finish(&mut checked) } else { cutter.feed(chunk, &mut checked) };
+            if length == 0 || flow.is_break() {
+                break;
+            }
+            reader.consume(length);
         }
-        Ok(())
+        if is_wanted { Ok(()) } else { Err(ResultError::Cancelled) }
     }
 
-    fn by_line(&self, file: File) -> Result<Page, ResultError> {
+    fn by_line(&self, mut file: ResultReader) -> Result<Page, ResultError> {
         let mut reply = Reply::new(self.query.reply_bytes);
         if self.query.offset > self.meta.total_lines {
             return Ok(self.page(reply, false));
         }
-        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut lines = Lines::new(reader, REPLY_LINE_CHARS * 4, 0);
-        for line in 1..self.query.offset {
-            self.check(line)?;
-            lines.skip().map_err(|error| self.io(error))?;
-        }
-        while (reply.lines.len() as u64) < self.query.limit {
-            let Some(line) = lines.next().map_err(|error| self.io(error))? else { break };
-            if !reply.take(clipped(line.kept, line.rest, 0, reply.line_chars)) {
-                break;
+        self.each_line(&mut file, REPLY_LINE_CHARS * 4, |line| {
+            if line.number < self.query.offset {
+                return ControlFlow::Continue(());
             }
-        }
+            let is_full = reply.lines.len() as u64 >= self.query.limit;
+            if is_full || !reply.take(clipped(line.kept, line.rest, 0, reply.line_chars)) {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
         let reached = self.query.offset - 1 + reply.lines.len() as u64;
         Ok(self.page(reply, reached < self.meta.total_lines))
     }
 
-    fn by_pattern(&self, file: File, pattern: &Regex) -> Result<Page, ResultError> {
+    fn by_pattern(&self, mut file: ResultReader, pattern: &Regex) -> Result<Page, ResultError> {
         let mut reply = Reply::new(self.query.reply_bytes);
-        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut lines = Lines::new(reader, SEARCHED_BYTES, 0);
-        let mut matches = 0_u64;
-        let mut number = 0_u64;
-        while let Some(line) = lines.next().map_err(|error| self.io(error))? {
-            number += 1;
-            self.check(number)?;
-            let Some(found) = pattern.find(line.kept) else { continue };
+        let (mut matches, mut has_more) = (0_u64, false);
+        self.each_line(&mut file, SEARCHED_BYTES, |line| {
+            let Some(found) = pattern.find(line.kept) else { return ControlFlow::Continue(()) };
             matches += 1;
             if matches < self.query.offset {
-                continue;
+                return ControlFlow::Continue(());
             }
-            let full = reply.lines.len() as u64 >= self.query.limit;
-            if full || !reply.take(around(line.kept, line.rest, found.start(), reply.line_chars)) {
-                return Ok(self.page(reply, true));
-            }
-        }
-        Ok(self.page(reply, false))
+            let is_full = reply.lines.len() as u64 >= self.query.limit;
+            has_more = is_full || !reply.take(around(line.kept, line.rest, found.start(), reply.line_chars));
+            if has_more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(self.page(reply, has_more))
     }
 
     /// Two passes: the first remembers where the best lines are, the second fetches those that are wanted.
-    fn by_likeness(&self, file: File, words: &str) -> Result<Page, ResultError> {
+    fn by_likeness(&self, mut file: ResultReader, words: &str) -> Result<Page, ResultError> {
         let wanted =
             usize::try_from(self.query.offset - 1 + self.query.limit).unwrap_or(RANKED_LINES).min(RANKED_LINES);
         let mut ranking: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(wanted + 1);
-        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut lines = Lines::new(reader, COMPARED_BYTES, 0);
         let tokens: Vec<&str> = fuzzy::words(words).collect();
-        let (mut matches, mut number) = (0_u64, 0_u64);
+        let mut matches = 0_u64;
         let mut lower = String::new();
-        while let Some(line) = lines.next().map_err(|error| self.io(error))? {
-            number += 1;
-            self.check(number)?;
+        self.each_line(&mut file, COMPARED_BYTES, |line| {
             lower_case(line.kept, &mut lower);
             let score = likeness(words.trim(), &tokens, &lower);
-            if score < LIKENESS_FLOOR {
-                continue;
+            if score >= LIKENESS_FLOOR {
+                matches += 1;
+                let millionths = (score * 1e6) as u32;
+                ranking.push(Reverse(Ranked { millionths, earlier: Reverse(line.number), position: line.position }));
+                if ranking.len() > wanted {
+                    ranking.pop();
+                }
             }
-            matches += 1;
-            let millionths = (score * 1e6) as u32;
-            ranking.push(Reverse(Ranked { millionths, earlier: Reverse(number), position: line.position }));
-            if ranking.len() > wanted {
-                ranking.pop();
-            }
-        }
-        let mut file = lines.into_inner().into_inner();
+            ControlFlow::Continue(())
+        })?;
         let best = ranking.into_sorted_vec();
         let mut reply = Reply::new(self.query.reply_bytes);
         let skipped = usize::try_from(self.query.offset - 1).unwrap_or(usize::MAX);
         for Reverse(ranked) in best.into_iter().skip(skipped) {
-            self.check(0)?;
+            if !(self.keep_going)() {
+                return Err(ResultError::Cancelled);
+            }
             file.seek(SeekFrom::Start(ranked.position)).map_err(|error| self.io(error))?;
-            let mut line = Lines::new(BufReader::new(&mut file), REPLY_LINE_CHARS * 4, ranked.position);
-            let Some(line) = line.next().map_err(|error| self.io(error))? else { break };
-            if !reply.take(clipped(line.kept, line.rest, 0, reply.line_chars)) {
+            let mut is_taken = false;
+            self.each_line(&mut file, REPLY_LINE_CHARS * 4, |line| {
+                is_taken = reply.take(clipped(line.kept, line.rest, 0, reply.line_chars));
+                ControlFlow::Break(())
+            })?;
+            if !is_taken {
                 break;
             }
         }

@@ -1,11 +1,28 @@
 //! Stored results: what is on the disk, what queries find, and when results go.
 
+use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use chrono::TimeDelta;
 
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);
+
+fn open(folder: impl Into<PathBuf>, ttl: Duration) -> ResultStore {
+    ResultStore::in_folder(folder, Retention { ttl, ..Retention::default() })
+}
+
+fn text_path(folder: &Path, handle: &str) -> PathBuf {
+    folder.join(format!("result-{handle}.txt"))
+}
+
+fn meta_path(folder: &Path, handle: &str) -> PathBuf {
+    folder.join(format!("result-{handle}.meta.json"))
+}
 
 fn all(_: &ResultStore) -> Query {
     Query::new(1, 100, 40_000).unwrap()
@@ -15,21 +32,22 @@ fn always() -> bool {
     true
 }
 
-fn make_old(store: &ResultStore, handle: &str) {
-    let path = store.meta_path(handle);
-    let mut meta = read_meta(&path).unwrap();
-    meta.created_at -= TimeDelta::hours(2);
-    fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
+fn make_old(folder: &Path, handle: &str) {
+    let path = meta_path(folder, handle);
+    let mut meta: Json = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let at: DateTime<Utc> = serde_json::from_value(meta["created_at"].clone()).unwrap();
+    meta["created_at"] = serde_json::to_value(at - TimeDelta::hours(2)).unwrap();
+    fs::write(&path, meta.to_string()).unwrap();
 }
 
 #[test]
 fn a_result_is_two_private_files_and_a_summary() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path().join("tmp"), HOUR);
+    let store = open(folder.path().join("tmp"), HOUR);
     let text = (1..=1000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n") + "\n";
     let stored = store.store(&text, "brave.search", 3).unwrap();
     let handle = &stored.meta.handle;
-    assert!(handle.len() == 32 && is_handle(handle), "{handle}");
+    assert!(handle.len() == 32 && handle.parse::<BlobId>().is_ok(), "{handle}");
     let path = folder.path().join(format!("tmp/result-{handle}.txt"));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -53,13 +71,13 @@ fn a_result_is_two_private_files_and_a_summary() {
 #[test]
 fn json_is_stored_a_line_an_element() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let rows: Vec<serde_json::Value> = (0..1000).map(|id| serde_json::json!({"id": id, "name": "row"})).collect();
     let stored = store.store_json(&serde_json::json!(rows).to_string(), "t", 2).unwrap();
     assert_eq!(stored.meta.total_lines, 1002);
     assert_eq!(stored.preview, ["[", " {\"id\":0,\"name\":\"row\"},"]);
     let back: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(store.text_path(&stored.meta.handle)).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(text_path(folder.path(), &stored.meta.handle)).unwrap()).unwrap();
     assert_eq!(back, serde_json::json!(rows));
     let query = all(&store).searching("\"id\":77\\b", Matching::Regex);
     assert_eq!(store.query(&stored.meta.handle, &query, &always).unwrap().lines, [" {\"id\":77,\"name\":\"row\"},"]);
@@ -68,7 +86,7 @@ fn json_is_stored_a_line_an_element() {
 #[test]
 fn lines_are_counted_with_and_without_a_last_break() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     for (text, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\n\nb", 3), ("\r\n\r\n", 2)] {
         let stored = store.store(text, "t", 10).unwrap();
         assert_eq!(stored.meta.total_lines, lines, "{text:?}");
@@ -81,7 +99,7 @@ fn lines_are_counted_with_and_without_a_last_break() {
 #[test]
 fn pieces_of_any_size_make_the_same_result() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let text = "größe\nzwei\n\ndrei";
     for size in 1..text.len() {
         let mut writer = store.writer("t", 10).unwrap();
@@ -97,7 +115,7 @@ fn pieces_of_any_size_make_the_same_result() {
 #[test]
 fn a_huge_line_is_clipped_everywhere() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let text = format!("{}NEEDLE{}\nlast", "ä".repeat(300_000), "z".repeat(300_000));
     let stored = store.store(&text, "t", 10).unwrap();
     assert!(stored.preview.iter().map(String::len).sum::<usize>() < 4_000, "{:?}", stored.preview);
@@ -116,7 +134,7 @@ fn a_huge_line_is_clipped_everywhere() {
 #[test]
 fn a_reply_has_a_cap_and_can_be_continued() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let lines: Vec<String> = (0..300).map(|number| format!("{number} {}", "\"".repeat(100))).collect();
     let handle = store.store(&lines.join("\n"), "t", 1).unwrap().meta.handle;
     let mut read = Vec::new();
@@ -134,25 +152,26 @@ fn a_reply_has_a_cap_and_can_be_continued() {
 #[test]
 fn expired_results_go_when_a_new_one_comes() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let old = store.store("old", "t", 1).unwrap().meta.handle;
-    make_old(&store, &old);
+    make_old(folder.path(), &old);
     assert!(matches!(store.query(&old, &all(&store), &always), Err(ResultError::Expired { .. })));
-    let forever = ResultStore::new(folder.path(), Duration::ZERO);
+    let forever = open(folder.path(), Duration::ZERO);
     assert!(forever.query(&old, &all(&store), &always).is_ok());
     let new = store.store("new", "t", 1).unwrap().meta.handle;
-    assert!(!store.text_path(&old).exists() && !store.meta_path(&old).exists(), "its files are gone");
+    assert!(!text_path(folder.path(), &old).exists() && !meta_path(folder.path(), &old).exists(), "its files are gone");
     let error = store.query(&old, &all(&store), &always).unwrap_err();
     assert_eq!(error.to_string(), format!("Result expired: {old}"), "but not the memory of it");
     assert!(forever.query(&old, &all(&store), &always).is_err());
     assert_eq!(store.query(&new, &all(&store), &always).unwrap().lines, ["new"]);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    // The new result's two, the memory of the old, and the key.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[test]
 fn a_writer_that_is_dropped_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let mut writer = store.writer("t", 1).unwrap();
     writer.push(b"half").unwrap();
     drop(writer);
@@ -162,16 +181,16 @@ fn a_writer_that_is_dropped_leaves_nothing() {
 #[test]
 fn a_text_that_was_cut_short_is_not_the_result() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let handle = store.store("whole text", "t", 1).unwrap().meta.handle;
-    fs::write(store.text_path(&handle), "whole").unwrap();
+    fs::write(text_path(folder.path(), &handle), "whole").unwrap();
     assert!(matches!(store.meta(&handle), Err(ResultError::NotFound { .. })));
 }
 
 #[test]
 fn handles_are_no_paths() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path().join("tmp"), HOUR);
+    let store = open(folder.path().join("tmp"), HOUR);
     let handle = store.store("text", "t", 1).unwrap().meta.handle;
     for bad in ["../x", "/etc/passwd", "", "ABCDEF", "a\0b", &format!("../tmp/{handle}"), &"a".repeat(1000)] {
         let error = store.query(bad, &all(&store), &always).unwrap_err();
@@ -184,7 +203,7 @@ fn stores_that_share_a_folder_do_not_meet() {
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for server in 0..4 {
-            let store = ResultStore::new(folder.path(), HOUR);
+            let store = open(folder.path(), HOUR);
             scope.spawn(move || {
                 for number in 0..25 {
                     let text = format!("{server}-{number}");
@@ -194,13 +213,13 @@ fn stores_that_share_a_folder_do_not_meet() {
             });
         }
     });
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 200);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 201);
 }
 
 #[test]
 fn a_search_ends_when_nobody_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let handle = store.store(&"x\n".repeat(5000), "t", 1).unwrap().meta.handle;
     for matching in [Matching::Regex, Matching::Fuzzy] {
         let query = all(&store).searching("nothing", matching);
@@ -211,7 +230,7 @@ fn a_search_ends_when_nobody_waits() {
 #[test]
 fn fuzzy_pages_follow_one_ranking() {
     let folder = tempfile::tempdir().unwrap();
-    let store = ResultStore::new(folder.path(), HOUR);
+    let store = open(folder.path(), HOUR);
     let lines: Vec<String> = (0..50).map(|number| format!("{}config {number}", "pad ".repeat(number))).collect();
     let handle = store.store(&lines.join("\n"), "t", 1).unwrap().meta.handle;
     let page = |offset| {
@@ -226,4 +245,49 @@ fn fuzzy_pages_follow_one_ranking() {
         .collect();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
     assert_eq!(pages.map(|page| page.has_more), [true, true, false]);
+}
+
+#[test]
+fn equal_results_are_stored_once_and_live_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), HOUR);
+    let first = store.store("the same", "t", 1).unwrap().meta;
+    make_old(folder.path(), &first.handle);
+    let second = open(folder.path(), HOUR).store("the same", "t", 1).unwrap().meta;
+    assert_eq!(first.handle, second.handle);
+    assert_eq!(store.query(&first.handle, &all(&store), &always).unwrap().lines, ["the same"]);
+    let own = store.scoped("somebody");
+    let apart = own.store("the same", "t", 1).unwrap().meta.handle;
+    assert_ne!(apart, first.handle, "another's result is another result");
+    assert!(matches!(store.meta(&apart), Err(ResultError::NotFound { .. })), "and nobody else's");
+    assert!(matches!(own.meta(&first.handle), Err(ResultError::NotFound { .. })));
+    assert_eq!(own.meta(&apart).unwrap().total_lines, 1);
+}
+
+#[test]
+fn beyond_its_size_the_store_lets_the_oldest_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ResultStore::in_folder(folder.path(), Retention { max_bytes: 1000, ttl: HOUR, ..Retention::default() });
+    let first = store.store(&"a".repeat(600), "t", 1).unwrap().meta.handle;
+    make_old(folder.path(), &first);
+    let forever = Retention { max_bytes: 1000, ttl: Duration::ZERO, ..Retention::default() };
+    let store = ResultStore::in_folder(folder.path(), forever);
+    let second = store.store(&"b".repeat(600), "t", 1).unwrap().meta.handle;
+    assert_eq!(store.clean_up(), 1);
+    assert!(store.meta(&first).is_err() && store.meta(&second).is_ok());
+    let error = store.store(&"c".repeat(2000), "t", 1).unwrap_err();
+    assert!(error.to_string().contains("larger than 1000 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_conversation_trims_is_read_by_its_handle() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), HOUR);
+    let cache = onetool_sdk::OutputCache::new(Arc::new(store.clone()), "", onetool_sdk::Budget::default());
+    let reference = cache.put(&onetool_sdk::MessageContent::Text("one\ntwo\n".to_owned())).await.unwrap();
+    let page = store.query(reference.as_str(), &all(&store), &always).unwrap();
+    assert_eq!((page.lines, page.total_lines), (vec!["one".to_owned(), "two".to_owned()], 2));
+    let handle = store.store("stored by a run", "t", 1).unwrap().meta.handle;
+    let restored = cache.restore(&handle.parse().unwrap()).await.unwrap();
+    assert_eq!(restored, onetool_sdk::MessageContent::Text("stored by a run".to_owned()));
 }

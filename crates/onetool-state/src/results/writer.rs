@@ -1,115 +1,106 @@
 //! Writes a result as it comes: counts lines, keeps the first ones for the preview, holds nothing else.
 
-use std::fs;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 
-use chrono::{SubsecRound as _, Utc};
-use tempfile::NamedTempFile;
+use onetool_sdk::TEXT_MEDIA_TYPE;
+use serde_json::{Map, json};
 
+use super::StoredResult;
 use super::lines::clipped;
-use super::{Meta, StoredResult};
-use crate::atomic::{self, StoreError};
+use crate::interface::{BlobWriter, Blobs, NewBlob, StateError};
+use crate::wait;
 
-pub(super) const TEMPORARY_PREFIX: &str = ".tmp-result-";
-
-/// A larger result is refused.
-const RESULT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// A line of the preview is cut here.
 const PREVIEW_LINE_CHARS: usize = 400;
 /// All lines of the preview together.
 const PREVIEW_BYTES: usize = 2_000;
+/// So much is gathered before it is handed on.
+const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A result that is being written. Dropped without [`finish`](Self::finish), it leaves nothing.
+/// A result that is being written. Dropped without [`finish`](Self::finish), it leaves nothing. Blocks.
 pub struct ResultWriter {
-    folder: PathBuf,
-    handle: String,
+    blob: Box<dyn BlobWriter>,
+    buffer: Vec<u8>,
     tool: String,
-    temporary: BufWriter<NamedTempFile>,
     line_breaks: u64,
-    size: u64,
     ends_with_break: bool,
     preview: Preview,
+    /// Why writing failed, for whoever is told only that it did.
+    failure: Option<StateError>,
 }
 
 impl ResultWriter {
-    pub(super) fn create(folder: &Path, tool: &str, preview_lines: usize) -> Result<Self, StoreError> {
-        fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
-        let temporary = tempfile::Builder::new()
-            .prefix(TEMPORARY_PREFIX)
-            .tempfile_in(folder)
-            .map_err(|error| StoreError::io(folder, error))?;
+    pub(super) fn create(blobs: &dyn Blobs, scope: &str, tool: &str, preview_lines: usize) -> Result<Self, StateError> {
+        let new = NewBlob { scope: scope.to_owned(), media_type: TEXT_MEDIA_TYPE.to_owned() };
         Ok(Self {
-            folder: folder.to_owned(),
-            handle: new_handle(),
+            blob: wait(blobs.create(new))?,
+            buffer: Vec::new(),
             tool: tool.to_owned(),
-            temporary: BufWriter::with_capacity(64 * 1024, temporary),
             line_breaks: 0,
-            size: 0,
             ends_with_break: true,
             preview: Preview::new(preview_lines),
+            failure: None,
         })
     }
 
     /// Appends a piece of the text.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.write_all(bytes).map_err(|error| StoreError::io(&self.folder, error))
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        let written = self.write_all(bytes);
+        self.checked(written)
+    }
+
+    /// The reason behind a failed write.
+    pub(super) fn checked(&mut self, written: io::Result<()>) -> Result<(), StateError> {
+        written.map_err(|error| self.failure.take().unwrap_or_else(|| StateError::Invalid(error.to_string())))
     }
 
     /// Makes the result readable under its handle.
-    pub fn finish(self) -> Result<StoredResult, StoreError> {
-        let Self { folder, handle, tool, temporary, line_breaks, size, ends_with_break, preview } = self;
-        let text_path = folder.join(format!("result-{handle}.txt"));
-        let temporary = temporary.into_inner().map_err(|error| StoreError::io(&text_path, error.into_error()))?;
-        // Results are short-lived: no flush to the disk. One that a crash cut short is told by its size.
-        temporary.persist_noclobber(&text_path).map_err(|error| StoreError::io(&text_path, error.error))?;
-        let meta = Meta {
-            handle,
-            total_lines: line_breaks + u64::from(!ends_with_break),
-            size_bytes: size,
-            created_at: Utc::now().trunc_subsecs(3),
-            tool,
-        };
-        let meta_path = folder.join(format!("result-{}.meta.json", meta.handle));
-        let written = serde_json::to_vec(&meta)
-            .map_err(|error| StoreError::io(&meta_path, error.into()))
-            .and_then(|json| atomic::create(&meta_path, &json));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&text_path);
-            return Err(error);
-        }
-        Ok(StoredResult { meta, preview: preview.finish() })
+    pub fn finish(mut self) -> Result<StoredResult, StateError> {
+        let flushed = self.flush();
+        self.checked(flushed)?;
+        let lines = self.line_breaks + u64::from(!self.ends_with_break);
+        let notes = Map::from_iter([("total_lines".to_owned(), json!(lines)), ("tool".to_owned(), json!(self.tool))]);
+        let info = wait(self.blob.finish(notes))?;
+        Ok(StoredResult { meta: info.into(), preview: self.preview.finish() })
+    }
+
+    fn hand_on(&mut self, bytes: &[u8]) -> io::Result<()> {
+        wait(self.blob.write(bytes)).map_err(|error| {
+            let told = io::Error::other(error.to_string());
+            self.failure = Some(error);
+            told
+        })
     }
 }
 
 impl Write for ResultWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.size + bytes.len() as u64 > RESULT_BYTES {
-            let reason = format!("the result is larger than {RESULT_BYTES} bytes");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.flush()?;
         }
-        let written = self.temporary.write(bytes)?;
-        let bytes = &bytes[..written];
-        self.size += written as u64;
+        if bytes.len() > BUFFER_BYTES {
+            self.hand_on(bytes)?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
         self.line_breaks += bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum::<u64>();
         if let Some(last) = bytes.last() {
             self.ends_with_break = *last == b'\n';
         }
         self.preview.feed(bytes);
-        Ok(written)
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.temporary.flush()
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let gathered = std::mem::take(&mut self.buffer);
+        let outcome = self.hand_on(&gathered);
+        self.buffer = gathered;
+        self.buffer.clear();
+        outcome
     }
-}
-
-/// 128 random bits in hexadecimal. A version 4 UUID has 122, so two are mixed.
-fn new_handle() -> String {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(uuid::Uuid::new_v4().as_bytes());
-    hasher.update(uuid::Uuid::new_v4().as_bytes());
-    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 /// The first lines, each clipped, all of them capped.

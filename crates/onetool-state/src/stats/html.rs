@@ -1,8 +1,10 @@
 //! The report as one page: no script, nothing from the network, light and dark as the reader likes it.
 //!
-//! Every text that comes from a record goes through [`escape`]; the page's own policy forbids scripts on top of that.
+//! This module computes figures and where they stand; `report.html` is the page. The template engine escapes every text;
+//! the page's own policy forbids scripts on top of that.
 
-use std::fmt::Write as _;
+use minijinja::Environment;
+use serde::Serialize;
 
 use super::report::{Bar, Report, ToolStats};
 
@@ -12,43 +14,110 @@ const CHARTED_TOOLS: usize = 15;
 const LISTED_TOOLS: usize = 200;
 /// A name in a chart is cut here.
 const CHARTED_NAME: usize = 40;
+/// Kinds of error that are named for each tool.
+const NAMED_ERRORS: usize = 5;
 
 const STYLE: &str = include_str!("report.css");
+const TEMPLATE: &str = include_str!("report.html");
 
 /// The whole page.
 pub fn render_html(report: &Report) -> String {
-    let mut page = String::with_capacity(32 * 1024);
-    let scope = report.tool.as_deref().map_or_else(|| "all tools".to_owned(), escape);
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>OneTool statistics</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header><h1>OneTool statistics</h1><span class=\"soft\">{} · {scope} · {}</span></header>\n",
-        period_text(report),
-        escape(&report.generated_text()),
-    );
-    cards(report, &mut page);
-    section("Calls over time", &timeline(report), &mut page);
-    page.push_str("<div class=\"two\">\n");
-    section("Most called", &calls_chart(report), &mut page);
-    section("Slowest", &slowest_chart(report), &mut page);
-    page.push_str("</div>\n");
-    section("Errors", &errors_table(report), &mut page);
-    section("All tools", &tools_table(report), &mut page);
-    let assumed = &report.assumptions;
-    let _ = write!(
-        page,
-        "<footer>Savings assume {} tokens of context and {} ms for each call; costs {} and {} US dollars a million \
-         tokens in and out, {} characters a token.</footer>\n</main>\n</body>\n</html>\n",
-        grouped(assumed.context_per_call),
-        grouped(assumed.time_overhead_per_call_ms),
-        assumed.input_cost,
-        assumed.output_cost,
-        assumed.chars_per_token,
-    );
-    page
+    let mut environment = Environment::new();
+    // The name's ending turns escaping on.
+    let rendered = environment
+        .add_template("report.html", TEMPLATE)
+        .and_then(|()| environment.get_template("report.html"))
+        .and_then(|template| template.render(minijinja::value::Serde(Page::new(report))));
+    rendered.unwrap_or_else(|error| {
+        tracing::error!(%error, "the report could not be rendered");
+        "the report could not be rendered; see the log\n".to_owned()
+    })
+}
+
+#[derive(Serialize)]
+struct Page {
+    style: &'static str,
+    period: &'static str,
+    scope: String,
+    generated: String,
+    cards: Vec<Card>,
+    timeline: Timeline,
+    most_called: Chart,
+    slowest: Chart,
+    failing: Vec<FailingTool>,
+    tools: Vec<ListedTool>,
+    /// Tools that the table leaves out.
+    more_tools: usize,
+    footer: String,
+}
+
+#[derive(Serialize)]
+struct Card {
+    label: &'static str,
+    figure: String,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct FailingTool {
+    name: String,
+    class: &'static str,
+    rate: String,
+    failed: String,
+    types: String,
+}
+
+#[derive(Serialize)]
+struct ListedTool {
+    name: String,
+    figures: [String; 6],
+}
+
+impl Page {
+    fn new(report: &Report) -> Self {
+        let assumed = &report.assumptions;
+        let computed = report.computed();
+        Self {
+            style: STYLE,
+            period: period_text(report),
+            scope: report.tool.as_deref().map_or_else(|| "all tools".to_owned(), plain),
+            generated: report.generated_text(),
+            cards: cards(report),
+            timeline: Timeline::new(report),
+            most_called: most_called(report),
+            slowest: slowest(report),
+            failing: failing(report),
+            tools: report.tools.iter().take(LISTED_TOOLS).map(ListedTool::new).collect(),
+            more_tools: report.tools.len().saturating_sub(LISTED_TOOLS),
+            footer: format!(
+                "Context saved, {}. Time saved, {}. Costs {} and {} US dollars a million tokens in and out, {} \
+                 characters a token.",
+                computed[0].1, computed[1].1, assumed.input_cost, assumed.output_cost, assumed.chars_per_token,
+            ),
+        }
+    }
+}
+
+impl ListedTool {
+    fn new(tool: &ToolStats) -> Self {
+        let totals = &tool.totals;
+        Self {
+            name: plain(&tool.tool),
+            figures: [
+                grouped(totals.calls),
+                format!("{:.1}%", totals.success_rate()),
+                milliseconds(totals.average_ms()),
+                milliseconds(totals.max_ms),
+                grouped(totals.chars_in),
+                grouped(totals.chars_out),
+            ],
+        }
+    }
+}
+
+/// Whether a figure was measured or rests on what the configuration says.
+fn way(flat: Option<u64>) -> &'static str {
+    if flat.is_some() { "as configured" } else { "measured" }
 }
 
 fn period_text(report: &Report) -> &'static str {
@@ -60,99 +129,112 @@ fn period_text(report: &Report) -> &'static str {
     }
 }
 
-fn section(title: &str, content: &str, page: &mut String) {
-    let _ = write!(page, "<section class=\"card\"><h2>{title}</h2>\n{content}</section>\n");
-}
-
-fn cards(report: &Report, page: &mut String) {
+fn cards(report: &Report) -> Vec<Card> {
     let calls = &report.calls;
     let runs = if report.tool.is_none() { format!("in {} runs", grouped(report.runs.calls)) } else { String::new() };
     let figures = [
         ("Calls", grouped(calls.calls), runs),
         ("Success", format!("{:.1}%", calls.success_rate()), format!("{} failed", grouped(calls.errors))),
         ("Average time", milliseconds(calls.average_ms()), format!("longest {}", milliseconds(calls.max_ms))),
-        ("Context saved", compact(report.context_saved()), "tokens, estimated".to_owned()),
-        ("Time saved", duration(report.time_saved_ms()), "estimated".to_owned()),
+        (
+            "Context saved",
+            compact(report.context_saved()),
+            format!("tokens, {}", way(report.assumptions.context_per_call)),
+        ),
+        ("Time saved", duration(report.time_saved_ms()), way(report.assumptions.time_overhead_per_call_ms).to_owned()),
         ("Money saved", dollars(report.savings_usd()), format!("spent about {}", dollars(report.cost_usd()))),
     ];
-    page.push_str("<div class=\"cards\">\n");
-    for (label, figure, note) in figures {
-        let _ = writeln!(
-            page,
-            "<div class=\"card\"><div class=\"label\">{label}</div><div class=\"figure\">{figure}</div>\
-             <div class=\"note\">{note}</div></div>"
-        );
-    }
-    page.push_str("</div>\n");
+    figures.into_iter().map(|(label, figure, note)| Card { label, figure, note }).collect()
 }
 
 /// Bars of calls, failed ones at the foot in another colour.
-fn timeline(report: &Report) -> String {
+#[derive(Serialize)]
+struct Timeline {
+    width: f64,
+    height: f64,
+    left: f64,
+    label_y: f64,
+    bar_width: String,
+    grid: Vec<GridLine>,
+    bars: Vec<TimeBar>,
+}
+
+#[derive(Serialize)]
+struct GridLine {
+    y: String,
+    /// Every other line has one.
+    label: Option<String>,
+    text_x: String,
+    text_y: String,
+}
+
+#[derive(Serialize)]
+struct TimeBar {
+    label: String,
+    is_labelled: bool,
+    label_x: String,
+    calls: u64,
+    errors: u64,
+    x: String,
+    y: String,
+    height: String,
+    failed_y: String,
+    /// Where some failed.
+    failed_height: Option<String>,
+}
+
+impl Timeline {
     const WIDTH: f64 = 1000.0;
     const HEIGHT: f64 = 220.0;
     const LEFT: f64 = 46.0;
     const FOOT: f64 = 26.0;
     const TOP: f64 = 10.0;
-    if report.calls.calls == 0 {
-        return nothing();
-    }
-    let bars = &report.timeline;
-    let top = nice_ceiling(bars.iter().map(|bar| bar.calls).max().unwrap_or(1));
-    let plot = HEIGHT - FOOT - TOP;
-    let step = (WIDTH - LEFT) / bars.len().max(1) as f64;
-    let width = (step * 0.72).clamp(2.0, 60.0);
-    let mut svg = format!(
-        "<div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Calls over time\">\n"
-    );
-    for quarter in 0..=4_u32 {
-        let share = f64::from(quarter) / 4.0;
-        let y = TOP + plot * (1.0 - share);
-        let value = top as f64 * share;
-        let _ = writeln!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
-        if quarter % 2 == 0 {
-            let _ = writeln!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 8.0,
-                y + 4.0,
-                compact(value as u64)
-            );
-        }
-    }
-    let every = bars.len().div_ceil(10).max(1);
-    for (index, bar) in bars.iter().enumerate() {
-        let x = LEFT + step * index as f64 + (step - width) / 2.0;
-        let label = bar_label(bar, report.bar_seconds);
-        if bar.calls > 0 {
-            let height = (plot * bar.calls as f64 / top as f64).max(1.5);
-            let failed = height * bar.errors.min(bar.calls) as f64 / bar.calls as f64;
-            let y = TOP + plot - height;
-            let _ = write!(svg, "<g><title>{label}: {} calls, {} failed</title>", bar.calls, bar.errors);
-            let _ = write!(
-                svg,
-                "<rect class=\"ok\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
-            );
-            if failed > 0.0 {
-                let y = TOP + plot - failed;
-                let _ = write!(
-                    svg,
-                    "<rect class=\"err\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{failed:.1}\"/>"
-                );
+    const PLOT: f64 = Self::HEIGHT - Self::FOOT - Self::TOP;
+
+    fn new(report: &Report) -> Self {
+        let bars = if report.calls.calls == 0 { &[][..] } else { &report.timeline[..] };
+        let top = nice_ceiling(bars.iter().map(|bar| bar.calls).max().unwrap_or(1));
+        let step = (Self::WIDTH - Self::LEFT) / bars.len().max(1) as f64;
+        let width = (step * 0.72).clamp(2.0, 60.0);
+        let every = bars.len().div_ceil(10).max(1);
+        let bar = |(index, bar): (usize, &Bar)| {
+            let x = Self::LEFT + step * index as f64 + (step - width) / 2.0;
+            let height = (Self::PLOT * bar.calls as f64 / top as f64).max(1.5);
+            let failed =
+                if bar.calls == 0 { 0.0 } else { height * bar.errors.min(bar.calls) as f64 / bar.calls as f64 };
+            TimeBar {
+                label: bar_label(bar, report.bar_seconds),
+                is_labelled: index.is_multiple_of(every),
+                label_x: place(x + width / 2.0),
+                calls: bar.calls,
+                errors: bar.errors,
+                x: place(x),
+                y: place(Self::TOP + Self::PLOT - height),
+                height: place(height),
+                failed_y: place(Self::TOP + Self::PLOT - failed),
+                failed_height: (failed > 0.0).then(|| place(failed)),
             }
-            svg.push_str("</g>\n");
-        }
-        if index % every == 0 {
-            let _ = writeln!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                x + width / 2.0,
-                HEIGHT - 6.0
-            );
+        };
+        let grid = |quarter: u32| {
+            let share = f64::from(quarter) / 4.0;
+            let y = Self::TOP + Self::PLOT * (1.0 - share);
+            GridLine {
+                y: place(y),
+                label: quarter.is_multiple_of(2).then(|| compact((top as f64 * share) as u64)),
+                text_x: place(Self::LEFT - 8.0),
+                text_y: place(y + 4.0),
+            }
+        };
+        Self {
+            width: Self::WIDTH,
+            height: Self::HEIGHT,
+            left: Self::LEFT,
+            label_y: Self::HEIGHT - 6.0,
+            bar_width: place(width),
+            grid: (0..=4).map(grid).collect(),
+            bars: bars.iter().enumerate().map(bar).collect(),
         }
     }
-    svg.push_str("</svg></div>\n<div class=\"legend\"><span><i style=\"background:var(--bar)\"></i>calls</span>");
-    svg.push_str("<span><i style=\"background:var(--bad)\"></i>failed</span></div>\n");
-    svg
 }
 
 fn bar_label(bar: &Bar, seconds: i64) -> String {
@@ -160,156 +242,109 @@ fn bar_label(bar: &Bar, seconds: i64) -> String {
     bar.start.format(format).to_string()
 }
 
-fn calls_chart(report: &Report) -> String {
-    let rows: Vec<Row<'_>> = report
-        .tools
-        .iter()
-        .take(CHARTED_TOOLS)
-        .map(|tool| Row {
-            name: &tool.tool,
-            amount: tool.totals.calls as f64,
-            failed: tool.totals.errors as f64,
-            text: grouped(tool.totals.calls),
-        })
-        .collect();
-    horizontal(&rows, "Calls of each tool")
+/// A bar a row, the name above it.
+#[derive(Serialize)]
+struct Chart {
+    width: f64,
+    height: f64,
+    rows: Vec<ChartRow>,
 }
 
-fn slowest_chart(report: &Report) -> String {
-    let mut slowest: Vec<&ToolStats> = report.tools.iter().collect();
-    slowest.sort_by(|a, b| b.totals.average_ms().total_cmp(&a.totals.average_ms()));
-    let rows: Vec<Row<'_>> = slowest
-        .into_iter()
-        .take(CHARTED_TOOLS)
-        .map(|tool| Row {
-            name: &tool.tool,
-            amount: tool.totals.average_ms(),
-            failed: 0.0,
-            text: format!("{} · max {}", milliseconds(tool.totals.average_ms()), milliseconds(tool.totals.max_ms)),
-        })
-        .collect();
-    horizontal(&rows, "Average time of each tool")
+#[derive(Serialize)]
+struct ChartRow {
+    name: String,
+    short: String,
+    text: String,
+    text_y: String,
+    bar_y: String,
+    length: String,
+    /// Where some failed.
+    failed: Option<String>,
 }
 
-struct Row<'a> {
+/// What a row stands for.
+struct Amount<'a> {
     name: &'a str,
     amount: f64,
     failed: f64,
     text: String,
 }
 
-/// A bar a row, the name above it.
-fn horizontal(rows: &[Row<'_>], label: &str) -> String {
+impl Chart {
     const WIDTH: f64 = 480.0;
     const ROW: f64 = 34.0;
-    if rows.is_empty() {
-        return nothing();
-    }
-    let largest = rows.iter().map(|row| row.amount).fold(f64::MIN_POSITIVE, f64::max);
-    let mut svg =
-        format!("<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{label}\">\n", ROW * rows.len() as f64);
-    for (index, row) in rows.iter().enumerate() {
-        let y = ROW * index as f64;
-        let width = (WIDTH * row.amount / largest).max(2.0);
-        let failed = if row.amount > 0.0 { width * (row.failed / row.amount).min(1.0) } else { 0.0 };
-        let full = escape(row.name);
-        let name = escape(&shortened(row.name));
-        let _ = writeln!(
-            svg,
-            "<g><title>{full}: {}</title><text class=\"name\" x=\"0\" y=\"{:.1}\">{name}</text>\
-             <text class=\"value\" x=\"{WIDTH}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-             <rect class=\"track\" x=\"0\" y=\"{:.1}\" width=\"{WIDTH}\" height=\"8\" rx=\"4\"/>\
-             <rect class=\"ok\" x=\"0\" y=\"{:.1}\" width=\"{width:.1}\" height=\"8\" rx=\"4\"/>",
-            row.text,
-            y + 13.0,
-            y + 13.0,
-            row.text,
-            y + 19.0,
-            y + 19.0,
-        );
-        if failed > 0.0 {
-            let _ = write!(
-                svg,
-                "<rect class=\"err\" x=\"0\" y=\"{:.1}\" width=\"{failed:.1}\" height=\"8\" rx=\"4\"/>",
-                y + 19.0
-            );
+
+    fn new(amounts: Vec<Amount<'_>>) -> Self {
+        let largest = amounts.iter().map(|row| row.amount).fold(f64::MIN_POSITIVE, f64::max);
+        let row = |(index, row): (usize, Amount<'_>)| {
+            let y = Self::ROW * index as f64;
+            let length = (Self::WIDTH * row.amount / largest).max(2.0);
+            let failed = if row.amount > 0.0 { length * (row.failed / row.amount).min(1.0) } else { 0.0 };
+            ChartRow {
+                name: plain(row.name),
+                short: shortened(&plain(row.name)),
+                text: row.text,
+                text_y: place(y + 13.0),
+                bar_y: place(y + 19.0),
+                length: place(length),
+                failed: (failed > 0.0).then(|| place(failed)),
+            }
+        };
+        Self {
+            width: Self::WIDTH,
+            height: Self::ROW * amounts.len() as f64,
+            rows: amounts.into_iter().enumerate().map(row).collect(),
         }
-        svg.push_str("</g>\n");
     }
-    svg.push_str("</svg>\n");
-    svg
 }
 
-fn errors_table(report: &Report) -> String {
+fn most_called(report: &Report) -> Chart {
+    let amounts = report.tools.iter().take(CHARTED_TOOLS).map(|ToolStats { tool, totals }| Amount {
+        name: tool,
+        amount: totals.calls as f64,
+        failed: totals.errors as f64,
+        text: grouped(totals.calls),
+    });
+    Chart::new(amounts.collect())
+}
+
+fn slowest(report: &Report) -> Chart {
+    let mut slowest: Vec<&ToolStats> = report.tools.iter().collect();
+    slowest.sort_by(|a, b| b.totals.average_ms().total_cmp(&a.totals.average_ms()));
+    let amounts = slowest.into_iter().take(CHARTED_TOOLS).map(|tool| {
+        let average = tool.totals.average_ms();
+        let text = format!("{} · max {}", milliseconds(average), milliseconds(tool.totals.max_ms));
+        Amount { name: &tool.tool, amount: average, failed: 0.0, text }
+    });
+    Chart::new(amounts.collect())
+}
+
+fn failing(report: &Report) -> Vec<FailingTool> {
     let mut failing: Vec<&ToolStats> = report.tools.iter().filter(|tool| tool.totals.errors > 0).collect();
-    if failing.is_empty() {
-        return "<div class=\"empty\">No call failed.</div>\n".to_owned();
-    }
     failing.sort_by(|a, b| {
         a.totals.success_rate().total_cmp(&b.totals.success_rate()).then(b.totals.errors.cmp(&a.totals.errors))
     });
-    let mut table = "<div class=\"scroll\"><table><thead><tr><th>Tool</th><th class=\"n\">Error rate</th>\
-                     <th class=\"n\">Failed</th><th>What</th></tr></thead><tbody>\n"
-        .to_owned();
-    for tool in failing.into_iter().take(LISTED_TOOLS) {
+    failing.into_iter().take(LISTED_TOOLS).map(FailingTool::new).collect()
+}
+
+impl FailingTool {
+    fn new(tool: &ToolStats) -> Self {
         let mut types: Vec<(&String, &u64)> = tool.totals.error_types.iter().collect();
         types.sort_by(|a, b| b.1.cmp(a.1));
-        let types: Vec<String> =
-            types.into_iter().take(5).map(|(name, count)| format!("{} ({count})", escape(name))).collect();
-        let _ = writeln!(
-            table,
-            "<tr><td class=\"tool\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
-            escape(&tool.tool),
-            rate(100.0 - tool.totals.success_rate()),
-            grouped(tool.totals.errors),
-            types.join(", "),
-        );
+        let types = types.into_iter().take(NAMED_ERRORS).map(|(name, count)| format!("{} ({count})", plain(name)));
+        let percent = 100.0 - tool.totals.success_rate();
+        Self {
+            name: plain(&tool.tool),
+            class: match percent {
+                rate if rate >= 20.0 => "bad",
+                rate if rate >= 5.0 => "warm",
+                _ => "good",
+            },
+            rate: format!("{percent:.1}%"),
+            failed: grouped(tool.totals.errors),
+            types: types.collect::<Vec<_>>().join(", "),
+        }
     }
-    table.push_str("</tbody></table></div>\n");
-    table
-}
-
-fn rate(percent: f64) -> String {
-    let class = match percent {
-        rate if rate >= 20.0 => "bad",
-        rate if rate >= 5.0 => "warm",
-        _ => "good",
-    };
-    format!("<span class=\"rate {class}\">{percent:.1}%</span>")
-}
-
-fn tools_table(report: &Report) -> String {
-    if report.tools.is_empty() {
-        return nothing();
-    }
-    let mut table = "<div class=\"scroll\"><table><thead><tr><th>Tool</th><th class=\"n\">Calls</th>\
-                     <th class=\"n\">Success</th><th class=\"n\">Average</th><th class=\"n\">Longest</th>\
-                     <th class=\"n\">Characters in</th><th class=\"n\">Characters out</th></tr></thead><tbody>\n"
-        .to_owned();
-    for tool in report.tools.iter().take(LISTED_TOOLS) {
-        let totals = &tool.totals;
-        let _ = writeln!(
-            table,
-            "<tr><td class=\"tool\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1}%</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            escape(&tool.tool),
-            grouped(totals.calls),
-            totals.success_rate(),
-            milliseconds(totals.average_ms()),
-            milliseconds(totals.max_ms),
-            grouped(totals.chars_in),
-            grouped(totals.chars_out),
-        );
-    }
-    table.push_str("</tbody></table></div>\n");
-    if report.tools.len() > LISTED_TOOLS {
-        let _ = writeln!(table, "<div class=\"soft\">and {} more</div>", report.tools.len() - LISTED_TOOLS);
-    }
-    table
-}
-
-fn nothing() -> String {
-    "<div class=\"empty\">No calls in this period.</div>\n".to_owned()
 }
 
 fn shortened(name: &str) -> String {
@@ -319,21 +354,14 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Makes a text safe in HTML, as content and as an attribute.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c if c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
+/// A text without control characters; the template escapes the rest.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A coordinate.
+fn place(value: f64) -> String {
+    format!("{value:.1}")
 }
 
 /// 1234567 as `1,234,567`.

@@ -1,11 +1,11 @@
 //! What was called, how often, how long it took and how it ended.
 //!
-//! Calls hand a [`Record`] to the [`StatsRecorder`], which never waits; a thread appends batches to one file of JSON lines
-//! that any number of processes share. [`Report`] reads it back. When the file grows, old lines are merged by hour and by
-//! day, so it never grows beyond a cap and its totals stay right.
+//! Calls hand a [`Record`] to the [`StatsRecorder`], which never waits; a thread appends batches to one stream of JSON
+//! lines that any number of processes share. [`Report`] reads it back. When the stream grows, old lines are merged by hour
+//! and by day, so it never grows beyond a cap and its totals stay right.
 
-mod file;
 mod html;
+mod merge;
 mod recorder;
 mod report;
 
@@ -51,6 +51,41 @@ pub struct Record {
     /// Failures by exception type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
+    /// What a run saved.
+    #[serde(flatten)]
+    pub saved: Saved,
+}
+
+/// What a run kept away from a model, and what it cost instead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    /// Bytes of results and of definitions of tools that never reached the model.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub kept: u64,
+    /// Bytes of the commands and answers of the runs that kept something.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cost: u64,
+    /// Milliseconds of calls that ran while others did.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub together_ms: f64,
+}
+
+impl Saved {
+    fn add(&mut self, other: Self) {
+        self.kept += other.kept;
+        self.cost += other.cost;
+        self.together_ms += other.together_ms;
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_time(ms: &f64) -> bool {
+    *ms <= 0.0
 }
 
 fn one() -> u64 {
@@ -92,7 +127,14 @@ impl Record {
             calls: 1,
             max_ms: None,
             errors: outcome.error.map(|error| (error, 1)).into_iter().collect(),
+            saved: Saved::default(),
         }
+    }
+
+    /// The record of a run that saved this.
+    #[must_use]
+    pub fn with_saved(self, saved: Saved) -> Self {
+        Self { saved, ..self }
     }
 
     fn slowest(&self) -> f64 {
@@ -110,6 +152,7 @@ impl Record {
         self.chars_out += other.chars_out;
         self.ms += other.ms;
         self.calls += other.calls;
+        self.saved.add(other.saved);
         for (error, count) in &other.errors {
             *self.errors.entry(error.clone()).or_default() += count;
         }

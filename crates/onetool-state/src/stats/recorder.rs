@@ -4,7 +4,6 @@
 //! recorder is dropped is written first.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,8 +11,11 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Record, file};
+use super::Record;
+use super::merge::{MERGE_BYTES, merge};
 use crate::atomic::StoreError;
+use crate::interface::{StateError, Stream, Trail};
+use crate::wait;
 
 /// Records that wait to be written.
 const QUEUE_RECORDS: usize = 20_000;
@@ -30,7 +32,7 @@ struct Queue {
 }
 
 struct Shared {
-    path: PathBuf,
+    trail: Arc<dyn Trail>,
     queue: Mutex<Queue>,
     wake: Condvar,
     /// One writer at a time in this process, so that batches keep their order.
@@ -44,21 +46,15 @@ pub struct StatsRecorder {
 }
 
 impl StatsRecorder {
-    /// Starts the thread that appends to `path` every `interval`.
-    pub fn start(path: impl Into<PathBuf>, interval: Duration) -> Result<Self, StoreError> {
-        let path = path.into();
-        let shared = Arc::new(Shared {
-            path: path.clone(),
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-            writing: Mutex::new(()),
-        });
+    /// Starts the thread that appends to the stream of statistics every `interval`.
+    pub fn start(trail: Arc<dyn Trail>, interval: Duration) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared { trail, queue: Mutex::default(), wake: Condvar::new(), writing: Mutex::new(()) });
         let owned = shared.clone();
         let interval = interval.max(SHORTEST_INTERVAL);
         let thread = std::thread::Builder::new()
             .name("onetool-stats".to_owned())
             .spawn(move || write_until_closed(&owned, interval))
-            .map_err(|error| StoreError::io(path, error))?;
+            .map_err(|error| StoreError::io("onetool-stats", error))?;
         Ok(Self { shared: Some(shared), thread: Mutex::new(Some(thread)) })
     }
 
@@ -82,8 +78,13 @@ impl StatsRecorder {
     }
 
     /// Writes what is queued now. Blocks.
-    pub fn flush(&self) -> Result<(), StoreError> {
+    pub fn flush(&self) -> Result<(), StateError> {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.write_queued())
+    }
+
+    /// Where the records go; nowhere, when statistics are switched off.
+    pub fn trail(&self) -> Option<&dyn Trail> {
+        self.shared.as_ref().map(|shared| &*shared.trail)
     }
 
     /// Records that were lost because the disk could not follow.
@@ -105,11 +106,17 @@ impl Drop for StatsRecorder {
 }
 
 impl Shared {
-    fn write_queued(&self) -> Result<(), StoreError> {
+    fn write_queued(&self) -> Result<(), StateError> {
         let _writing = self.writing.lock();
         let batch: Vec<Record> = self.queue.lock().records.drain(..).collect();
-        let written = file::append(&self.path, &batch, Utc::now());
-        if written.is_err() {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> = batch.iter().filter_map(|record| serde_json::to_string(record).ok()).collect();
+        let written = wait(self.trail.append(Stream::STATS, &lines));
+        if written.is_ok() {
+            wait(self.trail.compact(Stream::STATS, MERGE_BYTES, &|lines| merge(&lines, Utc::now())))?;
+        } else {
             // Keep them for the next attempt, as far as there is room.
             let mut queue = self.queue.lock();
             let room = QUEUE_RECORDS.saturating_sub(queue.records.len());

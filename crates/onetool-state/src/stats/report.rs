@@ -1,13 +1,13 @@
 //! Adds the records of a period up.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use onetool_sdk::Value;
 
-use super::{Record, RecordKind, file};
-use crate::atomic::StoreError;
+use super::{Record, RecordKind, Saved};
+use crate::interface::{Position, StateError, Stream, Trail};
+use crate::wait;
 
 /// Bars of the chart over all time.
 const TIMELINE_BARS: i64 = 60;
@@ -59,9 +59,10 @@ impl Period {
 /// What estimates rest on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumptions {
-    /// Tokens of context that a call saves.
-    pub context_per_call: u64,
-    pub time_overhead_per_call_ms: u64,
+    /// Tokens of context that a call saves, where the configuration says so; else it is measured.
+    pub context_per_call: Option<u64>,
+    /// Milliseconds that a call saves, where the configuration says so; else it is measured.
+    pub time_overhead_per_call_ms: Option<u64>,
     /// US dollars a million tokens that a model reads.
     pub input_cost: f64,
     /// US dollars a million tokens that a model writes.
@@ -79,11 +80,13 @@ pub struct Totals {
     pub ms: f64,
     pub max_ms: f64,
     pub error_types: BTreeMap<String, u64>,
+    pub saved: Saved,
 }
 
 impl Totals {
     fn add(&mut self, record: &Record) {
         self.calls += record.calls;
+        self.saved.add(record.saved);
         self.errors += record.failures();
         self.chars_in += record.chars_in;
         self.chars_out += record.chars_out;
@@ -145,20 +148,21 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads the file. `tool` is `pack.function`, or a pack for all of its tools.
+    /// Reads the stream; without one there is nothing to report. `tool` is `pack.function`, or a pack for all of its tools.
     pub fn read(
-        path: &Path,
+        trail: Option<&dyn Trail>,
         period: Period,
         tool: Option<&str>,
         assumptions: Assumptions,
         now: DateTime<Utc>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, StateError> {
         let since = period.since(now);
         let mut calls = Totals::default();
         let mut runs = Totals::default();
         let mut tools: HashMap<String, Totals> = HashMap::new();
         let mut hours: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
-        file::read(path, |record| {
+        let mut count = |line: &str| {
+            let Ok(record) = serde_json::from_str::<Record>(line) else { return };
             if since.is_some_and(|since| record.at < since) {
                 return;
             }
@@ -173,7 +177,10 @@ impl Report {
                 }
                 RecordKind::Call => {}
             }
-        })?;
+        };
+        if let Some(trail) = trail {
+            wait(trail.read(Stream::STATS, Position::default(), &mut count))?;
+        }
         let mut tools: Vec<ToolStats> = tools.into_iter().map(|(tool, totals)| ToolStats { tool, totals }).collect();
         tools.sort_by(|a, b| b.totals.calls.cmp(&a.totals.calls).then_with(|| a.tool.cmp(&b.tool)));
         let (timeline, bar_seconds) = timeline(period, &hours, now);
@@ -190,13 +197,64 @@ impl Report {
         })
     }
 
-    /// Tokens of context that would have been spent without one tool for all.
+    /// Tokens of context that would have been spent without one tool for all: what never reached the model, less what
+    /// the runs cost; or a flat figure for each call that succeeded. Of one tool, its results alone are counted.
     pub fn context_saved(&self) -> u64 {
-        self.calls.calls.saturating_mul(self.assumptions.context_per_call)
+        if let Some(flat) = self.assumptions.context_per_call {
+            return self.useful_calls().saturating_mul(flat);
+        }
+        let bytes = if self.tool.is_some() {
+            self.useful_tools().map(|tool| tool.totals.chars_out).sum()
+        } else {
+            self.runs.saved.kept.saturating_sub(self.runs.saved.cost)
+        };
+        (bytes as f64 / self.assumptions.chars_per_token.max(f64::MIN_POSITIVE)) as u64
     }
 
+    /// Milliseconds of calls that ran at the same time as others; or a flat figure for each call that succeeded.
     pub fn time_saved_ms(&self) -> u64 {
-        self.calls.calls.saturating_mul(self.assumptions.time_overhead_per_call_ms)
+        match self.assumptions.time_overhead_per_call_ms {
+            Some(flat) => self.useful_calls().saturating_mul(flat),
+            None if self.tool.is_some() => 0,
+            None => self.runs.saved.together_ms.round() as u64,
+        }
+    }
+
+    /// How `context_saved` and `time_saved_ms` came about, in words.
+    pub fn computed(&self) -> [(&'static str, String); 2] {
+        let assumed = &self.assumptions;
+        let context = match assumed.context_per_call {
+            Some(flat) => format!(
+                "configured: {flat} tokens for each of {} successful calls (stats.context_per_call)",
+                self.useful_calls()
+            ),
+            None if self.tool.is_some() => {
+                format!("measured: bytes of results, {} characters a token", assumed.chars_per_token)
+            }
+            None => format!(
+                "measured: {} bytes of results and definitions kept out of the context, less {} bytes of commands and \
+                 answers, {} characters a token",
+                self.runs.saved.kept, self.runs.saved.cost, assumed.chars_per_token
+            ),
+        };
+        let time = match assumed.time_overhead_per_call_ms {
+            Some(flat) => format!(
+                "configured: {flat} ms for each of {} successful calls (stats.time_overhead_per_call_ms)",
+                self.useful_calls()
+            ),
+            None if self.tool.is_some() => "not measured for a single tool".to_owned(),
+            None => "measured: calls that ran at the same time as others".to_owned(),
+        };
+        [("context_saved", context), ("time_saved_ms", time)]
+    }
+
+    /// Tools whose calls save something: looking at the toolbox itself does not.
+    fn useful_tools(&self) -> impl Iterator<Item = &ToolStats> {
+        self.tools.iter().filter(|tool| !tool.tool.starts_with("ot."))
+    }
+
+    fn useful_calls(&self) -> u64 {
+        self.useful_tools().map(|tool| tool.totals.calls.saturating_sub(tool.totals.errors)).sum()
     }
 
     /// US dollars for the context that was saved.
@@ -231,6 +289,7 @@ impl Report {
             ("time_saved_ms", number(self.time_saved_ms())),
             ("savings_usd", Value::Float(self.savings_usd())),
             ("cost_usd", Value::Float(self.cost_usd())),
+            ("computed", dict(self.computed().map(|(key, text)| (key, Value::Str(text))).into())),
             ("tools", Value::List(self.tools.iter().map(ToolStats::to_value).collect())),
         ]);
         dict(fields)

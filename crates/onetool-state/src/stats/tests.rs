@@ -8,11 +8,13 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::*;
+use crate::flat::{FlatFiles, FlatPlaces};
+use crate::interface::{Backend as _, Stream, Trail};
 
 fn assumptions() -> Assumptions {
     Assumptions {
-        context_per_call: 30_000,
-        time_overhead_per_call_ms: 4_000,
+        context_per_call: Some(30_000),
+        time_overhead_per_call_ms: Some(4_000),
         input_cost: 15.0,
         output_cost: 75.0,
         chars_per_token: 4.0,
@@ -23,8 +25,12 @@ fn outcome(ms: f64, error: Option<&str>) -> Outcome {
     Outcome { chars_in: 400, chars_out: 4_000, ms, error: error.map(str::to_owned) }
 }
 
+fn trail(path: &Path) -> Arc<dyn Trail> {
+    FlatFiles::new(FlatPlaces::new(path).with_stream(Stream::STATS, path)).trail()
+}
+
 fn report(path: &Path, period: Period) -> Report {
-    Report::read(path, period, None, assumptions(), Utc::now()).unwrap()
+    Report::read(Some(&*trail(path)), period, None, assumptions(), Utc::now()).unwrap()
 }
 
 const NEVER: Duration = Duration::from_hours(1);
@@ -34,7 +40,7 @@ fn records_outlive_the_recorder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats/stats.jsonl");
     for round in 1..=2 {
-        let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
         recorder.record(Record::run(Utc::now(), outcome(20.0, None)));
         recorder.record(Record::call(Utc::now(), "a.b", outcome(10.0, Some("ValueError"))));
         drop(recorder);
@@ -61,7 +67,7 @@ fn several_recorders_on_one_file_lose_nothing() {
     let path = folder.path().join("stats.jsonl");
     std::thread::scope(|scope| {
         for server in 0..4 {
-            let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+            let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
             scope.spawn(move || {
                 for number in 0..250 {
                     recorder.record(Record::call(Utc::now(), &format!("p{server}.t"), outcome(1.0, None)));
@@ -81,7 +87,7 @@ fn several_recorders_on_one_file_lose_nothing() {
 fn when_the_disk_cannot_follow_the_oldest_go_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
-    let recorder = StatsRecorder::start(folder.path().join("file/stats.jsonl"), NEVER).unwrap();
+    let recorder = StatsRecorder::start(trail(&folder.path().join("file/stats.jsonl")), NEVER).unwrap();
     for _ in 0..25_000 {
         recorder.record(Record::run(Utc::now(), outcome(1.0, None)));
     }
@@ -94,7 +100,7 @@ fn a_line_that_was_cut_short_spoils_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
     fs::write(&path, "{\"ts\":\"2026-01-01T00:").unwrap();
-    let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
     recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, None)));
     recorder.flush().unwrap();
     assert_eq!(report(&path, Period::All).calls.calls, 1);
@@ -104,7 +110,7 @@ fn a_line_that_was_cut_short_spoils_no_other() {
 fn periods_are_windows_that_end_now() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
     for days in [0, 3, 20, 400] {
         recorder.record(Record::call(Utc::now() - TimeDelta::days(days), "a.b", outcome(1.0, None)));
     }
@@ -121,7 +127,7 @@ fn periods_are_windows_that_end_now() {
 fn estimates_follow_the_assumptions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
     recorder.record(Record::run(Utc::now(), Outcome { chars_in: 4_000, chars_out: 40_000, ms: 1.0, error: None }));
     recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, None)));
     recorder.flush().unwrap();
@@ -144,12 +150,17 @@ fn a_large_file_is_merged_and_keeps_its_totals() {
             Record::call(at, &format!("pack.tool_{}", number % 7), outcome((number % 100) as f64, error))
         })
         .collect();
-    for batch in old.chunks(20_000) {
-        file::append(&path, batch, now).unwrap();
+    for batch in old.chunks(15_000) {
+        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+        batch.iter().for_each(|record| recorder.record(record.clone()));
+        recorder.flush().unwrap();
     }
     let before = report(&path, Period::All);
-    let recent: Vec<Record> = (0..30_000).map(|_| Record::call(now, "pack.recent", outcome(5.0, None))).collect();
-    file::append(&path, &recent, now).unwrap();
+    for _ in 0..2 {
+        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+        (0..15_000).for_each(|_| recorder.record(Record::call(now, "pack.recent", outcome(5.0, None))));
+        recorder.flush().unwrap();
+    }
     let after = report(&path, Period::All);
     assert!(fs::metadata(&path).unwrap().len() < 5 * 1024 * 1024, "{}", fs::metadata(&path).unwrap().len());
     assert_eq!(after.calls.calls, before.calls.calls + 30_000);
@@ -162,7 +173,7 @@ fn a_large_file_is_merged_and_keeps_its_totals() {
 fn many_threads_record_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = Arc::new(StatsRecorder::start(&path, Duration::from_millis(10)).unwrap());
+    let recorder = Arc::new(StatsRecorder::start(trail(&path), Duration::from_millis(10)).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -180,7 +191,7 @@ fn many_threads_record_without_waiting() {
 fn the_page_is_self_contained_and_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(&path, NEVER).unwrap();
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
     for hours in 0..48 {
         let error = (hours % 9 == 0).then_some("<b>Value</b>Error");
         let at = Utc::now() - TimeDelta::hours(hours);
@@ -197,4 +208,29 @@ fn the_page_is_self_contained_and_escaped() {
     }
     let empty = render_html(&report(&folder.path().join("none.jsonl"), Period::All));
     assert!(empty.contains("No calls in this period."));
+}
+
+#[test]
+fn savings_are_what_was_not_sent_less_what_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stats.jsonl");
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let saved = Saved { kept: 10_000, cost: 2_000, together_ms: 150.4 };
+    recorder.record(Record::run(Utc::now(), outcome(1.0, None)).with_saved(saved));
+    recorder.record(Record::run(Utc::now(), outcome(1.0, None)));
+    recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, None)));
+    recorder.record(Record::call(Utc::now(), "ot.stats", outcome(1.0, None)));
+    recorder.flush().unwrap();
+    let measured = Assumptions { context_per_call: None, time_overhead_per_call_ms: None, ..assumptions() };
+    let read = |tool| Report::read(Some(&*trail(&path)), Period::All, tool, measured.clone(), Utc::now()).unwrap();
+    assert_eq!((read(None).context_saved(), read(None).time_saved_ms()), (2_000, 150));
+    assert_eq!((read(Some("a.b")).context_saved(), read(Some("a.b")).time_saved_ms()), (1_000, 0));
+    assert_eq!(read(Some("ot.stats")).context_saved(), 0);
+    assert!(read(None).computed()[0].1.starts_with("measured: 10000 bytes"));
+    // A flat figure counts calls that succeeded, and none that only look.
+    recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, Some("ValueError"))));
+    recorder.flush().unwrap();
+    let flat = report(&path, Period::All);
+    assert_eq!(flat.context_saved(), 30_000);
+    assert!(flat.computed()[0].1.starts_with("configured: 30000 tokens for each of 1 successful calls"));
 }

@@ -1,0 +1,186 @@
+//! What tools were seen to return, where they do not say it themselves.
+//!
+//! The shapes of results (never results) are kept by tool, for the description that the tool had then: a tool that
+//! changes is learned anew. They are written beside the statistics whenever they have changed, and lost without harm.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use onetool_sdk::{QualifiedName, ToolSpec, Value};
+use onetool_state::atomic;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::shapes::Shape;
+
+/// So many tools are learned about.
+const MAX_TOOLS: usize = 2_000;
+/// A larger file is not read.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+/// After so many results, only now and then one is looked at.
+const CLOSE_LOOKS: u64 = 16;
+
+/// What is known of all tools.
+#[derive(Default)]
+pub struct LearnedShapes {
+    /// `None` learns nothing.
+    file: Option<PathBuf>,
+    known: Mutex<Option<HashMap<String, Known>>>,
+    /// Held while the file is written, so that the newest state is written last.
+    writing: Arc<Mutex<()>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Known {
+    /// Of the tool that gave the results.
+    version: u64,
+    seen: u64,
+    shape: Shape,
+}
+
+/// What a tool was seen to return.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub times: u64,
+    /// As a Python type.
+    pub shape: String,
+}
+
+impl LearnedShapes {
+    /// Keeps shapes in a file, which is read when the first tool is asked about.
+    pub fn in_file(file: PathBuf) -> Self {
+        Self { file: Some(file), ..Self::default() }
+    }
+
+    /// Learns nothing and knows nothing.
+    pub fn disabled() -> Self {
+        Self::default()
+    }
+
+    /// Looks at a result.
+    pub(crate) fn learn(self: &Arc<Self>, name: &QualifiedName, tool: &ToolSpec, value: &Value) {
+        if self.file.is_none() || name.pack == "ot" || !says_little(tool) {
+            return;
+        }
+        let mut guard = self.known.lock();
+        let known = guard.get_or_insert_with(|| self.read());
+        let key = name.to_string();
+        if known.len() >= MAX_TOOLS && !known.contains_key(&key) {
+            return;
+        }
+        let version = version(tool);
+        let entry = known.entry(key).or_insert_with(|| Known { version, seen: 0, shape: Shape::default() });
+        if entry.version != version {
+            *entry = Known { version, seen: 0, shape: Shape::default() };
+        }
+        entry.seen += 1;
+        if entry.seen > CLOSE_LOOKS && !entry.seen.is_power_of_two() {
+            return;
+        }
+        let before = entry.shape.text();
+        entry.shape.merge(Shape::of(value));
+        if entry.seen.is_power_of_two() || before != entry.shape.text() {
+            drop(guard);
+            self.write_soon();
+        }
+    }
+
+    /// What a tool was seen to return, where that says something.
+    pub fn of(&self, name: &str, tool: &ToolSpec) -> Option<Seen> {
+        if self.file.is_none() || !says_little(tool) {
+            return None;
+        }
+        let mut known = self.known.lock();
+        let entry = known.get_or_insert_with(|| self.read()).get(name)?;
+        (entry.version == version(tool) && entry.shape.has_parts())
+            .then(|| Seen { times: entry.seen, shape: entry.shape.text() })
+    }
+
+    fn read(&self) -> HashMap<String, Known> {
+        let Some(file) = &self.file else { return HashMap::new() };
+        let is_small = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES);
+        let text = is_small.then(|| std::fs::read(file).ok()).flatten();
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    fn write_soon(self: &Arc<Self>) {
+        let book = self.clone();
+        let write = move || {
+            let writing = book.writing.clone();
+            let _guard = writing.lock();
+            let Some(file) = &book.file else { return };
+            let text = match &*book.known.lock() {
+                Some(known) => serde_json::to_vec(known).unwrap_or_default(),
+                None => return,
+            };
+            if let Err(error) = atomic::write(file, &text) {
+                tracing::debug!(%error, "the shapes of results could not be written");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Err(_) => write(),
+        }
+    }
+}
+
+/// Whether what the tool itself says of its result leaves something to learn.
+fn says_little(tool: &ToolSpec) -> bool {
+    match tool.signature.returns.as_deref() {
+        None => true,
+        Some(text) => !text.contains('{') && ["Any", "dict", "list", "object"].iter().any(|word| text.contains(word)),
+    }
+}
+
+/// Changes with what the tool says of itself.
+fn version(tool: &ToolSpec) -> u64 {
+    let parts = [tool.description.as_bytes(), tool.signature.render(&tool.name).as_bytes()].concat();
+    parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(description: &str) -> ToolSpec {
+        ToolSpec::from_schema("f", description, json!({}))
+    }
+
+    #[test]
+    fn what_was_seen_is_known_until_the_tool_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("stats").join("shapes.json");
+        let book = Arc::new(LearnedShapes::in_file(file.clone()));
+        let name = QualifiedName::new("p", "f");
+        assert_eq!(book.of("p.f", &tool("a")), None);
+        for _ in 0..3 {
+            book.learn(&name, &tool("a"), &Value::from_json(json!({"id": 1})));
+        }
+        let seen = Seen { times: 3, shape: "{id: int}".to_owned() };
+        assert_eq!(book.of("p.f", &tool("a")), Some(seen));
+        assert_eq!(book.of("p.f", &tool("b")), None, "another description is another tool");
+        // The second result was the last that changed the file.
+        let again = Arc::new(LearnedShapes::in_file(file.clone()));
+        assert_eq!(again.of("p.f", &tool("a")).map(|seen| seen.times), Some(2));
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(!written.contains("\"a\""), "{written}");
+        std::fs::write(&file, "not json").unwrap();
+        assert_eq!(Arc::new(LearnedShapes::in_file(file)).of("p.f", &tool("a")), None);
+    }
+
+    #[test]
+    fn what_a_tool_says_itself_is_not_learned() {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Arc::new(LearnedShapes::in_file(folder.path().join("shapes.json")));
+        let mut told = tool("a");
+        told.signature.returns = Some("{id: int}".to_owned());
+        book.learn(&QualifiedName::new("p", "f"), &told, &Value::from_json(json!({"x": 1})));
+        assert_eq!(book.of("p.f", &told), None);
+        let off = Arc::new(LearnedShapes::disabled());
+        off.learn(&QualifiedName::new("p", "f"), &tool("a"), &Value::from_json(json!({"x": 1})));
+        assert_eq!(off.of("p.f", &tool("a")), None);
+    }
+}

@@ -1,0 +1,365 @@
+//! Blobs as rows: what a blob is, and its content in chunks of one size.
+//!
+//! Content arrives before its name is known (the name comes from all of it), so chunks belong to an upload; finishing
+//! gives the upload to the blob, or drops it where an equal blob is there already.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use onetool_state::StateError;
+use onetool_state::interface::{BlobId, BlobInfo, BlobWriter, Blobs, NewBlob, Retention};
+use serde_json::{Map, Value as Json};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::connection::{Database, Failure};
+
+/// A chunk; the last of a blob may be shorter.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// What has expired is looked for this often by each server that stores something.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+/// Expired blobs are remembered for this long, and unfinished uploads kept.
+const REMEMBERED_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+const UPLOAD_SECONDS: f64 = 24.0 * 3600.0;
+const KEY: &str = "blobs";
+
+pub(crate) struct PostgresBlobs {
+    database: Arc<Database>,
+    retention: Retention,
+}
+
+impl PostgresBlobs {
+    pub(crate) fn new(database: Arc<Database>, retention: Retention) -> Self {
+        Self { database, retention }
+    }
+
+    fn ttl(&self) -> f64 {
+        self.retention.ttl.as_secs_f64()
+    }
+}
+
+/// The columns of [`info`]; times as microseconds.
+const COLUMNS: &str = "id, scope, media_type, bytes, (extract(epoch FROM created_at) * 1000000)::bigint, notes";
+
+fn info(row: &Row) -> Option<BlobInfo> {
+    Some(BlobInfo {
+        id: row.get::<_, &str>(0).parse().ok()?,
+        scope: row.get(1),
+        media_type: row.get(2),
+        bytes: u64::try_from(row.get::<_, i64>(3)).ok()?,
+        created_at: DateTime::from_timestamp_micros(row.get::<_, i64>(4))?,
+        notes: serde_json::from_str::<Map<String, Json>>(row.get(5)).ok()?,
+    })
+}
+
+impl Database {
+    /// The secret under which contents are named; made when it is first needed.
+    async fn key(&self) -> Result<[u8; 32], StateError> {
+        let fetch = || async {
+            let mut hasher = blake3::Hasher::new();
+            for _ in 0..3 {
+                hasher.update(Uuid::new_v4().as_bytes());
+            }
+            let fresh = hasher.finalize().as_bytes().to_vec();
+            let stored = self
+                .run(move |connection| async move {
+                    connection
+                        .execute(
+                            "INSERT INTO onetool_secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                            &[&KEY, &fresh],
+                        )
+                        .await?;
+                    let row =
+                        connection.query_one("SELECT value FROM onetool_secrets WHERE name = $1", &[&KEY]).await?;
+                    Ok(row.get::<_, Vec<u8>>(0))
+                })
+                .await?;
+            <[u8; 32]>::try_from(stored).map_err(|_| StateError::Invalid("the secret of blobs is damaged".to_owned()))
+        };
+        self.blob_key.get_or_try_init(fetch).await.copied()
+    }
+}
+
+/// Removes what has expired and what is too much; says how many blobs went.
+async fn sweep(mut connection: deadpool_postgres::Object, ttl: f64, max_bytes: i64) -> Result<usize, Failure> {
+    let transaction = connection.transaction().await?;
+    let gone = transaction
+        .query(
+            "WITH ranked AS (
+                 SELECT id, upload, created_at,
+                        sum(bytes) OVER (ORDER BY created_at DESC, id ROWS UNBOUNDED PRECEDING) AS total
+                 FROM onetool_blobs WHERE upload IS NOT NULL
+             ), due AS (
+                 SELECT id, upload FROM ranked
+                 WHERE total > $2::bigint OR ($1::float8 > 0 AND created_at < clock_timestamp() - make_interval(secs => $1))
+             )
+             UPDATE onetool_blobs b SET upload = NULL FROM due WHERE b.id = due.id AND b.upload = due.upload
+             RETURNING due.upload",
+            &[&ttl, &max_bytes],
+        )
+        .await?;
+    let uploads: Vec<Uuid> = gone.iter().map(|row| row.get(0)).collect();
+    transaction.execute("DELETE FROM onetool_chunks WHERE upload = ANY ($1)", &[&uploads]).await?;
+    transaction
+        .execute(
+            "DELETE FROM onetool_blobs WHERE upload IS NULL AND created_at < now() - make_interval(secs => $1)",
+            &[&REMEMBERED_SECONDS],
+        )
+        .await?;
+    transaction
+        .execute(
+            "WITH old AS (
+                 DELETE FROM onetool_uploads WHERE started_at < now() - make_interval(secs => $1) RETURNING upload
+             ) DELETE FROM onetool_chunks USING old WHERE onetool_chunks.upload = old.upload",
+            &[&UPLOAD_SECONDS],
+        )
+        .await?;
+    transaction.commit().await?;
+    Ok(gone.len())
+}
+
+#[async_trait]
+impl Blobs for PostgresBlobs {
+    async fn create(&self, new: NewBlob) -> Result<Box<dyn BlobWriter>, StateError> {
+        let is_due = {
+            let mut swept = self.database.swept.lock();
+            let is_due = swept.is_none_or(|at: Instant| at.elapsed() >= SWEEP_EVERY);
+            if is_due {
+                *swept = Some(Instant::now());
+            }
+            is_due
+        };
+        if is_due {
+            let (ttl, max_bytes) = (self.ttl(), i64::try_from(self.retention.max_bytes).unwrap_or(i64::MAX));
+            self.database.spawn(move |connection| async move { sweep(connection, ttl, max_bytes).await.map(drop) });
+        }
+        Ok(Box::new(PostgresWriter {
+            database: self.database.clone(),
+            limit: self.retention.max_blob_bytes.min(self.retention.max_bytes),
+            hasher: BlobId::hasher(&new),
+            new,
+            upload: Uuid::new_v4(),
+            buffer: Vec::new(),
+            chunks: 0,
+            bytes: 0,
+            is_finished: false,
+        }))
+    }
+
+    async fn describe(&self, id: &BlobId) -> Result<BlobInfo, StateError> {
+        let (name, ttl) = (id.to_string(), self.ttl());
+        let found = self
+            .database
+            .read(move |connection| {
+                let name = name.clone();
+                async move {
+                    let statement = connection
+                        .prepare_cached(&format!(
+                            "SELECT {COLUMNS}, upload IS NULL OR
+                                 ($2::float8 > 0 AND created_at < clock_timestamp() - make_interval(secs => $2))
+                             FROM onetool_blobs WHERE id = $1"
+                        ))
+                        .await?;
+                    let row = connection.query_opt(&statement, &[&name, &ttl]).await?;
+                    Ok(row.and_then(|row| Some((info(&row)?, row.get::<_, bool>(6)))))
+                }
+            })
+            .await?;
+        match found {
+            None => Err(StateError::NotFound(id.to_string())),
+            Some((_, true)) => Err(StateError::Expired(id.to_string())),
+            Some((info, false)) => Ok(info),
+        }
+    }
+
+    async fn read(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Vec<u8>, StateError> {
+        let name = id.to_string();
+        let chunk = CHUNK_BYTES as u64;
+        let first = i32::try_from(offset / chunk).unwrap_or(i32::MAX);
+        let last = i32::try_from((offset + limit.max(1) as u64 - 1) / chunk).unwrap_or(i32::MAX);
+        let chunks = self
+            .database
+            .read(move |connection| {
+                let name = name.clone();
+                async move {
+                    let statement = connection
+                        .prepare_cached(
+                            "SELECT c.content FROM onetool_blobs b JOIN onetool_chunks c USING (upload)
+                             WHERE b.id = $1 AND c.n BETWEEN $2 AND $3 ORDER BY c.n",
+                        )
+                        .await?;
+                    let rows = connection.query(&statement, &[&name, &first, &last]).await?;
+                    Ok(rows.into_iter().map(|row| row.get::<_, Vec<u8>>(0)).collect::<Vec<_>>())
+                }
+            })
+            .await?;
+        if chunks.is_empty() || offset == 0 {
+            // Nothing there, or the first piece: say so if it has expired.
+            self.describe(id).await?;
+        }
+        let mut content = chunks.concat();
+        let skipped = usize::try_from(offset % chunk).unwrap_or(usize::MAX).min(content.len());
+        content.drain(..skipped);
+        content.truncate(limit);
+        Ok(content)
+    }
+
+    async fn list(&self) -> Result<Vec<BlobInfo>, StateError> {
+        let ttl = self.ttl();
+        self.database
+            .read(move |connection| async move {
+                let rows = connection
+                    .query(
+                        &format!(
+                            "SELECT {COLUMNS} FROM onetool_blobs WHERE upload IS NOT NULL
+                                 AND ($1::float8 = 0 OR created_at >= clock_timestamp() - make_interval(secs => $1))"
+                        ),
+                        &[&ttl],
+                    )
+                    .await?;
+                Ok(rows.iter().filter_map(info).collect())
+            })
+            .await
+    }
+
+    async fn sweep(&self) -> Result<usize, StateError> {
+        let (ttl, max_bytes) = (self.ttl(), i64::try_from(self.retention.max_bytes).unwrap_or(i64::MAX));
+        self.database.run(move |connection| sweep(connection, ttl, max_bytes)).await
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], StateError> {
+        self.database.key().await
+    }
+
+    async fn adopt_secret(&self, secret: [u8; 32]) -> Result<(), StateError> {
+        let adopted = self
+            .database
+            .run(move |connection| async move {
+                let row = connection
+                    .query_one(
+                        "WITH put AS (
+                             INSERT INTO onetool_secrets (name, value)
+                             SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM onetool_blobs)
+                             ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING 1
+                         ) SELECT EXISTS (SELECT 1 FROM put)",
+                        &[&KEY, &secret.to_vec()],
+                    )
+                    .await?;
+                Ok(row.get::<_, bool>(0))
+            })
+            .await?;
+        let is_ours = self.database.key().await? == secret;
+        if adopted && is_ours {
+            return Ok(());
+        }
+        Err(StateError::Invalid(format!("{} is not empty", self.database.place())))
+    }
+}
+
+struct PostgresWriter {
+    database: Arc<Database>,
+    limit: u64,
+    hasher: blake3::Hasher,
+    new: NewBlob,
+    upload: Uuid,
+    buffer: Vec<u8>,
+    chunks: i32,
+    bytes: u64,
+    is_finished: bool,
+}
+
+impl PostgresWriter {
+    async fn send(&mut self, content: Vec<u8>) -> Result<(), StateError> {
+        let (upload, n) = (self.upload, self.chunks);
+        self.chunks += 1;
+        self.database
+            .run(move |connection| async move {
+                if n == 0 {
+                    connection.execute("INSERT INTO onetool_uploads (upload) VALUES ($1)", &[&upload]).await?;
+                }
+                let statement = connection
+                    .prepare_cached("INSERT INTO onetool_chunks (upload, n, content) VALUES ($1, $2, $3)")
+                    .await?;
+                connection.execute(&statement, &[&upload, &n, &content]).await?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Drop for PostgresWriter {
+    fn drop(&mut self) {
+        if self.is_finished || self.chunks == 0 {
+            return;
+        }
+        let upload = self.upload;
+        self.database.spawn(move |mut connection| async move {
+            let transaction = connection.transaction().await?;
+            transaction.execute("DELETE FROM onetool_chunks WHERE upload = $1", &[&upload]).await?;
+            transaction.execute("DELETE FROM onetool_uploads WHERE upload = $1", &[&upload]).await?;
+            Ok(transaction.commit().await?)
+        });
+    }
+}
+
+#[async_trait]
+impl BlobWriter for PostgresWriter {
+    async fn write(&mut self, chunk: &[u8]) -> Result<(), StateError> {
+        self.bytes += chunk.len() as u64;
+        if self.bytes > self.limit {
+            return Err(StateError::TooLarge(format!("the result is larger than {} bytes", self.limit)));
+        }
+        self.hasher.update(chunk);
+        self.buffer.extend_from_slice(chunk);
+        while self.buffer.len() >= CHUNK_BYTES {
+            let rest = self.buffer.split_off(CHUNK_BYTES);
+            let full = std::mem::replace(&mut self.buffer, rest);
+            self.send(full).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>, notes: Map<String, Json>) -> Result<BlobInfo, StateError> {
+        let rest = std::mem::take(&mut self.buffer);
+        if !rest.is_empty() || self.chunks == 0 {
+            self.send(rest).await?;
+        }
+        let id = BlobId::from_hash(&self.database.key().await?, &self.hasher);
+        let (name, upload, new) = (id.to_string(), self.upload, self.new.clone());
+        let (bytes, text) = (i64::try_from(self.bytes).unwrap_or(i64::MAX), Json::Object(notes.clone()).to_string());
+        let created = self
+            .database
+            .run(move |mut connection| async move {
+                let transaction = connection.transaction().await?;
+                // An equal blob keeps its content and lives on as this one.
+                let row = transaction
+                    .query_one(
+                        "INSERT INTO onetool_blobs AS old (id, scope, media_type, bytes, notes, upload, created_at)
+                         VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp())
+                         ON CONFLICT (id) DO UPDATE SET created_at = clock_timestamp(), notes = excluded.notes,
+                             upload = coalesce(old.upload, excluded.upload)
+                         RETURNING upload = $6, (extract(epoch FROM created_at) * 1000000)::bigint",
+                        &[&name, &new.scope, &new.media_type, &bytes, &text, &upload],
+                    )
+                    .await?;
+                if !row.get::<_, bool>(0) {
+                    transaction.execute("DELETE FROM onetool_chunks WHERE upload = $1", &[&upload]).await?;
+                }
+                transaction.execute("DELETE FROM onetool_uploads WHERE upload = $1", &[&upload]).await?;
+                transaction.commit().await?;
+                Ok(row.get::<_, i64>(1))
+            })
+            .await?;
+        self.is_finished = true;
+        Ok(BlobInfo {
+            id,
+            scope: self.new.scope.clone(),
+            media_type: self.new.media_type.clone(),
+            bytes: self.bytes,
+            created_at: DateTime::from_timestamp_micros(created).unwrap_or_else(Utc::now),
+            notes,
+        })
+    }
+}

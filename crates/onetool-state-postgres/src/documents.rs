@@ -1,0 +1,163 @@
+//! Documents as rows. The database decides what holds; one round trip per change.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use onetool_state::StateError;
+use onetool_state::interface::{
+    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Key, Revision,
+};
+
+use crate::connection::{Database, Failure};
+
+/// How often changes of other servers are looked for.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// The largest document.
+const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+impl Database {
+    async fn put_or_remove(
+        &self,
+        collection: Collection,
+        key: &Key,
+        content: Option<Vec<u8>>,
+        condition: &Condition,
+    ) -> Result<(), StateError> {
+        let revision = content.as_deref().map(|content| Revision::of(content).as_str().to_owned());
+        let (expected, expected_revision) = match &condition.expect {
+            Expect::Anything => ("anything", None),
+            Expect::Absent => ("absent", None),
+            Expect::Revision(revision) => ("revision", Some(revision.as_str().to_owned())),
+        };
+        let prefix = condition.guard.as_ref().map(|guard| guard.prefix.clone());
+        let seen = condition.guard.as_ref().map_or(0, |guard| number(guard.seen));
+        let name = key.to_string();
+        let outcome = self
+            .run(move |connection| async move {
+                let statement =
+                    connection.prepare_cached("SELECT onetool_put_1($1, $2, $3, $4, $5, $6, $7, $8)").await?;
+                let collection = collection.as_str();
+                let row = connection
+                    .query_one(
+                        &statement,
+                        &[&collection, &name, &expected, &expected_revision, &prefix, &seen, &revision, &content],
+                    )
+                    .await?;
+                Ok(row.get::<_, String>(0))
+            })
+            .await?;
+        match outcome.as_str() {
+            "done" => Ok(()),
+            "stale" => Err(StateError::Stale(format!("what {key} belongs to"))),
+            _ => Err(StateError::Conflict(key.to_string())),
+        }
+    }
+}
+
+fn number(cursor: Cursor) -> i64 {
+    i64::try_from(cursor.0).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl Documents for Database {
+    async fn get(&self, collection: Collection, key: &Key) -> Result<Option<Document>, StateError> {
+        let name = key.to_string();
+        let found = self
+            .read(move |connection| {
+                let name = name.clone();
+                async move {
+                    let statement = connection
+                        .prepare_cached(
+                            "SELECT revision, content FROM onetool_documents
+                             WHERE collection = $1 AND key = $2 AND content IS NOT NULL",
+                        )
+                        .await?;
+                    let row = connection.query_opt(&statement, &[&collection.as_str(), &name]).await?;
+                    Ok(row.map(|row| (row.get::<_, String>(0), row.get::<_, Vec<u8>>(1))))
+                }
+            })
+            .await?;
+        Ok(found.map(|(revision, content)| Document { key: key.clone(), revision: Revision::new(revision), content }))
+    }
+
+    async fn put(
+        &self,
+        collection: Collection,
+        key: &Key,
+        content: &[u8],
+        condition: &Condition,
+    ) -> Result<Revision, StateError> {
+        if content.len() > DOCUMENT_BYTES {
+            let bytes = content.len();
+            return Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {DOCUMENT_BYTES} are allowed")));
+        }
+        self.put_or_remove(collection, key, Some(content.to_owned()), condition).await?;
+        Ok(Revision::of(content))
+    }
+
+    async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError> {
+        self.put_or_remove(collection, key, None, condition).await
+    }
+
+    async fn changes(&self, collection: Collection, since: Cursor, _effort: Effort) -> Result<Changes, StateError> {
+        self.read(move |connection| async move {
+            let collection = collection.as_str();
+            let mut is_whole = since == Cursor::START;
+            if !is_whole {
+                let statement =
+                    connection.prepare_cached("SELECT floor FROM onetool_collections WHERE collection = $1").await?;
+                let row = connection.query_opt(&statement, &[&collection]).await?;
+                is_whole = row.is_some_and(|row| row.get::<_, i64>(0) > number(since));
+            }
+            let after = if is_whole { 0 } else { number(since) };
+            let statement = connection
+                .prepare_cached(
+                    "SELECT key, seq, revision, content FROM onetool_documents
+                     WHERE collection = $1 AND seq > $2 ORDER BY seq",
+                )
+                .await?;
+            let rows = connection.query(&statement, &[&collection, &after]).await?;
+            let mut changes = Vec::with_capacity(rows.len());
+            let mut last = if is_whole { 0 } else { after };
+            for row in rows {
+                last = last.max(row.get::<_, i64>(1));
+                let Ok(key) = row.get::<_, &str>(0).parse::<Key>() else { continue };
+                match (row.get::<_, Option<String>>(2), row.get::<_, Option<Vec<u8>>>(3)) {
+                    (Some(revision), Some(content)) => {
+                        changes.push(Change::Put(Document { key, revision: Revision::new(revision), content }));
+                    }
+                    _ if is_whole => {}
+                    _ => changes.push(Change::Gone(key)),
+                }
+            }
+            Ok(Changes { is_whole, changes, cursor: Cursor(u64::try_from(last).unwrap_or_default()) })
+        })
+        .await
+    }
+
+    async fn set_aside(&self, collection: Collection, key: &Key) -> Result<Option<String>, StateError> {
+        let Some(document) = Documents::get(self, collection, key).await? else { return Ok(None) };
+        let (name, content) = (key.to_string(), document.content);
+        let id = self
+            .run(move |connection| async move {
+                let row = connection
+                    .query_one(
+                        "INSERT INTO onetool_quarantine (collection, key, content) VALUES ($1, $2, $3) RETURNING id",
+                        &[&collection.as_str(), &name, &content],
+                    )
+                    .await?;
+                Ok::<_, Failure>(row.get::<_, i64>(0))
+            })
+            .await?;
+        Documents::delete(self, collection, key, &Expect::Revision(document.revision).into()).await?;
+        Ok(Some(format!("row {id} of onetool_quarantine")))
+    }
+
+    fn poll_every(&self) -> Option<Duration> {
+        Some(POLL_EVERY)
+    }
+
+    fn place(&self, collection: Collection, key: &Key) -> String {
+        format!("{}/{collection}/{key}", Database::place(self))
+    }
+}

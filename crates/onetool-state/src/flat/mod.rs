@@ -1,0 +1,177 @@
+//! State as plain files: the first backend, and the default.
+//!
+//! Every file is readable by people, and keeps the format it always had. Changes happen under a lock file and reach the
+//! disk before they are acknowledged, so any number of processes may share the folders. The files are the truth: what is
+//! kept in memory only says how they looked last.
+//!
+//! The methods block for as long as the disk takes; call them where blocking is allowed.
+
+mod blobs;
+mod documents;
+mod leases;
+mod memory;
+mod scan;
+mod stamp;
+mod trail;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blobs::FlatBlobs;
+use documents::FlatDocuments;
+use leases::FlatLeases;
+use trail::{FlatTrail, StreamFile};
+
+use crate::interface::{Backend, Blobs, Collection, Documents, Leases, Limits, Retention, Stream, Trail};
+
+/// How long a change waits for another process's change.
+const LOCK_WAIT: Duration = Duration::from_secs(20);
+/// The largest document where a collection does not say otherwise.
+const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The largest document among bundles: the switches of everything that is built in.
+const BUNDLE_BYTES: usize = 1024 * 1024;
+
+/// Where a collection's documents are.
+#[derive(Debug, Clone)]
+pub struct DocumentFolder {
+    pub folder: PathBuf,
+    pub lock: PathBuf,
+    pub max_bytes: usize,
+    /// The only document there is; other files of the folder are somebody else's.
+    pub only: Option<String>,
+}
+
+impl DocumentFolder {
+    /// `<folder>/<key>.json` for every document.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        Self { lock: folder.join(".lock"), folder, max_bytes: DOCUMENT_BYTES, only: None }
+    }
+
+    /// One document in a file of its own.
+    pub fn single(file: &Path) -> Self {
+        let folder = file.parent().unwrap_or_else(|| Path::new(".")).to_owned();
+        let only = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Self { lock: file.with_extension("lock"), folder, max_bytes: DOCUMENT_BYTES, only }
+    }
+
+    #[must_use]
+    pub fn with_max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
+    }
+}
+
+/// Where everything is. What is not said lies below one folder; collections that are not said live in memory.
+#[derive(Debug, Clone)]
+pub struct FlatPlaces {
+    root: PathBuf,
+    documents: HashMap<Collection, DocumentFolder>,
+    streams: HashMap<Stream, StreamFile>,
+    blobs: PathBuf,
+}
+
+impl FlatPlaces {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self { blobs: root.join("tmp"), documents: HashMap::new(), streams: HashMap::new(), root }
+    }
+
+    /// Everything where a `.onetool` folder keeps it unless a configuration says otherwise.
+    pub fn standard(own: impl Into<PathBuf>) -> Self {
+        let own = own.into();
+        Self::new(&own)
+            .with_bundles(&own.join("bundles"))
+            .with_documents(Collection::LISTINGS, DocumentFolder::new(own.join("cache").join("servers")))
+            .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
+            .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
+    }
+
+    #[must_use]
+    pub fn with_documents(mut self, collection: Collection, folder: DocumentFolder) -> Self {
+        self.documents.insert(collection, folder);
+        self
+    }
+
+    /// Lines of `stream` in `file`, locked by a file beside it.
+    #[must_use]
+    pub fn with_stream(mut self, stream: Stream, file: &Path) -> Self {
+        self.streams.insert(stream, StreamFile::new(file.to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn with_blobs(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.blobs = folder.into();
+        self
+    }
+
+    /// Bundles below `folder`, and the counts of their calls beside them.
+    #[must_use]
+    pub fn with_bundles(mut self, folder: &Path) -> Self {
+        let documents = DocumentFolder::new(folder).with_max_bytes(BUNDLE_BYTES);
+        let usage = StreamFile {
+            file: folder.join("usage.jsonl"),
+            lock: documents.lock.clone(),
+            home: folder.parent().map(Path::to_owned),
+        };
+        self.streams.insert(Stream::USAGE, usage);
+        self.with_documents(Collection::BUNDLES, documents)
+    }
+}
+
+/// State in files.
+#[derive(Clone)]
+pub struct FlatFiles {
+    root: PathBuf,
+    blobs: PathBuf,
+    documents: Arc<FlatDocuments>,
+    leases: Arc<FlatLeases>,
+    trail: Arc<FlatTrail>,
+}
+
+impl FlatFiles {
+    /// Touches nothing yet: folders are made when something is written.
+    pub fn new(places: FlatPlaces) -> Self {
+        Self {
+            documents: Arc::new(FlatDocuments::new(places.documents)),
+            leases: Arc::new(FlatLeases::new(places.root.join("state"))),
+            trail: Arc::new(FlatTrail::new(places.root.clone(), places.streams)),
+            root: places.root,
+            blobs: places.blobs,
+        }
+    }
+
+    /// Blobs in a folder, without anything else.
+    pub fn blobs_in(folder: impl Into<PathBuf>, retention: Retention) -> Arc<dyn Blobs> {
+        Arc::new(FlatBlobs::new(folder.into(), retention))
+    }
+}
+
+impl Backend for FlatFiles {
+    fn place(&self) -> String {
+        self.root.display().to_string()
+    }
+
+    fn documents(&self) -> Arc<dyn Documents> {
+        self.documents.clone()
+    }
+
+    fn blobs(&self, retention: Retention) -> Arc<dyn Blobs> {
+        Self::blobs_in(&self.blobs, retention)
+    }
+
+    fn leases(&self) -> Arc<dyn Leases> {
+        self.leases.clone()
+    }
+
+    fn limits(&self) -> Arc<dyn Limits> {
+        self.leases.clone()
+    }
+
+    fn trail(&self) -> Arc<dyn Trail> {
+        self.trail.clone()
+    }
+}

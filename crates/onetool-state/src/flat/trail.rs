@@ -1,0 +1,148 @@
+//! Streams as files of lines: appended under a lock, rewritten when they grow, read from where the reader was.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::stamp::inode;
+use crate::atomic::{self, Lock, StoreError};
+use crate::interface::{Merge, Position, StateError, Stream, Trail, TrailRead, Visit};
+use crate::notifications::{last_byte, open_private};
+
+/// A longer line is not ours.
+const LINE_BYTES: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 128 * 1024;
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+pub(super) struct FlatTrail {
+    root: PathBuf,
+    streams: HashMap<Stream, StreamFile>,
+}
+
+/// Where a stream is.
+#[derive(Debug, Clone)]
+pub(super) struct StreamFile {
+    pub(super) file: PathBuf,
+    pub(super) lock: PathBuf,
+    /// Lines are dropped where this folder is missing: nobody made it, and counting alone does not.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl StreamFile {
+    pub(super) fn new(file: PathBuf) -> Self {
+        Self { lock: file.with_extension("lock"), file, home: None }
+    }
+}
+
+impl FlatTrail {
+    pub(super) fn new(root: PathBuf, streams: HashMap<Stream, StreamFile>) -> Self {
+        Self { root, streams }
+    }
+
+    fn place(&self, stream: Stream) -> StreamFile {
+        let default = || StreamFile::new(self.root.join(format!("{stream}.jsonl")));
+        self.streams.get(&stream).cloned().unwrap_or_else(default)
+    }
+}
+
+#[async_trait]
+impl Trail for FlatTrail {
+    async fn append(&self, stream: Stream, lines: &[String]) -> Result<(), StateError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let StreamFile { file: path, lock, home } = self.place(stream);
+        if home.is_some_and(|home| !home.is_dir()) {
+            return Ok(());
+        }
+        let error = |source| StoreError::io(&path, source);
+        let _held = Lock::take(&lock, LOCK_WAIT)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|source| StoreError::io(folder, source))?;
+        }
+        let mut file = open_private(&path).map_err(error)?;
+        let length = file.metadata().map_err(error)?.len();
+        let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum::<usize>() + 1);
+        // What a crash cut short ends here; it is skipped when read.
+        if length > 0 && last_byte(&mut file).map_err(error)? != b'\n' {
+            text.push('\n');
+        }
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        Ok(file.write_all(text.as_bytes()).map_err(error)?)
+    }
+
+    async fn read(&self, stream: Stream, since: Position, visit: Visit<'_>) -> Result<TrailRead, StateError> {
+        let path = self.place(stream).file;
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(TrailRead { position: Position::default(), restarted: since != Position::default() });
+            }
+            Err(error) => return Err(StoreError::io(path, error).into()),
+        };
+        let metadata = file.metadata().map_err(|error| StoreError::io(&path, error))?;
+        let generation = inode(&metadata);
+        // A rewritten stream is another file.
+        let restarted = since.generation != generation || metadata.len() < since.offset;
+        let start = if restarted { 0 } else { since.offset };
+        if start == metadata.len() {
+            return Ok(TrailRead { position: Position { generation, offset: start }, restarted });
+        }
+        file.seek(SeekFrom::Start(start)).map_err(|error| StoreError::io(&path, error))?;
+        let read = visit_lines(file, visit).map_err(|error| StoreError::io(&path, error))?;
+        Ok(TrailRead { position: Position { generation, offset: start + read }, restarted })
+    }
+
+    async fn compact(&self, stream: Stream, over_bytes: u64, merge: Merge<'_>) -> Result<(), StateError> {
+        let StreamFile { file: path, lock, .. } = self.place(stream);
+        let is_small = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len()) <= over_bytes;
+        if is_small(&path) {
+            return Ok(());
+        }
+        let _held = Lock::take(&lock, LOCK_WAIT)?;
+        if is_small(&path) {
+            return Ok(());
+        }
+        let mut lines = Vec::new();
+        let file = File::open(&path).map_err(|error| StoreError::io(&path, error))?;
+        visit_lines(file, &mut |line| lines.push(line.to_owned())).map_err(|error| StoreError::io(&path, error))?;
+        let mut text = String::new();
+        for line in merge(lines) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        atomic::write(&path, text.as_bytes())?;
+        tracing::debug!(path = %path.display(), bytes = text.len(), "a file of lines was merged");
+        Ok(())
+    }
+}
+
+/// Visits whole lines; says how many bytes they were. A last line without its break is left for the next time.
+fn visit_lines(file: File, visit: Visit<'_>) -> io::Result<u64> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let mut line = Vec::new();
+    let mut passed = 0;
+    loop {
+        line.clear();
+        let read = (&mut reader).take(LINE_BYTES as u64).read_until(b'\n', &mut line)?;
+        if line.last() == Some(&b'\n') {
+            passed += read as u64;
+            if let Ok(text) = std::str::from_utf8(&line[..read - 1])
+                && !text.is_empty()
+            {
+                visit(text);
+            }
+        } else if read == LINE_BYTES {
+            passed += (read + reader.skip_until(b'\n')?) as u64;
+        } else {
+            return Ok(passed);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Large things, written and read in pieces: stored results and outputs.
+//!
+//! A blob is named by its content under the store's own secret key: equal content of one scope is kept once, and still
+//! nobody can guess an id.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value as Json};
+
+use super::StateError;
+
+/// How long blobs are kept, and how much of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Zero keeps blobs for ever.
+    pub ttl: Duration,
+    /// All blobs together; beyond it the oldest go.
+    pub max_bytes: u64,
+    /// One blob.
+    pub max_blob_bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { ttl: Duration::from_hours(1), max_bytes: 8 << 30, max_blob_bytes: 4 << 30 }
+    }
+}
+
+/// Names a blob: hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlobId(String);
+
+impl BlobId {
+    const MAX_DIGITS: usize = 64;
+    const DIGITS: usize = 32;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Hashes a blob of a scope and media type; feed the content, and finish with [`BlobId::from_hash`].
+    pub fn hasher(new: &NewBlob) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new();
+        for part in [&new.scope, &new.media_type] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher
+    }
+
+    /// The id of hashed content under the store's secret key.
+    pub fn from_hash(key: &[u8; 32], hasher: &blake3::Hasher) -> Self {
+        let keyed = blake3::keyed_hash(key, hasher.finalize().as_bytes());
+        Self(keyed.to_hex()[..Self::DIGITS].to_owned())
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for BlobId {
+    type Err = StateError;
+
+    /// Lower-case hexadecimal digits only: an id becomes part of a path.
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        let is_id = (1..=Self::MAX_DIGITS).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if is_id {
+            return Ok(Self(text.to_owned()));
+        }
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(Self::MAX_DIGITS).collect();
+        Err(StateError::NotFound(shown))
+    }
+}
+
+/// What is known of a blob before its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewBlob {
+    /// Keeps equal content of different owners apart. Empty for what belongs to nobody in particular.
+    pub scope: String,
+    pub media_type: String,
+}
+
+/// What is known of a blob without reading it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlobInfo {
+    pub id: BlobId,
+    pub scope: String,
+    pub media_type: String,
+    pub bytes: u64,
+    pub created_at: DateTime<Utc>,
+    /// What its writer noted.
+    pub notes: Map<String, Json>,
+}
+
+/// Takes one blob. Dropped before it is finished, it leaves nothing behind.
+#[async_trait]
+pub trait BlobWriter: Send {
+    async fn write(&mut self, chunk: &[u8]) -> Result<(), StateError>;
+
+    /// Makes the blob readable. One with the same id lives on as this one.
+    async fn finish(self: Box<Self>, notes: Map<String, Json>) -> Result<BlobInfo, StateError>;
+}
+
+/// Blobs, shared by all who use the same backend.
+#[async_trait]
+pub trait Blobs: Send + Sync {
+    /// Begins a blob. Now and then, what has expired goes on this occasion.
+    async fn create(&self, new: NewBlob) -> Result<Box<dyn BlobWriter>, StateError>;
+
+    /// Fails with [`StateError::NotFound`] or [`StateError::Expired`].
+    async fn describe(&self, id: &BlobId) -> Result<BlobInfo, StateError>;
+
+    /// At most `limit` bytes from `offset`; fewer only at the end.
+    async fn read(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Vec<u8>, StateError>;
+
+    /// Every blob there is, without what expired. For copies and inspection.
+    async fn list(&self) -> Result<Vec<BlobInfo>, StateError>;
+
+    /// Removes what has expired, and the oldest where there is too much. Says how many blobs went.
+    async fn sweep(&self) -> Result<usize, StateError>;
+
+    /// The key under which contents are named. Whoever has it can tell the id of a content that they have.
+    async fn secret(&self) -> Result<[u8; 32], StateError>;
+
+    /// Takes over the key of another store, so that copies keep their ids. Only a store without blobs may do so.
+    async fn adopt_secret(&self, secret: [u8; 32]) -> Result<(), StateError>;
+}

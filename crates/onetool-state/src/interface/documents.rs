@@ -1,0 +1,230 @@
+//! Small documents with versions: bundles, tools, switches, pins, listings, plans.
+//!
+//! A change says what it expects, and fails when that is not so any more. A [`Guard`] extends this to everything below a
+//! prefix: rules that look at many documents decide on a snapshot, and the change takes place only if the snapshot still
+//! holds. So rules stay pure, and hold across processes and machines.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::StateError;
+
+/// Documents of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Collection(&'static str);
+
+impl Collection {
+    /// Bundles, tools and the switches of built-in ones.
+    pub const BUNDLES: Self = Self("bundles");
+    /// What tools of servers looked like when they were accepted.
+    pub const PINS: Self = Self("pins");
+    /// What servers offered last.
+    pub const LISTINGS: Self = Self("listings");
+    /// Plans of agents.
+    pub const TODO: Self = Self("todo");
+
+    pub const ALL: [Self; 4] = [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO];
+
+    /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.
+    pub const fn named(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Names a document within its collection: one or two parts, `a` or `a/b`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    const PART_BYTES: usize = 100;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first part of two.
+    pub fn folder(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(folder, _)| folder)
+    }
+
+    /// The last part.
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
+    /// Whether a text may be a part of a key. It becomes a file's name, so nothing in it may mean something there.
+    pub fn is_part(text: &str) -> bool {
+        (1..=Self::PART_BYTES).contains(&text.len())
+            && !text.starts_with('.')
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    }
+}
+
+impl FromStr for Key {
+    type Err = StateError;
+
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        let valid = match text.split_once('/') {
+            Some((folder, name)) => Self::is_part(folder) && Self::is_part(name),
+            None => Self::is_part(text),
+        };
+        if valid {
+            return Ok(Self(text.into()));
+        }
+        let shown: String = text.chars().take(Self::PART_BYTES).collect();
+        Err(StateError::Invalid(format!("{shown:?} is not a document key")))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One state of a document. Opaque; equal revisions mean equal content.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Revision(String);
+
+impl Revision {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The revision that content stands for.
+    pub fn of(content: &[u8]) -> Self {
+        Self(blake3::hash(content).to_hex()[..32].to_owned())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    pub key: Key,
+    pub revision: Revision,
+    pub content: Vec<u8>,
+}
+
+/// What must be true of the document that is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    Anything,
+    Absent,
+    Revision(Revision),
+}
+
+/// Nothing whose key begins with `prefix` may have changed after `seen`. An empty prefix is the whole collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    pub prefix: String,
+    pub seen: Cursor,
+}
+
+/// When a change takes place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub expect: Expect,
+    pub guard: Option<Guard>,
+}
+
+impl From<Expect> for Condition {
+    fn from(expect: Expect) -> Self {
+        Self { expect, guard: None }
+    }
+}
+
+/// A place in the feed of changes. Means something only to the backend, and the process, that gave it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(pub u64);
+
+impl Cursor {
+    /// Before everything: the first changes are all documents that there are.
+    pub const START: Self = Self(0);
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Put(Document),
+    Gone(Key),
+    /// Something is there that is not a document; it is left alone. `key` where it has one.
+    Unreadable {
+        key: Option<Key>,
+        place: String,
+        reason: String,
+    },
+}
+
+/// What changed since a cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The changes are everything that there is, not a difference: what they do not name is gone.
+    pub is_whole: bool,
+    pub changes: Vec<Change>,
+    pub cursor: Cursor,
+}
+
+/// How closely to look for changes, where looking costs something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Sees everything that was changed through this interface, by any process.
+    Usual,
+    /// Also sees what people changed in place, with an editor.
+    Thorough,
+}
+
+/// Documents, shared by all who use the same backend.
+#[async_trait]
+pub trait Documents: Send + Sync {
+    async fn get(&self, collection: Collection, key: &Key) -> Result<Option<Document>, StateError>;
+
+    /// Creates or replaces a document, durably, if the condition holds.
+    async fn put(
+        &self,
+        collection: Collection,
+        key: &Key,
+        content: &[u8],
+        condition: &Condition,
+    ) -> Result<Revision, StateError>;
+
+    /// Removes a document, durably, if the condition holds. One that is not there is no error.
+    async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError>;
+
+    /// What changed since `since`, each key once and as it is now, in no order.
+    async fn changes(&self, collection: Collection, since: Cursor, effort: Effort) -> Result<Changes, StateError>;
+
+    /// Moves a document out of the way that nobody can make sense of; says where it went. `None` where it may still be
+    /// being written: it is then given again with the next changes.
+    async fn set_aside(&self, collection: Collection, key: &Key) -> Result<Option<String>, StateError>;
+
+    /// Whether a document is as the last changes gave it, as far as can be said without waiting.
+    fn is_current(&self, _collection: Collection, _key: &Key) -> bool {
+        true
+    }
+
+    /// How often to ask for changes in the background. `None` where asking is so cheap that readers do it themselves.
+    fn poll_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Where a document is, for people.
+    fn place(&self, collection: Collection, key: &Key) -> String {
+        format!("{collection}/{key}")
+    }
+}

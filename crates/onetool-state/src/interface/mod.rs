@@ -1,0 +1,47 @@
+//! What shared state can do, whoever keeps it.
+//!
+//! Five interfaces: [`Documents`] (small, versioned, with compare-and-swap and a feed of changes), [`Blobs`] (large, read
+//! in pieces, with expiry), [`Leases`] (who may do something now, with a fence), [`Limits`] (token buckets) and [`Trail`]
+//! (lines that are only appended). A [`Backend`] offers all of them; [`crate::flat`] is the first, and `crate::contract`
+//! says what every backend must do. The rules over them (bundles, results, statistics) know no backend.
+//!
+//! The methods are asynchronous because a backend may be a network away. Code that blocks anyway uses
+//! [`wait`](crate::wait).
+
+mod blobs;
+mod documents;
+mod error;
+mod leases;
+mod limits;
+mod trail;
+
+use std::sync::Arc;
+
+pub use blobs::{BlobId, BlobInfo, BlobWriter, Blobs, NewBlob, Retention};
+pub use documents::{
+    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
+};
+pub use error::StateError;
+pub use leases::{Lease, Leases};
+pub use limits::{Bucket, Granted, Limits, Rate};
+pub use trail::{Merge, Position, Stream, Trail, TrailRead, Visit};
+
+/// Everything that is kept in one place.
+pub trait Backend: Send + Sync {
+    /// Where state is kept, for people: a folder, or an address without its password.
+    fn place(&self) -> String;
+
+    fn documents(&self) -> Arc<dyn Documents>;
+
+    /// Blobs that are kept as `retention` says. Cheap: ask whenever the settings may have changed.
+    fn blobs(&self, retention: Retention) -> Arc<dyn Blobs>;
+
+    fn leases(&self) -> Arc<dyn Leases>;
+
+    fn limits(&self) -> Arc<dyn Limits>;
+
+    fn trail(&self) -> Arc<dyn Trail>;
+}
+
+/// A backend, shared.
+pub type State = Arc<dyn Backend>;

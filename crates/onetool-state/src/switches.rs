@@ -1,0 +1,222 @@
+//! Which packs and tools are switched off: those that no bundle has a flag for (Python files, MCP servers).
+//!
+//! One file, written whole under a lock, so that several processes may change it. A file that cannot be understood
+//! switches nothing off and is reported; the next change replaces it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::{self, Lock, StoreError};
+
+/// The file is looked at for changes of others at most this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A larger file is not ours.
+const MAX_BYTES: u64 = 4 << 20;
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is off, as the file says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SwitchFile {
+    disabled_packs: BTreeSet<String>,
+    /// `pack.function`
+    disabled_tools: BTreeSet<String>,
+}
+
+/// What a switch is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchTarget<'a> {
+    Pack(&'a str),
+    Tool { pack: &'a str, function: &'a str },
+}
+
+/// The switches of one project.
+#[derive(Debug)]
+pub struct Switches {
+    path: PathBuf,
+    generation: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    file: Arc<SwitchFile>,
+    stamp: Option<(SystemTime, u64)>,
+    looked_at: Option<Instant>,
+    problem: Option<String>,
+}
+
+impl Switches {
+    /// Reads nothing yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let known = Known { file: Arc::default(), stamp: None, looked_at: None, problem: None };
+        Self { path: path.into(), generation: AtomicU64::new(0), known: Mutex::new(known) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn is_pack_on(&self, pack: &str) -> bool {
+        !self.current().disabled_packs.contains(pack)
+    }
+
+    /// Whether a tool may be called: it and its pack are on.
+    pub fn is_on(&self, pack: &str, function: &str) -> bool {
+        let file = self.current();
+        if file.disabled_packs.is_empty() && file.disabled_tools.is_empty() {
+            return true;
+        }
+        !file.disabled_packs.contains(pack) && !file.disabled_tools.contains(&format!("{pack}.{function}"))
+    }
+
+    /// Changes whenever the answers may have.
+    pub fn generation(&self) -> u64 {
+        self.current();
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Why the file could not be understood.
+    pub fn problem(&self) -> Option<String> {
+        self.current();
+        self.known.lock().problem.clone()
+    }
+
+    /// Switches a pack or a tool. Switching a tool on also switches its pack on, with the pack's other tools off: what
+    /// was asked for is then what happens. `tools` are all functions of the pack.
+    pub fn set(&self, target: SwitchTarget<'_>, on: bool, tools: &[String]) -> Result<(), StoreError> {
+        let _lock = Lock::take(&self.path.with_extension("lock"), LOCK_PATIENCE)?;
+        let mut file = self.read().unwrap_or_default();
+        match (target, on) {
+            (SwitchTarget::Pack(pack), true) => {
+                file.disabled_packs.remove(pack);
+                // A pack that is switched on with all of its tools off would still offer nothing.
+                let prefix = format!("{pack}.");
+                let all_off = !tools.is_empty()
+                    && tools.iter().all(|tool| file.disabled_tools.contains(&format!("{prefix}{tool}")));
+                if all_off {
+                    file.disabled_tools.retain(|tool| !tool.starts_with(&prefix));
+                }
+            }
+            (SwitchTarget::Pack(pack), false) => {
+                file.disabled_packs.insert(pack.to_owned());
+            }
+            (SwitchTarget::Tool { pack, function }, true) => {
+                if file.disabled_packs.remove(pack) {
+                    file.disabled_tools.extend(tools.iter().map(|tool| format!("{pack}.{tool}")));
+                }
+                file.disabled_tools.remove(&format!("{pack}.{function}"));
+            }
+            (SwitchTarget::Tool { pack, function }, false) => {
+                file.disabled_tools.insert(format!("{pack}.{function}"));
+            }
+        }
+        let mut bytes = serde_json::to_vec_pretty(&file)
+            .map_err(|error| StoreError::io(&self.path, std::io::Error::other(error)))?;
+        bytes.push(b'\n');
+        atomic::write(&self.path, &bytes)?;
+        self.known.lock().looked_at = None;
+        self.current();
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<SwitchFile> {
+        let mut known = self.known.lock();
+        if known.looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return known.file.clone();
+        }
+        known.looked_at = Some(Instant::now());
+        let stamp = std::fs::metadata(&self.path).ok().and_then(|found| Some((found.modified().ok()?, found.len())));
+        if stamp != known.stamp {
+            known.stamp = stamp;
+            let (file, problem) = match self.read() {
+                Ok(file) => (file, None),
+                Err(problem) => (SwitchFile::default(), Some(problem)),
+            };
+            known.problem = problem;
+            if *known.file != file {
+                known.file = Arc::new(file);
+                self.generation.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        known.file.clone()
+    }
+
+    fn read(&self) -> Result<SwitchFile, String> {
+        match std::fs::metadata(&self.path) {
+            Err(_) => return Ok(SwitchFile::default()),
+            Ok(found) if found.len() > MAX_BYTES => return Err(format!("it has more than {MAX_BYTES} bytes")),
+            Ok(_) => {}
+        }
+        let bytes = std::fs::read(&self.path).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOLS: [&str; 2] = ["a", "b"];
+
+    fn tools() -> Vec<String> {
+        TOOLS.map(str::to_owned).to_vec()
+    }
+
+    fn state(switches: &Switches) -> (bool, bool, bool) {
+        (switches.is_pack_on("p"), switches.is_on("p", "a"), switches.is_on("p", "b"))
+    }
+
+    #[test]
+    fn packs_and_tools_switch_as_one_expects() {
+        let folder = tempfile::tempdir().unwrap();
+        let switches = Switches::new(folder.path().join("switches.json"));
+        assert_eq!(state(&switches), (true, true, true));
+        let before = switches.generation();
+        let set = |target, on| switches.set(target, on, &tools()).unwrap();
+        let a = SwitchTarget::Tool { pack: "p", function: "a" };
+        let b = SwitchTarget::Tool { pack: "p", function: "b" };
+        set(a, false);
+        assert_eq!(state(&switches), (true, false, true));
+        assert_ne!(switches.generation(), before);
+        set(SwitchTarget::Pack("p"), false);
+        assert_eq!(state(&switches), (false, false, false));
+        set(SwitchTarget::Pack("p"), true);
+        assert_eq!(state(&switches), (true, false, true));
+        set(SwitchTarget::Pack("p"), false);
+        set(a, true);
+        assert_eq!(state(&switches), (true, true, false));
+        set(a, false);
+        set(b, false);
+        set(SwitchTarget::Pack("p"), true);
+        assert_eq!(state(&switches), (true, true, true));
+    }
+
+    #[test]
+    fn another_process_sees_the_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("switches.json");
+        let (one, other) = (Switches::new(&path), Switches::new(&path));
+        one.set(SwitchTarget::Pack("p"), false, &[]).unwrap();
+        assert!(!other.is_on("p", "a"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_switches_nothing_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("switches.json");
+        std::fs::write(&path, "[").unwrap();
+        let switches = Switches::new(&path);
+        assert!(switches.is_on("p", "a"));
+        assert!(switches.problem().is_some());
+        switches.set(SwitchTarget::Pack("p"), false, &[]).unwrap();
+        assert!(!switches.is_on("p", "a"));
+        assert_eq!(switches.problem(), None);
+    }
+}
