@@ -13,13 +13,14 @@ mod arguments;
 mod context;
 mod dependency;
 mod error;
-mod mended;
 mod message;
 mod names;
 mod native;
 mod nearest;
 mod output_cache;
+mod pager;
 mod redactor;
+mod repaired;
 mod result;
 mod schema;
 mod schema_cost;
@@ -36,27 +37,28 @@ pub use arguments::Arguments;
 pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, SpanLink, ToolCaller};
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError};
-pub use mended::mended_json;
 pub use message::{MessageContent, ToolMessage, canonical_json};
+pub use names::{QualifiedName, RESERVED_PACKS, is_python_identifier, to_python_identifier};
 pub use native::{NativePack, NativeSource};
-pub use names::{RESERVED_PACKS, QualifiedName, is_python_identifier, to_python_identifier};
 pub use nearest::nearest;
 pub use output_cache::{
     Budget, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
     OutputLine, OutputRef, OutputSearch, OutputStore, OutputWriter, StoredOutput, TEXT_MEDIA_TYPE, TrimReport,
 };
+pub use pager::{LineCutter, PagedLine, Surroundings, VisitLine};
 pub use redactor::{REDACTED, Redactor};
+pub use repaired::repaired_json;
 pub use result::ToolResult;
 pub use schema::{
     CompiledSchema, GivenUp, MAX_PROVIDER_NAME, Provider, ProviderNames, Strip, compile_schema, lint_request,
 };
 pub use schema_text::InputSchema;
 pub use signature::{Parameter, ParameterKind, Signature};
-pub use source::{HealthNote, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
+pub use source::{HealthNote, Offer, Origin, Pack, Severity, ToolCall, ToolSource, ToolSpec};
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
 pub use validation::{Issue, SchemaError, Validator, validate};
-pub use value::{DateTimeValue, Part, Value};
+pub use value::{DateTimeValue, Part, Value, non_finite_text};
 pub use wire::WireError;
 
 /// Compiles the examples in the crate's README.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use crate::{CallContext, Origin, Pack, Tool, ToolCall, ToolContext, ToolError, ToolResult, ToolSource, Value};
+use async_trait::async_trait;
 
 /// A pack and the functions behind it.
 pub struct NativePack {

@@ -9,17 +9,40 @@ use std::sync::OnceLock;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
+use crate::Validator;
+
+/// What of a schema describes single arguments, and what these may refer to.
+const ARGUMENT_KEYWORDS: &[&str] = &["$schema", "properties", "$defs", "definitions"];
+
 /// JSON Schema of a tool's arguments. Reads like the [`serde_json::Value`] that it stands for.
 #[derive(Clone, Default)]
 pub struct InputSchema {
     text: Box<str>,
     parsed: OnceLock<Json>,
+    arguments: OnceLock<Option<Validator>>,
+    length: OnceLock<usize>,
 }
 
 impl InputSchema {
     /// A schema written as JSON. What is not JSON allows everything.
     pub fn from_text(text: impl Into<Box<str>>) -> Self {
-        Self { text: text.into(), parsed: OnceLock::new() }
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Checks arguments one by one, each by its own property: what the schema says of all arguments together is left out.
+    /// `None` where the schema cannot be used. Compiled when it is first asked for.
+    pub fn argument_validator(&self) -> Option<&Validator> {
+        let compile = || {
+            let parts = self.as_object()?.iter().filter(|(key, _)| ARGUMENT_KEYWORDS.contains(&key.as_str()));
+            let parts: Map<String, Json> = parts.map(|(key, value)| (key.clone(), value.clone())).collect();
+            Validator::new(&Json::Object(parts)).ok()
+        };
+        self.arguments.get_or_init(compile).as_ref()
+    }
+
+    /// How long it is as JSON, in bytes.
+    pub fn bytes(&self) -> usize {
+        *self.length.get_or_init(|| if self.text.is_empty() { (**self).to_string().len() } else { self.text.len() })
     }
 
     /// The tree by itself.
@@ -38,7 +61,7 @@ impl Deref for InputSchema {
 
 impl From<Json> for InputSchema {
     fn from(json: Json) -> Self {
-        Self { text: Box::default(), parsed: OnceLock::from(json) }
+        Self { parsed: OnceLock::from(json), ..Self::default() }
     }
 }
 

@@ -105,7 +105,7 @@ impl Signature {
                     .iter()
                     .map(|(name, property)| {
                         let default = property.get("default").map(python_literal);
-                        let mut annotation = python_type(property, schema, 0);
+                        let mut annotation = python_type(property, schema);
                         // A default of null says that null is taken, whatever the type forgets to say.
                         if default.as_deref() == Some("None") && !takes_none(&annotation) {
                             annotation.push_str(" | None");
@@ -138,16 +138,30 @@ fn one_line(text: &str) -> String {
 /// How many values of an enum a type spells out.
 const MAX_LITERALS: usize = 32;
 /// How deep nested types are spelled out before they become `dict` or `list`.
-const TYPE_DEPTH: usize = 4;
+const TYPE_DEPTH: usize = 6;
+/// How many keys of an object are spelled out.
+const MAX_KEYS: usize = 16;
+/// A type that would be longer than this is spelled out less deep.
+const MAX_TYPE_CHARS: usize = 400;
 
-/// The Python type that a JSON Schema describes, as source text. References are looked up in `root`.
-pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
-    if depth > TYPE_DEPTH {
-        return "Any".to_owned();
-    }
+/// The Python type that a JSON Schema describes, as text: `list[{path: str, line?: int}]`, where `?` marks keys that may
+/// be missing. References are looked up in `root`.
+pub(crate) fn python_type(schema: &Json, root: &Json) -> String {
+    (1..=TYPE_DEPTH)
+        .rev()
+        .map(|depth| nested_type(schema, root, depth))
+        .find(|text| text.len() <= MAX_TYPE_CHARS)
+        .unwrap_or_else(|| nested_type(schema, root, 0))
+}
+
+/// The type with so many levels spelled out.
+fn nested_type(schema: &Json, root: &Json, depth: usize) -> String {
     if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return target.map_or_else(|| "Any".to_owned(), |target| python_type(target, root, depth + 1));
+        return match target {
+            Some(target) if depth > 0 => nested_type(target, root, depth - 1),
+            _ => "Any".to_owned(),
+        };
     }
     if let Some(values) = schema.get("enum").and_then(Json::as_array) {
         return literal_type(values);
@@ -157,11 +171,14 @@ pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(options) = schema.get(key).and_then(Json::as_array) {
-            return union(options.iter().map(|option| python_type(option, root, depth + 1)));
+            if depth == 0 {
+                return "Any".to_owned();
+            }
+            return union(options.iter().map(|option| nested_type(option, root, depth - 1)));
         }
     }
     if let Some([only]) = schema.get("allOf").and_then(Json::as_array).map(Vec::as_slice) {
-        return python_type(only, root, depth + 1);
+        return if depth == 0 { "Any".to_owned() } else { nested_type(only, root, depth - 1) };
     }
     match schema.get("type") {
         Some(Json::String(name)) if schema.get("nullable") == Some(&Json::Bool(true)) => {
@@ -171,9 +188,39 @@ pub(crate) fn python_type(schema: &Json, root: &Json, depth: usize) -> String {
         Some(Json::Array(names)) => {
             union(names.iter().filter_map(Json::as_str).map(|name| named_type(name, schema, root, depth)))
         }
-        _ if schema.get("properties").is_some() => "dict".to_owned(),
+        _ if schema.get("properties").is_some() => object_type(schema, root, depth),
         _ => "Any".to_owned(),
     }
+}
+
+/// `{path: str, line?: int}`, or `dict` where nothing is known of its keys.
+fn object_type(schema: &Json, root: &Json, depth: usize) -> String {
+    let properties = schema.get("properties").and_then(Json::as_object).filter(|properties| !properties.is_empty());
+    let Some(properties) = properties else {
+        return match schema.get("additionalProperties") {
+            Some(values) if values.is_object() && depth > 0 => {
+                format!("dict[str, {}]", nested_type(values, root, depth - 1))
+            }
+            _ => "dict".to_owned(),
+        };
+    };
+    if depth == 0 {
+        return "dict".to_owned();
+    }
+    let required = schema.get("required").and_then(Json::as_array);
+    let is_required = |name: &String| required.is_some_and(|names| names.iter().any(|other| other == name));
+    let mut keys: Vec<String> = properties
+        .iter()
+        .take(MAX_KEYS)
+        .map(|(name, property)| {
+            let optional = if is_required(name) { "" } else { "?" };
+            format!("{}{optional}: {}", one_line(name), nested_type(property, root, depth - 1))
+        })
+        .collect();
+    if properties.len() > MAX_KEYS {
+        keys.push("...".to_owned());
+    }
+    format!("{{{}}}", keys.join(", "))
 }
 
 /// `Literal[…]`, where Python has it for these values and they are few enough to read; else their types.
@@ -203,15 +250,10 @@ fn named_type(name: &str, schema: &Json, root: &Json, depth: usize) -> String {
         "boolean" => "bool".to_owned(),
         "null" => "None".to_owned(),
         "array" => match schema.get("items") {
-            Some(items) if items.is_object() => format!("list[{}]", python_type(items, root, depth + 1)),
+            Some(items) if items.is_object() && depth > 0 => format!("list[{}]", nested_type(items, root, depth - 1)),
             _ => "list".to_owned(),
         },
-        "object" => match schema.get("additionalProperties") {
-            Some(values) if values.is_object() && schema.get("properties").is_none() => {
-                format!("dict[str, {}]", python_type(values, root, depth + 1))
-            }
-            _ => "dict".to_owned(),
-        },
+        "object" => object_type(schema, root, depth),
         _ => "Any".to_owned(),
     }
 }
@@ -277,10 +319,39 @@ mod tests {
             (json!({"type": "string", "nullable": true}), "str | None"),
             (json!({"items": {"type": "string"}}), "Any"),
         ] {
-            assert_eq!(python_type(&schema, &schema, 0), expected, "{schema}");
+            assert_eq!(python_type(&schema, &schema), expected, "{schema}");
         }
         let schema = json!({"properties": {"a": {"type": "string", "default": null}}});
         assert_eq!(Signature::from_json_schema(&schema).render("f"), "f(a: str | None = None)");
+    }
+
+    #[test]
+    fn nested_objects_are_spelled_out() {
+        let comment = json!({"type": "object", "properties": {
+            "path": {"type": "string"}, "line": {"type": "integer"}, "side": {"enum": ["LEFT", "RIGHT"]}},
+            "required": ["path", "line"]});
+        for (schema, expected) in [
+            (
+                json!({"type": "array", "items": comment}),
+                "list[{path: str, line: int, side?: Literal['LEFT', 'RIGHT']}]",
+            ),
+            (json!({"type": "object", "additionalProperties": {"type": "integer"}}), "dict[str, int]"),
+            (json!({"type": "object", "properties": {}}), "dict"),
+            (json!({"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "null"}]}), "{a?: Any} | None"),
+        ] {
+            assert_eq!(python_type(&schema, &schema), expected);
+        }
+    }
+
+    #[test]
+    fn a_type_that_would_be_too_long_is_told_less_deep() {
+        let inner: serde_json::Map<String, Json> =
+            (0..12).map(|n| (format!("some_long_name_{n}"), json!({"type": "string"}))).collect();
+        let outer: serde_json::Map<String, Json> =
+            (0..12).map(|n| (format!("part_{n}"), json!({"type": "object", "properties": inner}))).collect();
+        let schema = json!({"type": "object", "properties": outer});
+        let text = python_type(&schema, &schema);
+        assert!(text.starts_with("{part_0?: dict, part_1?: dict") && text.len() <= MAX_TYPE_CHARS, "{text}");
     }
 
     #[test]

@@ -125,6 +125,16 @@ pub struct HealthNote {
     pub message: String,
 }
 
+/// What may be asked of an MCP server besides its tools.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Offer {
+    Prompts,
+    Prompt { name: String, arguments: serde_json::Map<String, serde_json::Value> },
+    Resources,
+    ResourceTemplates,
+    Read { uri: String },
+}
+
 /// Offers packs and executes calls to them.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
@@ -136,6 +146,17 @@ pub trait ToolSource: Send + Sync {
 
     /// Executes a call whose arguments have been matched and validated.
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError>;
+
+    /// What a pack offers besides its tools, where an MCP server stands behind it: a list as a JSON array, anything else
+    /// as the protocol's result. `None` where the pack has nothing of the kind.
+    async fn offer(
+        &self,
+        _pack: &str,
+        _offer: Offer,
+        _ctx: &CallContext,
+    ) -> Result<Option<serde_json::Value>, ToolError> {
+        Ok(None)
+    }
 
     /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function that a pack
     /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it. The

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::nearest::nearest;
 use crate::{ErrorKind, ToolError};
 
-/// How many issues one error tells; a model mends the first ones first.
+/// How many issues one error tells; a model fixes the first ones first.
 const MAX_ISSUES: usize = 8;
 /// How much of a value an issue shows, in characters.
 const MAX_SHOWN: usize = 60;

@@ -111,14 +111,16 @@ impl Value {
     }
 
     /// The nearest JSON. Sets become lists (sorted where their items compare), dates ISO 8601, bytes text where they
-    /// are UTF-8 and base64 otherwise, NaN and infinities `null`.
+    /// are UTF-8 and base64 otherwise, NaN and infinities the texts `NaN`, `Infinity` and `-Infinity`.
     pub fn to_json(&self) -> Json {
         match self {
             Self::None => Json::Null,
             Self::Bool(value) => Json::Bool(*value),
             Self::Int(value) => Json::from(*value),
             Self::BigInt(value) => u64::try_from(value).map_or_else(|_| Json::String(value.to_string()), Json::from),
-            Self::Float(value) => serde_json::Number::from_f64(*value).map_or(Json::Null, Json::Number),
+            Self::Float(value) => {
+                serde_json::Number::from_f64(*value).map_or_else(|| Json::from(non_finite_text(*value)), Json::Number)
+            }
             Self::Str(text) | Self::Path(text) | Self::Opaque(text) | Self::Part(Part::Text(text)) => {
                 Json::String(text.clone())
             }
@@ -307,6 +309,17 @@ impl Value {
             Self::Part(part) => write!(out, "{}", part.placeholder()),
             Self::Opaque(text) => write!(out, "{text}"),
         };
+    }
+}
+
+/// What JSON has no number for, as text.
+pub fn non_finite_text(value: f64) -> &'static str {
+    if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
     }
 }
 
@@ -591,7 +604,8 @@ mod tests {
 
     #[test]
     fn what_json_lacks_gets_the_nearest_form() {
-        assert_eq!(Value::Float(f64::NAN).to_json(), Json::Null);
+        assert_eq!(Value::Float(f64::NAN).to_json(), serde_json::json!("NaN"));
+        assert_eq!(Value::Float(f64::NEG_INFINITY).to_json(), serde_json::json!("-Infinity"));
         assert_eq!(Value::Set(vec![Value::Int(2), Value::Int(1)]).to_json(), serde_json::json!([1, 2]));
         assert_eq!(Value::Bytes(vec![0xff]).to_json(), serde_json::json!("/w=="));
     }

@@ -1,13 +1,13 @@
 //! Reading stored outputs by lines, a chunk at a time: memory does not grow with the output.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 
 use regex::{Regex, RegexBuilder};
 
 use super::content::{CHUNK_BYTES, Shape, shape};
 use super::store::{OutputRef, OutputStore};
-use crate::ToolError;
+use crate::{LineCutter, PagedLine, Surroundings, ToolError};
 
 /// How much of one line is given, in bytes; the rest of a longer line is left out and said to be.
 pub const MAX_LINE_BYTES: usize = 4 << 10;
@@ -42,10 +42,13 @@ impl OutputSearch {
 
     /// Lines that match a regular expression.
     pub fn regex(pattern: &str) -> Result<Self, ToolError> {
-        let pattern = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build().map_err(|error| {
-            ToolError::arguments(format!("the pattern is not a regular expression: {error}"))
-                .with_hint("search for plain text instead, or escape the special characters")
-        })?;
+        let pattern =
+            RegexBuilder::new(pattern).multi_line(true).crlf(true).size_limit(MAX_PATTERN_BYTES).build().map_err(
+                |error| {
+                    ToolError::arguments(format!("the pattern is not a regular expression: {error}"))
+                        .with_hint("search for plain text instead, or escape the special characters")
+                },
+            )?;
         Ok(Self { pattern, before: 0, after: 0, max_matches: 100 })
     }
 
@@ -105,20 +108,22 @@ pub(super) async fn page(
     reference: &OutputRef,
     range: LineRange,
 ) -> Result<LinePage, ToolError> {
-    let mut reader = Reader::open(store, scope, reference).await?;
     let mut page = LinePage::default();
     let mut bytes = 0;
-    while let Some((number, text)) = reader.next().await? {
-        if number < range.first {
-            continue;
+    each_line(store, scope, reference, |line| {
+        if line.number < range.first {
+            return ControlFlow::Continue(());
         }
+        let text = text_of(line);
         if page.lines.len() >= range.count || bytes + text.len() > MAX_PAGE_BYTES {
-            page.next = Some(number);
-            break;
+            page.next = Some(line.number);
+            return ControlFlow::Break(());
         }
         bytes += text.len();
-        page.lines.push(OutputLine { number, text, is_match: false });
-    }
+        page.lines.push(OutputLine { number: line.number, text, is_match: false });
+        ControlFlow::Continue(())
+    })
+    .await?;
     Ok(page)
 }
 
@@ -128,35 +133,29 @@ pub(super) async fn search(
     reference: &OutputRef,
     search: &OutputSearch,
 ) -> Result<LinePage, ToolError> {
-    let mut reader = Reader::open(store, scope, reference).await?;
     let mut page = LinePage::default();
-    let mut before: VecDeque<OutputLine> = VecDeque::new();
-    let (mut matches, mut bytes, mut after) = (0, 0, 0);
-    while let Some((number, text)) = reader.next().await? {
+    let mut around = Surroundings::new(search.before, search.after);
+    let (mut matches, mut bytes) = (0, 0);
+    each_line(store, scope, reference, |line| {
+        let text = text_of(line);
         let is_match = search.pattern.is_match(&text);
         if is_match && (matches >= search.max_matches || bytes > MAX_PAGE_BYTES) {
-            page.next = Some(number);
-            break;
+            page.next = Some(line.number);
+            return ControlFlow::Break(());
         }
-        let line = OutputLine { number, text, is_match };
+        let line = OutputLine { number: line.number, text, is_match };
+        let shown = page.lines.len();
         if is_match {
             matches += 1;
-            after = search.after;
-            let waiting = std::mem::take(&mut before);
-            bytes += waiting.iter().map(|line| line.text.len()).sum::<usize>() + line.text.len();
-            page.lines.extend(waiting);
+            page.lines.extend(around.matched());
             page.lines.push(line);
-        } else if after > 0 {
-            after -= 1;
-            bytes += line.text.len();
-            page.lines.push(line);
-        } else if search.before > 0 {
-            if before.len() == search.before {
-                before.pop_front();
-            }
-            before.push_back(line);
+        } else {
+            page.lines.extend(around.passed(|| line));
         }
-    }
+        bytes += page.lines[shown..].iter().map(|line| line.text.len()).sum::<usize>();
+        ControlFlow::Continue(())
+    })
+    .await?;
     Ok(page)
 }
 
@@ -167,101 +166,66 @@ enum Segment {
     Said(String),
 }
 
-/// Gives the lines of an output one after the other.
-struct Reader<'a> {
-    store: &'a dyn OutputStore,
-    scope: &'a str,
-    segments: VecDeque<Segment>,
-    /// The stored stretch that is being read, and how far.
-    current: Option<(OutputRef, u64)>,
-    chunk: Vec<u8>,
-    position: usize,
-    number: u64,
+/// Visits the lines of an output one after the other. The end of a stretch ends its last line.
+async fn each_line(
+    store: &dyn OutputStore,
+    scope: &str,
+    reference: &OutputRef,
+    mut visit: impl FnMut(PagedLine<'_>) -> ControlFlow<()> + Send,
+) -> Result<(), ToolError> {
+    let mut cutter = LineCutter::new(MAX_LINE_BYTES);
+    for segment in segments(store, scope, reference).await? {
+        match segment {
+            Segment::Said(text) => {
+                if cutter.feed(text.as_bytes(), &mut visit).is_break() {
+                    return Ok(());
+                }
+            }
+            Segment::Stored(reference) => {
+                let mut offset = 0;
+                loop {
+                    let chunk = store.read(scope, &reference, offset, CHUNK_BYTES).await?;
+                    offset += chunk.len() as u64;
+                    if chunk.is_empty() {
+                        break;
+                    }
+                    if cutter.feed(&chunk, &mut visit).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if cutter.finish(&mut visit).is_break() {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
-impl<'a> Reader<'a> {
-    async fn open(store: &'a dyn OutputStore, scope: &'a str, reference: &OutputRef) -> Result<Self, ToolError> {
-        let segments = match shape(store, scope, reference).await? {
-            Shape::Single(stored) if is_readable(&stored.media_type) => {
-                VecDeque::from([Segment::Stored(stored.reference)])
-            }
-            Shape::Single(stored) => {
-                VecDeque::from([Segment::Said(format!("[{}, {} bytes]", stored.media_type, stored.bytes))])
-            }
-            Shape::Parts(entries) => {
-                let mut segments = VecDeque::with_capacity(entries.len());
-                for entry in entries {
-                    segments.push_back(if entry.is_text() {
-                        Segment::Stored(entry.reference()?)
-                    } else {
-                        Segment::Said(entry.placeholder())
-                    });
-                }
-                segments
-            }
-        };
-        Ok(Self { store, scope, segments, current: None, chunk: Vec::new(), position: 0, number: 0 })
-    }
-
-    async fn next(&mut self) -> Result<Option<(u64, String)>, ToolError> {
-        let mut line: Vec<u8> = Vec::new();
-        let mut length = 0_usize;
-        loop {
-            if self.position == self.chunk.len() && !self.refill().await? {
-                // The end of a stretch ends its last line, also one without a newline.
-                if length > 0 {
-                    return Ok(Some(self.finished(line, length)));
-                }
-                match self.segments.pop_front() {
-                    Some(Segment::Stored(reference)) => self.current = Some((reference, 0)),
-                    Some(Segment::Said(text)) => {
-                        let length = text.len();
-                        return Ok(Some(self.finished(text.into_bytes(), length)));
-                    }
-                    None => return Ok(None),
-                }
-                continue;
-            }
-            let rest = &self.chunk[self.position..];
-            let newline = rest.iter().position(|byte| *byte == b'\n');
-            let stretch = newline.unwrap_or(rest.len());
-            let room = MAX_LINE_BYTES.saturating_sub(line.len());
-            line.extend_from_slice(&rest[..stretch.min(room)]);
-            length += stretch;
-            self.position += stretch + usize::from(newline.is_some());
-            if newline.is_some() {
-                return Ok(Some(self.finished(line, length)));
-            }
+async fn segments(store: &dyn OutputStore, scope: &str, reference: &OutputRef) -> Result<Vec<Segment>, ToolError> {
+    let entries = match shape(store, scope, reference).await? {
+        Shape::Single(stored) if is_readable(&stored.media_type) => return Ok(vec![Segment::Stored(stored.reference)]),
+        Shape::Single(stored) => {
+            return Ok(vec![Segment::Said(format!("[{}, {} bytes]", stored.media_type, stored.bytes))]);
         }
-    }
+        Shape::Parts(entries) => entries,
+    };
+    let segment = |entry: &super::content::PartEntry| {
+        Ok(if entry.is_text() { Segment::Stored(entry.reference()?) } else { Segment::Said(entry.placeholder()) })
+    };
+    entries.iter().map(segment).collect()
+}
 
-    /// Reads the next chunk of the current stretch; `false` at its end.
-    async fn refill(&mut self) -> Result<bool, ToolError> {
-        let Some((reference, offset)) = &mut self.current else { return Ok(false) };
-        self.chunk = self.store.read(self.scope, reference, *offset, CHUNK_BYTES).await?;
-        self.position = 0;
-        *offset += self.chunk.len() as u64;
-        if self.chunk.is_empty() {
-            self.current = None;
-        }
-        Ok(!self.chunk.is_empty())
-    }
-
-    fn finished(&mut self, line: Vec<u8>, length: usize) -> (u64, String) {
-        self.number += 1;
-        let cut = length - line.len();
-        let mut text = String::from_utf8_lossy(&line).into_owned();
-        if cut > 0 {
-            // A character that the cut went through is left out too.
-            while text.ends_with('\u{fffd}') {
-                text.pop();
-            }
-            let _ = write!(text, "… ({cut} more bytes)");
-        } else if text.ends_with('\r') {
+fn text_of(line: PagedLine<'_>) -> String {
+    let mut text = String::from_utf8_lossy(line.kept).into_owned();
+    if line.rest > 0 {
+        // A character that the cut went through is left out too.
+        while text.ends_with('\u{fffd}') {
             text.pop();
         }
-        (self.number, text)
+        let _ = write!(text, "… ({} more bytes)", line.rest);
     }
+    text
 }
 
 fn is_readable(media_type: &str) -> bool {

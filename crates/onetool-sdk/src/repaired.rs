@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The text as JSON accepts it: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD.
-pub fn mended_json(bytes: &[u8]) -> Cow<'_, str> {
+pub fn repaired_json(bytes: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(bytes);
     if !text.contains("\\u") {
         return text;
@@ -45,11 +45,11 @@ mod tests {
     #[test]
     fn half_pairs_are_mended_and_whole_ones_stay() {
         assert_eq!(
-            mended_json(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#),
+            repaired_json(br#""\ud83d \ud83d\ude00 \\ud83d \u0041 \ude00""#),
             r#""\ufffd \ud83d\ude00 \\ud83d \u0041 \ufffd""#
         );
-        assert_eq!(mended_json(b"\"\xff\""), "\"\u{fffd}\"");
-        assert_eq!(mended_json(b"\\"), "\\");
-        assert_eq!(mended_json(b"\\ud8"), "\\ud8");
+        assert_eq!(repaired_json(b"\"\xff\""), "\"\u{fffd}\"");
+        assert_eq!(repaired_json(b"\\"), "\\");
+        assert_eq!(repaired_json(b"\\ud8"), "\\ud8");
     }
 }
