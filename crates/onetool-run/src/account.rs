@@ -2,10 +2,12 @@
 //! calls had been made already, so that nobody repeats what has had its effect.
 
 use onetool_sandbox::{Failure, Frame, Limits};
+use onetool_sdk::{Caller, QualifiedName};
 
 use crate::code::{PreparedCode, SyntaxProblem};
 use crate::pack_proxy::{CallRecord, CallState};
 use crate::precheck::Refusal;
+use crate::shapes::Shape;
 
 pub(crate) struct Account<'a> {
     pub(crate) failure: &'a Failure,
@@ -13,17 +15,24 @@ pub(crate) struct Account<'a> {
     pub(crate) printed: &'a str,
     pub(crate) printed_truncated: bool,
     pub(crate) calls: &'a [CallRecord],
+    /// What results looked like.
+    pub(crate) returned: &'a [(QualifiedName, Shape)],
+    /// Who reads it: somebody at a terminal sees the whole traceback of a tool, a model its last frame.
+    pub(crate) caller: Caller,
     pub(crate) limits: &'a Limits,
 }
 
-/// Frames of a traceback that are shown at the most.
+/// Frames of a traceback that are shown at most.
 const SHOWN_FRAMES: usize = 8;
-/// Calls that are shown at the most.
+/// Calls that are shown at most.
 const SHOWN_CALLS: usize = 20;
 /// Bytes of printed text that an account repeats, from the end.
 const SHOWN_PRINTED: usize = 4 << 10;
 /// What there is instead of a module.
 const NO_MODULE: &str = "only Python's standard library can be imported; tools need no import, call them as pack.function(...): ot.packs() lists the packs";
+/// What there is instead of a client of the network.
+const NO_NETWORK: &str = "code in the sandbox has no network; call a tool: web.fetch(url), a configured HTTP tool or a server's tool; ot.packs() lists them";
+const NETWORK_MODULES: &[&str] = &["'requests'", "'httpx'", "'aiohttp'", "'urllib3'", "'websockets'", "'paramiko'"];
 /// What there is instead of `exit()`.
 const NO_EXIT: &str = "a run needs no exit: it ends with its code, and its last expression or `return` is its value";
 /// Characters of a line of code or an error that are shown.
@@ -56,6 +65,15 @@ pub(crate) fn refused(refusal: &Refusal, code: &PreparedCode) -> String {
 
 pub(crate) fn text(account: &Account<'_>) -> String {
     let mut text = headline(account);
+    if let Some(place) = raised_by(account).and_then(|call| place_in_tool(call, account.caller)) {
+        text.push_str(&format!("\n{place}"));
+    }
+    if may_be_misread(account) {
+        text.push_str("\n\nwhat the calls returned:");
+        for (name, shape) in account.returned {
+            text.push_str(&format!("\n- {name}: {}", shape.text()));
+        }
+    }
     if !account.printed.is_empty() {
         let start = account.printed.len().saturating_sub(SHOWN_PRINTED);
         let start = (start..=account.printed.len()).find(|&at| account.printed.is_char_boundary(at)).unwrap_or(0);
@@ -80,6 +98,48 @@ pub(crate) fn text(account: &Account<'_>) -> String {
     text
 }
 
+/// Whether code took a result for something else: it failed itself, as code does that reads a value wrongly.
+fn may_be_misread(account: &Account<'_>) -> bool {
+    let Failure::Raised { exception, message, .. } = account.failure else { return false };
+    let is_about_a_value = match exception.as_str() {
+        "KeyError" | "IndexError" => true,
+        "TypeError" => {
+            ["subscriptable", "indices must be", "not iterable", "unsupported operand", "object is not callable"]
+                .iter()
+                .any(|part| message.contains(part))
+        }
+        "AttributeError" => message.contains("object has no attribute"),
+        _ => false,
+    };
+    is_about_a_value && raised_by(account).is_none() && !account.returned.is_empty()
+}
+
+/// The call whose failure the account is about.
+fn raised_by<'a>(account: &Account<'a>) -> Option<&'a CallRecord> {
+    let Failure::Raised { exception, message, .. } = account.failure else { return None };
+    let raised = format!("{exception}: {message}");
+    account
+        .calls
+        .iter()
+        .rev()
+        .find(|call| matches!(&call.state, CallState::Failed(error) if error.lines().next() == raised.lines().next()))
+}
+
+/// Where in its own code a tool failed.
+fn place_in_tool(call: &CallRecord, caller: Caller) -> Option<String> {
+    let traceback = call.traceback.as_deref()?;
+    if caller == Caller::Cli {
+        return Some(format!("\n{}", traceback.trim_end()));
+    }
+    let lines: Vec<&str> = traceback.lines().collect();
+    let at = lines.iter().rposition(|line| line.trim_start().starts_with("File \""))?;
+    let (path, rest) = lines[at].trim_start().strip_prefix("File \"")?.split_once('"')?;
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let code = lines.get(at + 1).map(|line| line.trim()).filter(|line| !line.is_empty());
+    let code = code.map(|code| format!(": {}", clip(code))).unwrap_or_default();
+    Some(format!("  in {}, {file}{rest}{code}", call.name))
+}
+
 /// Whether the only call is the one whose failure the account is about: there is nothing to add then.
 fn is_all_that_happened(account: &Account<'_>) -> bool {
     let ([CallRecord { state: CallState::Failed(error), .. }], Failure::Raised { exception, message, .. }) =
@@ -99,6 +159,9 @@ fn headline(account: &Account<'_>) -> String {
                 message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
             let hint = hint.or(match exception.as_str() {
+                "ModuleNotFoundError" if NETWORK_MODULES.iter().any(|module| message.contains(module)) => {
+                    Some(NO_NETWORK)
+                }
                 "ModuleNotFoundError" if message.starts_with("No module named") => Some(NO_MODULE),
                 "SystemExit" => Some(NO_EXIT),
                 _ => None,

@@ -23,6 +23,14 @@ pub struct Clash {
     pub loser: Origin,
 }
 
+/// What a configuration says of a tool that somebody else wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOverride {
+    pub description: Option<String>,
+    /// Words that it is found by, beside its own.
+    pub words: Vec<String>,
+}
+
 /// Packs by name, in order.
 #[derive(Clone, Default)]
 pub struct Catalog {
@@ -31,12 +39,15 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Merges the sources' packs. Earlier sources win.
+    /// Merges the sources' packs. Earlier sources win. A built-in pack that a user's own replaces is not a clash.
     pub fn new(sources: &[Arc<dyn ToolSource>]) -> Self {
         let mut catalog = Self::default();
         for source in sources {
             for pack in source.packs() {
                 if let Some(winner) = catalog.packs.get(&pack.name) {
+                    if pack.origin == Origin::Native {
+                        continue;
+                    }
                     catalog.clashes.push(Clash {
                         name: pack.name.clone(),
                         winner: winner.pack.origin.clone(),
@@ -49,6 +60,21 @@ impl Catalog {
         }
         catalog.packs.sort_keys();
         catalog
+    }
+
+    /// Says of tools what the configuration says of them.
+    #[must_use]
+    pub(crate) fn overridden(mut self, overrides: &IndexMap<String, ToolOverride>) -> Self {
+        for (name, change) in overrides {
+            let (Ok(name), Some(description)) = (name.parse::<QualifiedName>(), &change.description) else { continue };
+            let Some(entry) = self.packs.get_mut(&name.pack) else { continue };
+            if entry.pack.tools.contains_key(&name.function)
+                && let Some(tool) = Arc::make_mut(&mut entry.pack).tools.get_mut(&name.function)
+            {
+                Arc::make_mut(tool).description.clone_from(description);
+            }
+        }
+        self
     }
 
     pub fn packs(&self) -> impl Iterator<Item = &Arc<Pack>> {

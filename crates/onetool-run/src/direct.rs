@@ -16,7 +16,7 @@ use crate::code::SingleCall;
 const AT_ONCE: usize = 256;
 
 /// What a run may have taken before it came to its call.
-const SETTING_OUT: Duration = Duration::from_millis(50);
+const START_ALLOWANCE: Duration = Duration::from_millis(50);
 
 /// Counts the runs of this kind that are under way.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl DirectCall<'_> {
             biased;
             result = host.call(self.target, self.arguments) => result.map_err(|error| {
                 // The call had what was left of the run: it is the run that took too long.
-                if error.kind == ErrorKind::Timeout && started.elapsed() + SETTING_OUT >= limits.timeout {
+                if error.kind == ErrorKind::Timeout && started.elapsed() + START_ALLOWANCE >= limits.timeout {
                     Failure::Timeout(limits.timeout)
                 } else {
                     Failure::raised_by(&error, self.line)

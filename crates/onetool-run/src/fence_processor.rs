@@ -34,6 +34,21 @@ pub fn strip(command: &str) -> Result<&str, FenceError> {
     if text.trim().is_empty() { Err(FenceError::Empty) } else { Ok(text) }
 }
 
+/// The content of the only fenced block in a text that is not code itself.
+pub fn only_block(text: &str) -> Option<&str> {
+    let mut fences = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start_matches([' ', '\t']).starts_with("```") {
+            fences.push((at, at + line.len()));
+        }
+        at += line.len();
+    }
+    let [(_, start), (end, _)] = fences.as_slice() else { return None };
+    let block = text.get(*start..*end)?;
+    (!block.trim().is_empty()).then(|| trim_line_end(block))
+}
+
 fn strip_trigger(text: &str) -> &str {
     let start = text.trim_start();
     for trigger in TRIGGERS {

@@ -1,13 +1,16 @@
 //! `run(command)`: prepare, execute, present, and the one call path.
 
 mod account;
+pub mod activity;
+pub mod approvals;
 mod catalog;
+mod checked_progress;
 mod code;
 mod direct;
 mod fence_processor;
-mod checked_progress;
 mod gate;
 pub mod keys;
+mod learned;
 mod nearest;
 mod ot;
 mod pack_proxy;
@@ -18,16 +21,25 @@ pub mod present;
 mod project_pack;
 mod replay;
 mod runner;
+pub mod search;
 mod settings;
+mod shapes;
 mod snippets;
 mod steps;
+mod switched;
 mod tool_loader;
 mod toolbox;
 mod type_check;
+mod validate;
 
-pub use catalog::{Catalog, CatalogPack, Clash};
+// What tests share with examples names the crate as its users do.
+#[cfg(test)]
+extern crate self as onetool_run;
+
+pub use catalog::{Catalog, CatalogPack, Clash, ToolOverride};
 pub use gate::{Gate, Verdict};
-pub use ot::{Awaited, SearchIndex, Toolbox as ToolboxView, ot_pack};
+pub use learned::{LearnedShapes, Seen};
+pub use ot::{Awaited, Found, FoundKind, SearchIndex, Toolbox as ToolboxView, ot_pack, pack_overview};
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
@@ -35,6 +47,7 @@ pub use runner::{RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };
-pub use snippets::check_template;
-pub use steps::Steps;
+pub use snippets::{check_template, expand_snippet};
+pub use steps::{Steps, Unsent};
+pub use switched::{SwitchedSource, switch_note};
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};

@@ -1,16 +1,19 @@
 //! What a run sees of the toolbox: packs by name, aliases, the project pack, and errors that say what there is instead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_sandbox::{AWAITED_PREFIX, CallTarget, Host, Lookup};
-use onetool_sdk::{Arguments, CallContext, ErrorKind, Origin, QualifiedName, ToolError, Value};
+use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, Origin, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
 use crate::code::Use;
 use crate::nearest::{listed, nearest};
-use crate::toolbox::Shared;
+use crate::shapes::Shape;
+use crate::steps::Unsent;
+use crate::toolbox::{Shared, value_size};
 
 /// The pack whose attributes are projects.
 pub const PROJECTS: &str = "proj";
@@ -20,6 +23,8 @@ pub const PROJECTS: &str = "proj";
 pub struct CallRecord {
     pub name: QualifiedName,
     pub state: CallState,
+    /// Of a tool that raised an exception, where in its own code.
+    pub traceback: Option<String>,
 }
 
 /// How far a call has come.
@@ -41,8 +46,27 @@ pub struct PackProxy {
     /// How the code uses the names that it does not bind.
     used: HashMap<String, Use>,
     calls: Mutex<Vec<CallRecord>>,
+    /// What the first result of a tool looked like, for errors of code that misreads it.
+    returned: Mutex<Vec<(QualifiedName, Shape)>>,
+    unsent: Mutex<Tally>,
+    /// Pieces of printed text that were shown while the code ran.
+    shown_lines: std::sync::atomic::AtomicUsize,
 }
 
+/// What the model did not have to read.
+#[derive(Default)]
+struct Tally {
+    unsent: Unsent,
+    /// Tools whose definitions are counted.
+    defined: HashSet<QualifiedName>,
+}
+
+/// Of so many tools, the shape of a result is kept.
+const SHOWN_SHAPES: usize = 4;
+
+/// Pieces of printed text that are shown as progress, and characters of each.
+const MAX_SHOWN_PRINTED: usize = 1000;
+const SHOWN_PRINTED: usize = 400;
 /// An account of more calls than this says how many there were.
 const RECORDED_CALLS: usize = 1000;
 
@@ -75,14 +99,22 @@ const MODULES: &[&str] = &[
 
 impl PackProxy {
     pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>) -> Self {
-        Self { shared, ctx, used, calls: Mutex::new(Vec::new()) }
+        Self {
+            shared,
+            ctx,
+            used,
+            calls: Mutex::default(),
+            returned: Mutex::default(),
+            unsent: Mutex::default(),
+            shown_lines: Default::default(),
+        }
     }
 
     /// Notes that a call begins, and where.
     fn begin(&self, name: &QualifiedName) -> Option<usize> {
         let mut calls = self.calls.lock();
         (calls.len() < RECORDED_CALLS).then(|| {
-            calls.push(CallRecord { name: name.clone(), state: CallState::UnderWay });
+            calls.push(CallRecord { name: name.clone(), state: CallState::UnderWay, traceback: None });
             calls.len() - 1
         })
     }
@@ -90,6 +122,43 @@ impl PackProxy {
     /// The calls so far that reached their tools, in the order in which they began.
     pub fn calls(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().filter(|call| call.state != CallState::Refused).cloned().collect()
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        self.ctx.caller
+    }
+
+    /// Tools that were called, with what their results look like.
+    pub(crate) fn returned(&self) -> Vec<(QualifiedName, Shape)> {
+        self.returned.lock().clone()
+    }
+
+    /// What the calls so far kept away from the model.
+    pub(crate) fn unsent(&self) -> Unsent {
+        self.unsent.lock().unsent
+    }
+
+    /// Counts a result, and the definition of its tool the first time. What the toolbox says of itself saves nothing.
+    fn count(&self, name: &QualifiedName, value: &Value, took: Duration) {
+        if name.pack == "ot" {
+            return;
+        }
+        let mut tally = self.unsent.lock();
+        tally.unsent.bytes += value_size(value) as u64;
+        tally.unsent.call_time += took;
+        if tally.defined.insert(name.clone())
+            && let Some(tool) = self.shared.state.catalog.tool(name)
+        {
+            tally.unsent.bytes += (tool.name.len() + tool.description.len() + tool.input_schema.bytes()) as u64;
+        }
+    }
+
+    /// Looks at a tool's result, once.
+    fn look_at(&self, name: &QualifiedName, value: &Value) {
+        let mut returned = self.returned.lock();
+        if returned.len() < SHOWN_SHAPES && name.pack != "ot" && !returned.iter().any(|(known, _)| known == name) {
+            returned.push((name.clone(), Shape::of(value)));
+        }
     }
 
     fn unknown_name(&self, name: &str) -> ToolError {
@@ -103,7 +172,9 @@ impl PackProxy {
         // `my-github.list_issues()` is a subtraction to Python.
         let dashed = packs
             .iter()
-            .find(|pack| pack.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')) && !self.used.contains_key(**pack))
+            .find(|pack| {
+                pack.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')) && !self.used.contains_key(**pack)
+            })
             .filter(|pack| pack.rsplit('_').next().is_some_and(|last| self.used.contains_key(last)))
             .map(|pack| format!("; in code, the pack is named {pack}, with underscores"));
         let meant = absent().or(dashed).or_else(forgotten).or(meant).unwrap_or_default();
@@ -186,6 +257,15 @@ impl Host for PackProxy {
         Err(Shared::unknown_function(entry, bare))
     }
 
+    fn printed(&self, text: &str) {
+        let shown = self.shown_lines.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let last = text.trim_end().chars().rev().take(SHOWN_PRINTED).collect::<Vec<_>>();
+        if shown < MAX_SHOWN_PRINTED && !last.is_empty() {
+            let message = Some(last.into_iter().rev().collect());
+            self.ctx.progress.report(onetool_sdk::Progress { done: 0.0, total: None, message });
+        }
+    }
+
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = match target {
             CallTarget::Function(name) => {
@@ -206,8 +286,13 @@ impl Host for PackProxy {
             outcome.as_ref().map_err(|error| &error.kind),
             Err(ErrorKind::NotFound | ErrorKind::Arguments | ErrorKind::Denied)
         );
+        if let Ok(value) = &outcome {
+            self.look_at(&name, value);
+            self.count(&name, value, started.elapsed());
+        }
         let mut calls = self.calls.lock();
         if let Some(record) = place.and_then(|place| calls.get_mut(place)) {
+            record.traceback = outcome.as_ref().err().and_then(|error| error.traceback.clone());
             record.state = match &outcome {
                 _ if !began => CallState::Refused,
                 Ok(_) => CallState::Completed { milliseconds: started.elapsed().as_millis() as u64 },

@@ -1,13 +1,17 @@
 //! Which tools may be called: allow, ask or deny, by pattern.
 
+use std::sync::Arc;
+
 use globset::{Glob, GlobMatcher};
 use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError};
+
+use crate::approvals::Approvals;
 
 /// What is decided for a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permission {
     Allow,
-    /// The user at the client decides.
+    /// A person decides.
     Ask,
     Deny,
 }
@@ -17,6 +21,7 @@ pub enum Permission {
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     lists: Vec<Vec<(GlobMatcher, Permission)>>,
+    approvals: Arc<Approvals>,
 }
 
 /// Each argument is shown up to this many characters, so that none hides the others.
@@ -33,7 +38,7 @@ impl Permissions {
             .into_iter()
             .map(|(pattern, permission)| Ok((Glob::new(pattern)?.compile_matcher(), permission)))
             .collect::<Result<_, globset::Error>>()?;
-        Ok(Self { lists: vec![rules] })
+        Ok(Self { lists: vec![rules], approvals: Arc::default() })
     }
 
     pub fn of(&self, name: &QualifiedName) -> Permission {
@@ -54,38 +59,26 @@ impl Permissions {
         self
     }
 
-    /// Asks the user at the client.
+    /// Where people decide.
+    #[must_use]
+    pub fn with_approvals(mut self, approvals: Arc<Approvals>) -> Self {
+        self.approvals = approvals;
+        self
+    }
+
+    /// Asks whoever can answer.
     pub(crate) async fn ask(
         &self,
         name: &QualifiedName,
         arguments: &Arguments,
         ctx: &CallContext,
     ) -> Result<(), ToolError> {
-        let refused = |why: &str| {
-            ToolError::denied(format!("{name} needs the user's permission: {why}"))
-                .with_hint("security.policy in the configuration decides which tools ask")
-        };
-        let client = ctx.client.as_ref().ok_or_else(|| refused("this client cannot be asked"))?;
-        let answer = client
-            .elicit(serde_json::json!({
-                "mode": "form",
-                "message": format!("Allow the call {name}({})?", shown(arguments)),
-                "requestedSchema": {
-                    "type": "object",
-                    "properties": {"allow": {"type": "boolean", "title": "Allow", "default": false}},
-                    "required": ["allow"]
-                }
-            }))
-            .await?;
-        // Anything but a clear yes is a no.
-        let accepted = answer.get("action").and_then(serde_json::Value::as_str) == Some("accept")
-            && answer.pointer("/content/allow") == Some(&serde_json::Value::Bool(true));
-        if accepted { Ok(()) } else { Err(refused("the user declined")) }
+        self.approvals.ask(name, arguments, ctx).await
     }
 }
 
 /// Every argument by name, each value clipped by itself, with a mark where something is left out.
-fn shown(arguments: &Arguments) -> String {
+pub(crate) fn shown(arguments: &Arguments) -> String {
     let positional = arguments.positional.iter().map(|value| (None, value));
     let named = arguments.named.iter().map(|(name, value)| (Some(clipped(name, SHOWN_NAME)), value));
     let mut shown = Vec::new();
@@ -98,7 +91,13 @@ fn shown(arguments: &Arguments) -> String {
 
 fn clipped(text: &str, limit: usize) -> String {
     // Control and bidirectional characters could make the question read as another one.
-    let visible = |c: char| if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') { '\u{fffd}' } else { c };
+    let visible = |c: char| {
+        if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
     let length = text.chars().count();
     let kept: String = text.chars().take(limit).map(visible).collect();
     if length > limit { format!("{kept}… [{length} characters]") } else { kept }

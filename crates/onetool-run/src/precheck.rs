@@ -1,18 +1,17 @@
 //! Calls that cannot work, found before anything runs: a name that is no parameter, an argument that is missing, a
-//! literal of the wrong type. Half a run with half its effects is worse than none.
+//! literal that does not fit. Half a run with half its effects is worse than none.
 //!
 //! Only what is certain is refused. Prefixes count as the names they stand for; values that the text does not tell are
-//! taken as right; Python files do not enforce their annotations, so only their names and counts are checked.
+//! taken as right. The rules are those of the call path.
 
 use std::sync::Arc;
 
-use onetool_sdk::{Arguments, Origin, QualifiedName, ToolError, ToolSpec, Value};
+use onetool_sdk::{Arguments, QualifiedName, ToolError, ToolSpec, Value};
 
 use crate::catalog::CatalogPack;
 use crate::code::{CallSite, PreparedCode};
-use crate::parameters;
 use crate::toolbox::Shared;
-use crate::type_check::{Expected, Kind};
+use crate::{parameters, validate};
 
 /// Stands for a value that only the run knows.
 const UNKNOWN: &str = "\u{1}";
@@ -39,15 +38,15 @@ pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
     code.calls.iter().find_map(|site| check_site(site, shared).map(|error| Refusal { line: site.line, error }))
 }
 
-/// What a call calls, where that is known.
-pub(crate) fn target<'a>(site: &CallSite, shared: &'a Shared) -> Option<Target<'a>> {
-    let (pack, function) = match &site.function {
+/// What `name.function(…)`, or `name(…)` with an alias, calls, where that is known.
+pub(crate) fn target<'a>(name: &str, function: Option<&str>, shared: &'a Shared) -> Option<Target<'a>> {
+    let (pack, function) = match function {
         Some(function) => {
-            let pack = shared.resolve_alias(&site.pack).ok().flatten().unwrap_or_else(|| site.pack.clone());
-            (pack, function.clone())
+            let pack = shared.resolve_alias(name).ok().flatten().unwrap_or_else(|| name.to_owned());
+            (pack, function.to_owned())
         }
         None => {
-            let target = shared.resolve_alias(&site.pack).ok().flatten()?;
+            let target = shared.resolve_alias(name).ok().flatten()?;
             let (pack, function) = target.split_once('.')?;
             (pack.to_owned(), function.to_owned())
         }
@@ -58,8 +57,8 @@ pub(crate) fn target<'a>(site: &CallSite, shared: &'a Shared) -> Option<Target<'
 }
 
 fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
-    let target = target(site, shared)?;
-    let Target { name, entry, tool } = &target;
+    let target = target(&site.pack, site.function.as_deref(), shared)?;
+    let Target { name, tool, .. } = &target;
     let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque(UNKNOWN.to_owned()));
     let arguments = Arguments {
         positional: site.positional.iter().map(value).collect(),
@@ -69,13 +68,9 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
         Ok(bound) => bound,
         Err(error) => return Some(error),
     };
-    if matches!(entry.pack.origin, Origin::Worker { .. }) || !tool.checkable {
+    if !tool.checkable {
         return None;
     }
-    bound.named.iter().find_map(|(parameter, value)| {
-        let expected = Expected::by(tool, parameter, &entry.pack.origin)?;
-        expected
-            .refuses(Kind::of(value)?)
-            .then(|| expected.mistaken(&target, parameter, &format!("{} {}", value.type_name(), value.repr())))
-    })
+    // What is not known before the run has no value yet, and is not judged.
+    validate::check(&name.to_string(), tool, &bound).err()
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use onetool_sdk::{ToolError, Value, define_tool};
 use onetool_sdk::NativePack;
+use onetool_sdk::{ToolError, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

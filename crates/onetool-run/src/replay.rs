@@ -17,9 +17,9 @@ use onetool_sdk::{Arguments, ToolError, Value};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Calls that are recorded at the most.
+/// Calls that are recorded at most.
 const MAX_CALLS: usize = 500;
-/// Bytes of arguments and answers that are recorded at the most.
+/// Bytes of arguments and answers that are recorded at most.
 const MAX_BYTES: usize = 8 << 20;
 /// Texts of errors that are remembered.
 const MAX_ERRORS: usize = 100;
@@ -132,6 +132,10 @@ impl Host for Recording {
         self.noted(self.host.attribute(pack, name))
     }
 
+    fn printed(&self, text: &str) {
+        self.host.printed(text);
+    }
+
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = full_name(&target, &*self.host);
         let place = self.log.lock().begin(name, &arguments);
@@ -204,7 +208,7 @@ fn full_name(target: &CallTarget, host: &dyn Host) -> String {
 }
 
 /// About how many bytes a value takes; counting ends at `limit`.
-fn weight(value: &Value, limit: usize) -> usize {
+pub(crate) fn weight(value: &Value, limit: usize) -> usize {
     let mut bytes = VALUE_BYTES;
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {

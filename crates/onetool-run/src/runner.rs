@@ -6,21 +6,20 @@ use std::time::Instant;
 
 use onetool_sandbox::{Engine, Execution, Failure, Host, Limits, Program, Sandbox};
 use onetool_sdk::{CallContext, Part, Value};
-use onetool_state::results::ResultStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
-use crate::code::{self, MagicValue, NO_VALUE, PreparedCode, Second};
-use crate::direct::DirectRuns;
 use crate::checked_progress::CheckedProgress;
+use crate::code::{self, FallbackEngine, MagicValue, NO_VALUE, PreparedCode};
+use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::present::{self, Format};
-use crate::replay::Recording;
+use crate::replay::{Recording, weight};
 use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
-use crate::{fence_processor, precheck, snippets, type_check};
+use crate::{fence_processor, ot, precheck, snippets, type_check};
 
 /// What the client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +53,7 @@ enum Layout {
 }
 
 /// What the code says of its own presentation.
-struct Wishes {
+struct PresentationOptions {
     format: Option<Format>,
     sanitise: bool,
 }
@@ -80,8 +79,18 @@ impl Runner {
 
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
-        let mut watch = Stopwatch::start();
         let settings = self.settings.read().clone();
+        self.run_as(command, ctx, settings).await
+    }
+
+    /// The same for a reader that takes a reply of any size, such as a pipe.
+    pub async fn run_whole(&self, command: &str, ctx: CallContext) -> RunReply {
+        let settings = RunSettings { stores_large_output: false, ..(**self.settings.read()).clone() };
+        self.run_as(command, ctx, Arc::new(settings)).await
+    }
+
+    async fn run_as(&self, command: &str, ctx: CallContext, settings: Arc<RunSettings>) -> RunReply {
+        let mut watch = Stopwatch::start();
         let shared = self.toolbox.now();
         let mut ctx = ctx.within();
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
@@ -89,7 +98,7 @@ impl Runner {
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redactor.owned(reply.text);
         watch.end_of(|steps| &mut steps.present);
-        shared.record_run(command, &reply, watch.steps, &ctx);
+        shared.record_run(command, &reply, &watch, &ctx);
         reply
     }
 
@@ -112,7 +121,7 @@ impl Runner {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
         watch.end_of(|steps| &mut steps.prepare);
-        if wants_check && let Some(refusal) = type_check::check(&prepared, shared, &self.sandbox).await {
+        if wants_check && let Some(refusal) = type_check::check(&prepared, shared) {
             return finish_error(account::refused(&refusal, &prepared), settings.sanitise, settings);
         }
         watch.end_of(|steps| &mut steps.check);
@@ -127,32 +136,34 @@ impl Runner {
         let limits = &settings.limits;
         let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
             Some(call) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
-            None => self.execute(&prepared, limits, proxy.clone(), &ctx.cancel, shared).await,
+            None => self.execute(&prepared, settings, proxy.clone(), &ctx.cancel, shared).await,
         };
         drop(guard);
+        watch.unsent = proxy.unsent();
         watch.end_of(|steps| &mut steps.execute);
-        self.reply(execution, &prepared, settings, shared, &proxy).await
+        self.reply(execution, &prepared, settings, shared, &proxy, ctx.deadline).await
     }
 
     /// Runs the code in its engine, and where that one does not do, in the other.
     async fn execute(
         &self,
         prepared: &PreparedCode,
-        limits: &Limits,
+        settings: &RunSettings,
         host: Arc<dyn Host>,
         cancel: &CancellationToken,
         shared: &Shared,
     ) -> Execution {
         let started = Instant::now();
-        let first = program(prepared, shared);
+        let limits = &settings.limits;
+        let first = program(prepared, shared, settings);
         let again = |engine| {
             let is_pack = |name: &str| is_pack(shared, name);
             let surroundings = code::Surroundings { is_pack: &is_pack, engine, collect_called: false };
-            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared, shared))
+            code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared, shared, settings))
         };
-        match prepared.second {
-            Second::Nothing => self.sandbox.execute(prepared.engine, &first, limits, host, cancel.clone()).await,
-            Second::Monty => {
+        match prepared.fallback {
+            FallbackEngine::None => self.sandbox.execute(prepared.engine, &first, limits, host, cancel.clone()).await,
+            FallbackEngine::Monty => {
                 let execution =
                     self.sandbox.execute(prepared.engine, &first, limits, host.clone(), cancel.clone()).await;
                 if !matches!(execution.result, Err(Failure::Unavailable(_))) {
@@ -161,7 +172,7 @@ impl Runner {
                 let Ok(program) = again(Engine::Monty) else { return execution };
                 self.sandbox.execute(Engine::Monty, &program, limits, host, cancel.clone()).await
             }
-            Second::CPython => {
+            FallbackEngine::CPython => {
                 let recording = Arc::new(Recording::of(host));
                 let execution =
                     self.sandbox.execute(prepared.engine, &first, limits, recording.clone(), cancel.clone()).await;
@@ -191,8 +202,9 @@ impl Runner {
         settings: &RunSettings,
         shared: &Arc<Shared>,
         proxy: &PackProxy,
+        deadline: Option<Instant>,
     ) -> RunReply {
-        let wishes = wishes(prepared, &execution, settings);
+        let options = presentation_options(prepared, &execution, settings);
         let value = match execution.result {
             Ok(value) => value,
             Err(failure) => {
@@ -202,9 +214,11 @@ impl Runner {
                     printed: &execution.printed,
                     printed_truncated: execution.printed_truncated,
                     calls: &proxy.calls(),
+                    returned: &proxy.returned(),
+                    caller: proxy.caller(),
                     limits: &settings.limits,
                 };
-                return finish_error(account::text(&account), wishes.sanitise, settings);
+                return finish_error(account::text(&account), options.sanitise, settings);
             }
         };
         let has_value =
@@ -215,13 +229,13 @@ impl Runner {
         if execution.printed_truncated {
             text.push_str(&format!("\n[printed output cut at {} bytes]\n", settings.limits.max_printed));
         }
-        let format = wishes.format.unwrap_or_else(|| match &prepared.facts.last_call {
+        let format = options.format.unwrap_or_else(|| match &prepared.facts.last_call {
             Some(name) if is_of_ot(name, shared) => Format::Overview,
             _ => Format::Json,
         });
         // Compact JSON is one line; stored, it is laid out so that lines mean something.
         let is_json = format == Format::Json
-            && !wishes.sanitise
+            && !options.sanitise
             && text.is_empty()
             && matches!(
                 rest,
@@ -232,7 +246,25 @@ impl Runner {
             Some(_) if !has_value && text.is_empty() => NOTHING.to_owned(),
             Some(_) if !has_value => String::new(),
             Some(Value::None) if !text.is_empty() => String::new(),
-            Some(value) => present::format(&value, format),
+            Some(value) if is_result_page(prepared, shared) => {
+                present::format(&ot::shown_result(value, &shared.state.output), format)
+            }
+            Some(value) => match present_in_time(value, format, deadline).await {
+                Some(shown) => shown,
+                None => {
+                    let account = Account {
+                        failure: &Failure::Timeout(settings.limits.timeout),
+                        code: prepared,
+                        printed: &text,
+                        printed_truncated: false,
+                        calls: &proxy.calls(),
+                        returned: &proxy.returned(),
+                        caller: proxy.caller(),
+                        limits: &settings.limits,
+                    };
+                    return finish_error(account::text(&account), options.sanitise, settings);
+                }
+            },
         };
         if !text.is_empty() && !shown.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -244,11 +276,15 @@ impl Runner {
         } else {
             text + &shown
         };
-        let text = if wishes.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
+        let text = if options.sanitise && !text.is_empty() { present::sanitise(&text) } else { text };
         let tool = proxy.calls().last().map_or_else(|| "run".to_owned(), |call| call.name.to_string());
         let layout = if is_json { Layout::Json } else { Layout::Text };
         let text = settings.redactor.owned(text);
-        let text = self.fit(text, layout, tool, wishes.format.unwrap_or_default(), shared).await;
+        let text = if settings.stores_large_output {
+            self.fit(text, layout, tool, options.format.unwrap_or_default(), shared).await
+        } else {
+            text
+        };
         RunReply { text, parts, is_error: false }
     }
 
@@ -259,8 +295,8 @@ impl Runner {
             return text;
         }
         let size = text.len();
+        let store = shared.state.results.clone();
         let stored = tokio::task::spawn_blocking(move || {
-            let store = ResultStore::new(&output.result_store_dir, output.result_ttl);
             let stored = match layout {
                 Layout::Json => store.store_json(&text, &tool, output.preview_lines),
                 Layout::Text => store.store(&text, &tool, output.preview_lines),
@@ -292,12 +328,14 @@ impl Runner {
 }
 
 /// What a sandbox is to run.
-fn program(prepared: &PreparedCode, shared: &Shared) -> Program {
+fn program(prepared: &PreparedCode, shared: &Shared, settings: &RunSettings) -> Program {
     let facts = &prepared.facts;
     let is_free = |name: &&String| !facts.bound.contains(*name) && shared.state.catalog.pack(name).is_some();
     Program {
         code: prepared.text.clone(),
         script_name: "run".to_owned(),
+        files: settings.files,
+        folder: shared.state.folder.to_string_lossy().into_owned(),
         packs: facts.used.keys().filter(is_free).cloned().collect(),
         read_back: facts.computed_magic().map(str::to_owned).collect(),
     }
@@ -307,6 +345,25 @@ fn program(prepared: &PreparedCode, shared: &Shared) -> Program {
 fn finish_error(text: String, sanitise: bool, settings: &RunSettings) -> RunReply {
     let text = account::cap(text, settings.max_error_bytes);
     RunReply::error(if sanitise { present::sanitise(&text) } else { text })
+}
+
+/// Values that take more memory are written on a thread of their own.
+const WRITTEN_INLINE: usize = 256 << 10;
+
+/// Writes a value; nothing if that takes longer than the run may.
+async fn present_in_time(mut value: Value, format: Format, deadline: Option<Instant>) -> Option<String> {
+    if weight(&value, WRITTEN_INLINE) <= WRITTEN_INLINE {
+        present::abbreviate_integers(&mut value);
+        return Some(present::format(&value, format));
+    }
+    let writing = tokio::task::spawn_blocking(move || {
+        present::abbreviate_integers(&mut value);
+        present::format(&value, format)
+    });
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), writing).await.ok()?.ok(),
+        None => writing.await.ok(),
+    }
 }
 
 /// After a result of this many bytes, memory is given back.
@@ -323,6 +380,12 @@ fn trim_newline(mut text: String) -> String {
 
 fn is_pack(shared: &Shared, name: &str) -> bool {
     shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
+}
+
+/// Whether what is shown is a page of a stored result.
+fn is_result_page(prepared: &PreparedCode, shared: &Shared) -> bool {
+    let called = prepared.facts.last_call.as_deref();
+    called.is_some_and(|name| shared.resolve_alias(name).ok().flatten().as_deref().unwrap_or(name) == "ot.result")
 }
 
 /// Whether a call is one of the `ot` pack, by its name or by an alias.
@@ -356,7 +419,13 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     let is_pack = |name: &str| is_pack(shared, name);
     let surroundings =
         code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
-    let prepared = code::prepare(source, surroundings).map_err(|problem| account::syntax(&problem))?;
+    let prepared = code::prepare(source, surroundings)
+        .or_else(|problem| {
+            // Words around one block of code: the block is the code.
+            let block = fence_processor::only_block(source).ok_or(problem.clone())?;
+            code::prepare(block, surroundings).map_err(|_| problem)
+        })
+        .map_err(|problem| account::syntax(&problem))?;
     for (name, line) in &prepared.called {
         match settings.gate.verdict(name) {
             Verdict::Pass => {}
@@ -371,7 +440,7 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     Ok(prepared)
 }
 
-/// Python's truth, for what a wish may be.
+/// Python's truth, for the value of an option.
 fn is_true(value: &Value) -> bool {
     match value {
         Value::Bool(truth) => *truth,
@@ -384,7 +453,7 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> Wishes {
+fn presentation_options(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings) -> PresentationOptions {
     let read_back =
         |name: &str| execution.read_back.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let magic = |name: &str| match prepared.facts.magic(name)? {
@@ -392,7 +461,7 @@ fn wishes(prepared: &PreparedCode, execution: &Execution, settings: &RunSettings
         MagicValue::Truth(truth) => Some(Value::Bool(*truth)),
         MagicValue::Computed => read_back(name),
     };
-    Wishes {
+    PresentationOptions {
         format: magic("__format__").map(|value| value.as_str().map_or(Format::Json, Format::named)),
         sanitise: match magic("__sanitize__") {
             Some(Value::None) | None => settings.sanitise,

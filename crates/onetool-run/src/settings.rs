@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_sandbox::{Engine, Limits};
+use onetool_sandbox::{Engine, FileAccess, Limits};
 use onetool_sdk::{HealthNote, Redactor};
+use onetool_state::interface::{Retention, Trail};
+use onetool_state::results::ResultStore;
 
-use crate::{Catalog, Gate, SearchIndex};
+use crate::{Catalog, Gate, LearnedShapes, Permissions, SearchIndex, ToolOverride};
 
 /// A parameter of a snippet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,6 +51,15 @@ pub struct OutputSettings {
     pub max_media_bytes: usize,
     /// Absolute.
     pub result_store_dir: PathBuf,
+    /// All stored results together; beyond it the oldest go.
+    pub max_store_bytes: u64,
+}
+
+impl OutputSettings {
+    /// How long results are kept, and how much of them.
+    pub fn retention(&self) -> Retention {
+        Retention { ttl: self.result_ttl, max_bytes: self.max_store_bytes, ..Retention::default() }
+    }
 }
 
 /// What statistics assume.
@@ -58,12 +69,15 @@ pub struct StatsSettings {
     /// Absolute.
     pub file: PathBuf,
     pub flush_interval: Duration,
-    pub context_per_call: u64,
-    pub time_overhead_per_call_ms: u64,
+    /// Flat figures, where the configuration has them; else savings are measured.
+    pub context_per_call: Option<u64>,
+    pub time_overhead_per_call_ms: Option<u64>,
     /// US dollars a million tokens.
     pub input_cost: f64,
     pub output_cost: f64,
     pub chars_per_token: f64,
+    /// Whether the shapes of results are learned.
+    pub shapes: bool,
 }
 
 /// How an upstream server is.
@@ -88,7 +102,11 @@ pub struct ToolboxState {
     pub servers: Vec<ServerStatus>,
     pub topics: Vec<Topic>,
     pub output: OutputSettings,
+    /// Results that were too large for a reply.
+    pub results: ResultStore,
     pub stats: StatsSettings,
+    /// What was called before, where that is kept.
+    pub trail: Option<Arc<dyn Trail>>,
     /// The project's folder.
     pub folder: PathBuf,
     /// Folders that are written to, the one that holds most of the others first.
@@ -96,6 +114,14 @@ pub struct ToolboxState {
     /// The language that runs speak and what executes it, e.g. `3.14 (monty)`.
     pub engine: String,
     pub notes: Vec<HealthNote>,
+    /// What the configuration says of tools instead of what they say themselves, by `pack.function`.
+    pub overrides: IndexMap<String, ToolOverride>,
+    /// Where packs are documented; `None` where nowhere.
+    pub docs: IndexMap<String, Option<String>>,
+    /// What tools were seen to return.
+    pub learned: Arc<LearnedShapes>,
+    /// Which tools may be called.
+    pub permissions: Permissions,
     /// What searches in all this look words up in.
     pub search: Arc<SearchIndex>,
 }
@@ -115,6 +141,10 @@ pub struct RunSettings {
     pub sanitise: bool,
     /// An error's text is cut to this many bytes.
     pub max_error_bytes: usize,
+    /// What code may do with files, through the `file` pack.
+    pub files: FileAccess,
+    /// Whether a reply that is too large is stored and summarised.
+    pub stores_large_output: bool,
 }
 
 impl Default for RunSettings {
@@ -127,6 +157,8 @@ impl Default for RunSettings {
             type_check: true,
             sanitise: false,
             max_error_bytes: 16 << 10,
+            files: FileAccess::Full,
+            stores_large_output: true,
         }
     }
 }

@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use crate::settings::Snippet;
 
-/// A snippet that expands to a snippet that expands …: this many times at the most.
+/// A snippet that expands to a snippet that expands …: this many times at most.
 const MAX_DEPTH: usize = 8;
 
 /// What a template may expand to.
@@ -63,10 +63,7 @@ fn call_name(text: &str) -> &str {
 
 fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<String, SnippetError> {
     let name = call_name(text);
-    let snippet = snippets.get(name).ok_or_else(|| SnippetError::Unknown {
-        name: name.to_owned(),
-        nearest: crate::nearest::nearest(name, snippets.keys().map(String::as_str)).map(str::to_owned),
-    })?;
+    let snippet = find(name, snippets)?;
     let rest = &text.trim_start()[1 + name.len()..];
     let usage =
         |problem: String| SnippetError::Usage { name: name.to_owned(), problem, usage: usage_of(name, snippet) };
@@ -80,6 +77,34 @@ fn expand_once(text: &str, snippets: &IndexMap<String, Snippet>) -> Result<Strin
             .ok_or_else(|| usage(format!("takes no parameter for '{positional}'")))?;
         values.insert(target.clone(), positional.into());
     }
+    fill(name, snippet, values, given)
+}
+
+/// A snippet's code with these values, whatever they contain. What it expands to may be a snippet in turn.
+pub fn expand_snippet(
+    name: &str,
+    given: IndexMap<String, String>,
+    snippets: &IndexMap<String, Snippet>,
+) -> Result<String, SnippetError> {
+    let snippet = find(name, snippets)?;
+    expand(&fill(name, snippet, IndexMap::new(), given)?, snippets)
+}
+
+fn find<'s>(name: &str, snippets: &'s IndexMap<String, Snippet>) -> Result<&'s Snippet, SnippetError> {
+    snippets.get(name).ok_or_else(|| SnippetError::Unknown {
+        name: name.to_owned(),
+        nearest: crate::nearest::nearest(name, snippets.keys().map(String::as_str)).map(str::to_owned),
+    })
+}
+
+fn fill(
+    name: &str,
+    snippet: &Snippet,
+    mut values: IndexMap<String, serde_json::Value>,
+    given: IndexMap<String, String>,
+) -> Result<String, SnippetError> {
+    let usage =
+        |problem: String| SnippetError::Usage { name: name.to_owned(), problem, usage: usage_of(name, snippet) };
     for (key, value) in given {
         if !snippet.parameters.is_empty() && !snippet.parameters.contains_key(&key) {
             return Err(usage(format!("unknown parameter '{key}'")));

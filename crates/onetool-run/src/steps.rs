@@ -21,15 +21,25 @@ impl Steps {
     }
 }
 
+/// What a run kept away from the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unsent {
+    /// Bytes of results, and of the definitions of the tools that gave them.
+    pub bytes: u64,
+    /// The time that all calls took together.
+    pub call_time: Duration,
+}
+
 /// Measures one step after another.
 pub(crate) struct Stopwatch {
     last: Instant,
     pub(crate) steps: Steps,
+    pub(crate) unsent: Unsent,
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self { last: Instant::now(), steps: Steps::default() }
+        Self { last: Instant::now(), steps: Steps::default(), unsent: Unsent::default() }
     }
 
     /// The step that `chosen` points out ends here, and the next one begins.

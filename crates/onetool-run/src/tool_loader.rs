@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use onetool_sdk::ToolSource;
 use parking_lot::Mutex;
 
-use crate::Catalog;
+use crate::{Catalog, ToolOverride};
 
 /// The sources, and the state in which their packs were last read.
 pub struct ToolLoader {
     sources: Vec<Arc<dyn ToolSource>>,
+    overrides: IndexMap<String, ToolOverride>,
     read: Mutex<Read>,
 }
 
@@ -21,8 +23,8 @@ struct Read {
 }
 
 impl ToolLoader {
-    pub fn new(sources: Vec<Arc<dyn ToolSource>>) -> Self {
-        Self { sources, read: Mutex::default() }
+    pub fn new(sources: Vec<Arc<dyn ToolSource>>, overrides: IndexMap<String, ToolOverride>) -> Self {
+        Self { sources, overrides, read: Mutex::default() }
     }
 
     pub fn sources(&self) -> &[Arc<dyn ToolSource>] {
@@ -36,7 +38,8 @@ impl ToolLoader {
         let now = self.current();
         let mut read = self.read.lock();
         if read.generations != now {
-            *read = Read { generations: now, catalog: Arc::new(Catalog::new(&self.sources)) };
+            let catalog = Catalog::new(&self.sources).overridden(&self.overrides);
+            *read = Read { generations: now, catalog: Arc::new(catalog) };
         }
         read.catalog.clone()
     }

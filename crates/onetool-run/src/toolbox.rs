@@ -17,17 +17,18 @@ use onetool_sdk::{
 };
 use parking_lot::RwLock;
 
+use crate::activity::shown_arguments;
 use crate::catalog::{Catalog, CatalogPack};
 use crate::gate::{Gate, Verdict};
 use crate::nearest::{listed, nearest};
-use crate::parameters;
-use crate::permission::{Permission, Permissions};
+use crate::permission::Permission;
 use crate::runner::RunReply;
 use crate::settings::ToolboxState;
-use crate::steps::Steps;
+use crate::steps::{Steps, Stopwatch, Unsent};
 use crate::tool_loader::ToolLoader;
+use crate::{parameters, validate};
 
-/// A tool that calls a tool that calls a tool …: this deep at the most.
+/// A tool that calls a tool that calls a tool …: this deep at most.
 const MAX_DEPTH: u32 = 16;
 
 /// A folder that `proj.<name>` stands for.
@@ -46,6 +47,9 @@ pub struct CallOutcome<'a> {
     pub chars_out: usize,
     /// The exception type of a failed call.
     pub error: Option<&'a str>,
+    pub failure: Option<&'a ToolError>,
+    /// The arguments for people to read, where [`Recorder::wants_arguments`].
+    pub arguments: Option<&'a str>,
     pub ctx: &'a CallContext,
 }
 
@@ -55,8 +59,12 @@ pub struct RunOutcome<'a> {
     pub command: &'a str,
     pub duration: Duration,
     pub steps: Steps,
+    /// What its calls kept away from the model.
+    pub unsent: Unsent,
     pub chars_out: usize,
     pub is_error: bool,
+    /// What the client was answered.
+    pub text: &'a str,
     pub ctx: &'a CallContext,
 }
 
@@ -64,6 +72,11 @@ pub struct RunOutcome<'a> {
 pub trait Recorder: Send + Sync {
     fn call(&self, outcome: &CallOutcome<'_>);
     fn run(&self, outcome: &RunOutcome<'_>);
+
+    /// Whether arguments are written down; showing them costs a little.
+    fn wants_arguments(&self) -> bool {
+        false
+    }
 }
 
 /// What a toolbox is made of.
@@ -73,7 +86,6 @@ pub struct ToolboxParts {
     /// All but the catalog, which follows the sources.
     pub state: ToolboxState,
     pub projects: IndexMap<String, Project>,
-    pub permissions: Permissions,
     /// Calls that the configuration forbids by name.
     pub gate: Gate,
     pub recorder: Arc<dyn Recorder>,
@@ -84,7 +96,6 @@ pub struct Shared {
     pub state: Arc<ToolboxState>,
     pub projects: IndexMap<String, Project>,
     loader: Arc<ToolLoader>,
-    permissions: Permissions,
     gate: Gate,
     recorder: Arc<dyn Recorder>,
 }
@@ -118,7 +129,6 @@ impl Toolbox {
             state: Arc::new(state),
             projects: shared.projects.clone(),
             loader: shared.loader.clone(),
-            permissions: shared.permissions.clone(),
             gate: shared.gate.clone(),
             recorder: shared.recorder.clone(),
         });
@@ -163,10 +173,9 @@ impl ToolCaller for Toolbox {
 impl Shared {
     fn new(parts: ToolboxParts) -> Self {
         Self {
+            loader: Arc::new(ToolLoader::new(parts.sources, parts.state.overrides.clone())),
             state: Arc::new(parts.state),
             projects: parts.projects,
-            loader: Arc::new(ToolLoader::new(parts.sources)),
-            permissions: parts.permissions,
             gate: parts.gate,
             recorder: parts.recorder,
         }
@@ -183,7 +192,12 @@ impl Shared {
             }
         }
         Err(ToolError::raised("NameError", format!("alias '{name}' leads back to itself"))
-            .with_hint("mend the alias section of the configuration"))
+            .with_hint("fix the alias section of the configuration"))
+    }
+
+    /// What the policy says of a tool.
+    pub fn permission(&self, name: &QualifiedName) -> Permission {
+        self.state.permissions.of(name)
     }
 
     /// Executes a call, whatever its kind and wherever it came from.
@@ -195,6 +209,7 @@ impl Shared {
     ) -> Result<Value, ToolError> {
         let started = Instant::now();
         let chars_in = size(&arguments);
+        let shown = self.recorder.wants_arguments().then(|| shown_arguments(&arguments));
         let ctx = &ctx.within();
         let result = self.call_unrecorded(name, arguments, ctx).await;
         let outcome = CallOutcome {
@@ -203,9 +218,18 @@ impl Shared {
             chars_in,
             chars_out: result.as_ref().map_or(0, value_size),
             error: result.as_ref().err().map(ToolError::exception),
+            failure: result.as_ref().err(),
+            arguments: shown.as_deref(),
             ctx,
         };
         self.recorder.call(&outcome);
+        match &result {
+            Ok(_) => self.state.search.used(name),
+            Err(ToolError { traceback: Some(traceback), .. }) => {
+                tracing::warn!(span = %name, run = %ctx.run_id, traceback, "the tool raised an exception");
+            }
+            Err(_) => {}
+        }
         result
     }
 
@@ -223,23 +247,29 @@ impl Shared {
             Some(tool) => (entry.pack.clone(), tool.clone()),
             None => self.settled(entry, name, ctx).await?,
         };
-        let arguments = parameters::bind(&name.to_string(), &tool, arguments)?;
-        if self.gate.verdict(&name.to_string()) == Verdict::Block {
-            return Err(crate::gate::blocked(&name.to_string()));
+        let shown_name = name.to_string();
+        let arguments = parameters::bind(&shown_name, &tool, arguments)?;
+        validate::check(&shown_name, &tool, &arguments)?;
+        if self.gate.verdict(&shown_name) == Verdict::Block {
+            return Err(crate::gate::blocked(&shown_name));
         }
-        match self.permissions.of(name) {
+        match self.state.permissions.of(name) {
             Permission::Allow => {}
-            Permission::Ask => self.permissions.ask(name, &arguments, ctx).await?,
+            Permission::Ask => self.state.permissions.ask(name, &arguments, ctx).await?,
             Permission::Deny => {
                 return Err(ToolError::denied(format!("{name} is denied by policy"))
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
         let call = ToolCall { pack, tool: tool.clone(), arguments };
-        execute(entry, call, ctx).await.map_err(|mut error| {
+        let result = execute(entry, call, ctx).await;
+        if let Ok(value) = &result {
+            self.state.learned.learn(name, &tool, value);
+        }
+        result.map_err(|mut error| {
             // Whatever is wrong with the arguments, the signature is what helps.
             if error.hint.is_none() && speaks_of_arguments(&error) {
-                error.hint = Some(format!("expected {}", tool.signature.render(&name.to_string())));
+                error.hint = Some(format!("expected {}", tool.signature.render(&shown_name)));
             }
             error
         })
@@ -289,13 +319,15 @@ impl Shared {
             .with_hint(format!("available functions in {}: {}{note}", entry.pack.name, listed(names)))
     }
 
-    pub(crate) fn record_run(&self, command: &str, reply: &RunReply, steps: Steps, ctx: &CallContext) {
+    pub(crate) fn record_run(&self, command: &str, reply: &RunReply, watch: &Stopwatch, ctx: &CallContext) {
         self.recorder.run(&RunOutcome {
             command,
-            duration: steps.total(),
-            steps,
+            duration: watch.steps.total(),
+            steps: watch.steps,
+            unsent: watch.unsent,
             chars_out: reply.text.len(),
             is_error: reply.is_error,
+            text: &reply.text,
             ctx,
         });
     }
@@ -342,7 +374,7 @@ fn size(arguments: &Arguments) -> usize {
 }
 
 /// About as many characters as the value has in JSON.
-fn value_size(value: &Value) -> usize {
+pub(crate) fn value_size(value: &Value) -> usize {
     match value {
         Value::Str(text) | Value::Path(text) | Value::Opaque(text) => text.len() + 2,
         Value::Bytes(bytes) => bytes.len(),

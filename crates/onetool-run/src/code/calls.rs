@@ -2,12 +2,11 @@
 
 use onetool_sdk::Value;
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Expr, ExprCall, ModModule, Number, Stmt, UnaryOp};
-use ruff_source_file::{LineColumn, LineIndex, OneIndexed};
+use ruff_python_ast::{BoolOp, Comprehension, Expr, ExprCall, ModModule, Number, Stmt, UnaryOp};
 use ruff_text_size::{Ranged as _, TextSize};
 
 use super::Facts;
-use super::grounds::Grounds;
+use crate::type_check::{Inference, Inferred};
 
 /// A call of a pack's function or of an alias.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,23 +18,16 @@ pub struct CallSite {
     pub positional: Vec<Option<Value>>,
     pub named: Vec<(String, Option<Value>)>,
     pub line: u32,
-    /// Where the arguments stand whose types a checker can be asked for: the positional ones, then the named ones. Not
-    /// those of a call inside a function, which may be called where a failure is meant.
-    pub places: Vec<Option<Place>>,
+    /// What is known of the arguments' types, the positional ones first, then the named ones. Nothing for a call inside a
+    /// function, which may be called where a failure is meant.
+    pub inferred: Vec<InferredArgument>,
 }
 
-/// A place in the text, as Python's tools count: lines and characters from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+/// What is known of an argument without running anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InferredArgument {
     pub line: u32,
-    pub column: u32,
-}
-
-impl Place {
-    fn at(at: LineColumn) -> Self {
-        let number = |number: OneIndexed| u32::try_from(number.get()).unwrap_or(u32::MAX);
-        Self { line: number(at.line), column: number(at.column) }
-    }
+    pub inferred: Inferred,
 }
 
 /// All calls that are sure to fail if their arguments do not fit. A call with `*args` or `**kwargs` tells too little;
@@ -46,34 +38,61 @@ pub(super) fn call_sites<'a>(
     facts: &'a Facts,
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
 ) -> Vec<CallSite> {
-    let mut finder =
-        Finder { source, facts, is_pack, sites: Vec::new(), arguments: Vec::new(), guarded: 0, functions: 0 };
+    let mut finder = Finder {
+        source,
+        facts,
+        is_pack,
+        sites: Vec::new(),
+        arguments: Vec::new(),
+        tests: Vec::new(),
+        guarded: 0,
+        functions: 0,
+        unreachable: false,
+    };
     finder.visit_body(&module.body);
     let Finder { mut sites, arguments, .. } = finder;
-    // The types of a single call's arguments are asked by nobody.
+    // The types of a single call's arguments are checked by the call itself.
     if sites.len() > 1 {
-        let grounds = Grounds::of(module, facts, is_pack);
-        let lines = LineIndex::from_source_text(source);
-        for (site, arguments) in sites.iter_mut().zip(arguments) {
-            let place = |(start, value): (TextSize, &'a Expr)| {
-                grounds.holds(value).then(|| Place::at(lines.line_column(start, source)))
+        let inference = Inference::of(module, facts, is_pack);
+        for (site, Arguments { values, tests }) in sites.iter_mut().zip(arguments) {
+            let inferred = |(start, value): (TextSize, &'a Expr)| InferredArgument {
+                line: line_of(source, start),
+                inferred: inference.argument(value, &tests),
             };
-            site.places = arguments.into_iter().map(place).collect();
+            site.inferred = values.into_iter().map(inferred).collect();
         }
     }
     sites
 }
+
+fn line_of(source: &str, at: TextSize) -> u32 {
+    source.as_bytes()[..at.to_usize()].iter().filter(|byte| **byte == b'\n').count() as u32 + 1
+}
+
+/// The arguments of a call, and what must hold for it to be reached.
+struct Arguments<'a> {
+    /// With where they begin.
+    values: Vec<(TextSize, &'a Expr)>,
+    tests: Vec<Test<'a>>,
+}
+
+/// A test, and its outcome where the call stands; `None` where either may lead there.
+type Test<'a> = (&'a Expr, Option<bool>);
 
 struct Finder<'a> {
     source: &'a str,
     facts: &'a Facts,
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
     sites: Vec<CallSite>,
-    /// The arguments of each site, and where they begin.
-    arguments: Vec<Vec<(TextSize, &'a Expr)>>,
+    /// Of each site.
+    arguments: Vec<Arguments<'a>>,
+    /// The tests around.
+    tests: Vec<Test<'a>>,
     guarded: usize,
     /// How many functions are around.
     functions: usize,
+    /// Behind a `return` or the like.
+    unreachable: bool,
 }
 
 impl<'a> Finder<'a> {
@@ -91,7 +110,6 @@ impl<'a> Finder<'a> {
         if spreads || self.facts.bound.contains(pack) || !(self.is_pack)(pack) {
             return;
         }
-        let before = &self.source[..call.start().to_usize()];
         self.sites.push(CallSite {
             pack: pack.to_owned(),
             function,
@@ -102,17 +120,48 @@ impl<'a> Finder<'a> {
                 .iter()
                 .filter_map(|keyword| Some((keyword.arg.as_ref()?.to_string(), literal(&keyword.value))))
                 .collect(),
-            line: before.matches('\n').count() as u32 + 1,
-            places: Vec::new(),
+            line: line_of(self.source, call.start()),
+            inferred: Vec::new(),
         });
         let positional = call.arguments.args.iter().map(|value| (value.start(), value));
         let named = call.arguments.keywords.iter().map(|keyword| (keyword.start(), &keyword.value));
-        let at_top = self.functions == 0;
-        self.arguments.push(positional.chain(named).filter(|_| at_top).collect());
+        let is_certain = self.functions == 0 && !self.unreachable;
+        self.arguments.push(Arguments {
+            values: positional.chain(named).filter(|_| is_certain).collect(),
+            tests: self.tests.clone(),
+        });
+    }
+
+    /// Visits something that is reached only if the test has this outcome.
+    fn under(&mut self, test: Test<'a>, visit: impl FnOnce(&mut Self)) {
+        self.tests.push(test);
+        visit(self);
+        self.tests.pop();
     }
 }
 
 impl<'a> Visitor<'a> for Finder<'a> {
+    /// What stands behind a `return`, `break` or the like is reached only if that was not.
+    fn visit_body(&mut self, body: &'a [Stmt]) {
+        let (tests, unreachable) = (self.tests.len(), self.unreachable);
+        for stmt in body {
+            self.visit_stmt(stmt);
+            match stmt {
+                Stmt::Return(_) | Stmt::Raise(_) | Stmt::Break(_) | Stmt::Continue(_) => self.unreachable = true,
+                Stmt::If(choice) if leaves(stmt) => {
+                    self.tests.push((&choice.test, None));
+                    let others = choice.elif_else_clauses.iter().filter_map(|clause| clause.test.as_ref());
+                    self.tests.extend(others.map(|test| (test, None)));
+                }
+                Stmt::Match(choice) if leaves(stmt) => self.tests.push((&choice.subject, None)),
+                Stmt::Assert(claim) => self.tests.push((&claim.test, None)),
+                _ => {}
+            }
+        }
+        self.tests.truncate(tests);
+        self.unreachable = unreachable;
+    }
+
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Try(attempt) => {
@@ -135,6 +184,35 @@ impl<'a> Visitor<'a> for Finder<'a> {
                 visitor::walk_stmt(self, stmt);
                 self.functions -= 1;
             }
+            Stmt::If(choice) => {
+                self.visit_expr(&choice.test);
+                self.under((&choice.test, Some(true)), |inner| inner.visit_body(&choice.body));
+                let before = self.tests.len();
+                self.tests.push((&choice.test, Some(false)));
+                for clause in &choice.elif_else_clauses {
+                    let Some(test) = &clause.test else {
+                        self.visit_body(&clause.body);
+                        continue;
+                    };
+                    self.visit_expr(test);
+                    self.under((test, Some(true)), |inner| inner.visit_body(&clause.body));
+                    self.tests.push((test, Some(false)));
+                }
+                self.tests.truncate(before);
+            }
+            Stmt::While(repeat) => {
+                self.visit_expr(&repeat.test);
+                self.under((&repeat.test, Some(true)), |inner| inner.visit_body(&repeat.body));
+                self.visit_body(&repeat.orelse);
+            }
+            Stmt::Match(choice) => {
+                self.visit_expr(&choice.subject);
+                self.under((&choice.subject, None), |inner| {
+                    for case in &choice.cases {
+                        inner.visit_match_case(case);
+                    }
+                });
+            }
             _ => visitor::walk_stmt(self, stmt),
         }
     }
@@ -145,11 +223,72 @@ impl<'a> Visitor<'a> for Finder<'a> {
         {
             self.note(call);
         }
-        let functions = usize::from(expr.is_lambda_expr());
-        self.functions += functions;
-        visitor::walk_expr(self, expr);
-        self.functions -= functions;
+        match expr {
+            Expr::Lambda(_) => {
+                self.functions += 1;
+                visitor::walk_expr(self, expr);
+                self.functions -= 1;
+            }
+            Expr::If(choice) => {
+                self.visit_expr(&choice.test);
+                self.under((&choice.test, Some(true)), |inner| inner.visit_expr(&choice.body));
+                self.under((&choice.test, Some(false)), |inner| inner.visit_expr(&choice.orelse));
+            }
+            Expr::BoolOp(choice) => {
+                let before = self.tests.len();
+                for value in &choice.values {
+                    self.visit_expr(value);
+                    self.tests.push((value, Some(choice.op == BoolOp::And)));
+                }
+                self.tests.truncate(before);
+            }
+            Expr::ListComp(inner) => self.visit_filtered(&inner.generators, &[&inner.elt]),
+            Expr::SetComp(inner) => self.visit_filtered(&inner.generators, &[&inner.elt]),
+            Expr::DictComp(inner) => {
+                let values: Vec<&'a Expr> = inner.key.as_deref().into_iter().chain([&*inner.value]).collect();
+                self.visit_filtered(&inner.generators, &values);
+            }
+            Expr::Generator(inner) => self.visit_filtered(&inner.generators, &[&inner.elt]),
+            _ => visitor::walk_expr(self, expr),
+        }
     }
+}
+
+impl<'a> Finder<'a> {
+    fn visit_filtered(&mut self, generators: &'a [Comprehension], values: &[&'a Expr]) {
+        let before = self.tests.len();
+        for generator in generators {
+            self.visit_comprehension(generator);
+            self.tests.extend(generator.ifs.iter().map(|test| (test, Some(true))));
+        }
+        for value in values {
+            self.visit_expr(value);
+        }
+        self.tests.truncate(before);
+    }
+}
+
+/// Whether a statement may leave the block around it.
+fn leaves(stmt: &Stmt) -> bool {
+    struct Leaves(bool);
+    impl<'a> Visitor<'a> for Leaves {
+        fn visit_stmt(&mut self, stmt: &'a Stmt) {
+            match stmt {
+                Stmt::Return(_) | Stmt::Raise(_) | Stmt::Break(_) | Stmt::Continue(_) => self.0 = true,
+                Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
+                _ => visitor::walk_stmt(self, stmt),
+            }
+        }
+
+        fn visit_expr(&mut self, expr: &'a Expr) {
+            // `exit()` and the like: a call of something may leave by an exception.
+            self.0 |= matches!(expr, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if name.id == "exit" || name.id == "quit"));
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut leaves = Leaves(false);
+    leaves.visit_stmt(stmt);
+    leaves.0
 }
 
 /// The value of a literal.

@@ -51,7 +51,7 @@ pub enum Use {
 }
 
 impl Facts {
-    pub(super) fn of(module: &ModModule, source: &str) -> Self {
+    pub(crate) fn of(module: &ModModule, source: &str) -> Self {
         let mut collector = Collector { facts: Self::default(), function_depth: 0 };
         collector.visit_body(&module.body);
         let mut facts = collector.facts;

@@ -15,7 +15,7 @@ pub(super) fn edit(module: &ModModule) -> Option<Edit> {
     let Stmt::Expr(last) = last else { return None };
     let Expr::Name(name) = &*last.value else { return None };
     let name = name.id.as_str();
-    // Wishes for the presentation are read after the run.
+    // Options of the presentation are read after the run.
     if name.starts_with("__") {
         return None;
     }

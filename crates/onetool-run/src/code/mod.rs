@@ -7,10 +7,11 @@ mod awaited;
 mod called;
 mod calls;
 mod facts;
-mod grounds;
+mod full_python;
 mod handed_over;
 mod imports;
 mod indentation;
+mod shown;
 mod single;
 mod wrapping;
 
@@ -23,7 +24,7 @@ use ruff_python_ast::ModModule;
 use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
-pub use calls::{CallSite, Place};
+pub use calls::CallSite;
 pub use facts::{Facts, MagicValue, Use};
 pub use single::SingleCall;
 
@@ -48,14 +49,13 @@ pub struct PreparedCode {
     /// Why it is not Monty, where the choice was ours.
     pub need: Option<Need>,
     /// What may be tried if that engine does not do.
-    pub second: Second,
+    pub fallback: FallbackEngine,
 }
 
 /// Another engine for the same code, where the choice is ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Second {
-    /// There is none.
-    Nothing,
+pub enum FallbackEngine {
+    None,
     /// Full Python, if Monty lacks something that only the run shows.
     CPython,
     /// Monty, if there is no full Python: its answer may differ in rare cases.
@@ -131,18 +131,25 @@ fn prepare_parsed(
     let facts = Facts::of(parsed.syntax(), source);
     let need = match surroundings.engine {
         Engine::Monty | Engine::CPython => None,
-        Engine::Auto => async_need.filter(|_| facts.uses_async).or_else(|| needs_cpython_in(parsed.syntax())),
+        Engine::Auto => async_need
+            .filter(|_| facts.uses_async)
+            .or_else(|| full_python::need(parsed.syntax(), &facts, surroundings.is_pack))
+            .or_else(|| needs_cpython_in(parsed.syntax())),
     };
-    let (engine, second) = match (surroundings.engine, &need) {
-        (Engine::Monty, _) => (Engine::Monty, Second::Nothing),
-        (Engine::CPython, _) | (Engine::Auto, Some(Need::Lacks(_))) => (Engine::CPython, Second::Nothing),
-        (Engine::Auto, Some(Need::Differs(_))) => (Engine::CPython, Second::Monty),
-        (Engine::Auto, None) => (Engine::Monty, Second::CPython),
+    let (engine, fallback) = match (surroundings.engine, &need) {
+        (Engine::Monty, _) => (Engine::Monty, FallbackEngine::None),
+        (Engine::CPython, _) | (Engine::Auto, Some(Need::Lacks(_))) => (Engine::CPython, FallbackEngine::None),
+        (Engine::Auto, Some(Need::Differs(_))) => (Engine::CPython, FallbackEngine::Monty),
+        (Engine::Auto, None) => (Engine::Monty, FallbackEngine::CPython),
     };
     let calls = calls::call_sites(parsed.syntax(), source, &facts, surroundings.is_pack);
-    let single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
+    let shown = shown::numbered_read(parsed.syntax(), source, &facts);
+    let mut single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
+    if let (Some(single), Some(_)) = (&mut single, &shown) {
+        single.arguments.named.insert(shown::LINE_NUMBERS.to_owned(), onetool_sdk::Value::Bool(true));
+    }
     let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
-    let mut edits: Vec<Edit> = Vec::new();
+    let mut edits: Vec<Edit> = shown.into_iter().collect();
     // The other engine marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
         awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
@@ -155,7 +162,18 @@ fn prepare_parsed(
     } else {
         (apply(source, edits), 0)
     };
-    PreparedCode { text, original: source.to_owned(), line_offset, facts, calls, single, called, engine, need, second }
+    PreparedCode {
+        text,
+        original: source.to_owned(),
+        line_offset,
+        facts,
+        calls,
+        single,
+        called,
+        engine,
+        need,
+        fallback,
+    }
 }
 
 /// Parses, and where that fails because of indentation alone, sets the indentation right.

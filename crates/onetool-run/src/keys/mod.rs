@@ -10,6 +10,6 @@ mod security;
 
 pub use names::{ALIAS, PROJECTS, SNIPPETS, TOOLS, TOPICS, aliases, projects, snippets, topics};
 pub use output::{OUTPUT, STATS, output, stats};
-pub use prompts::{PROMPTS, PromptKeys};
+pub use prompts::{PROMPTS, PromptKeys, overrides};
 pub use run::{RUN, RunKeys};
 pub use security::{SECURITY, SecurityKeys, permissions, run_settings};

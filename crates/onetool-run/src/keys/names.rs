@@ -7,9 +7,8 @@ use serde_json::Value as Json;
 
 use crate::{Project, Snippet, SnippetParameter, Topic, check_template};
 
-pub const ALIAS: Section<IndexMap<String, String>> = Section::new("alias")
-    .with_doc("Short names for tools: `ls: file.list`.")
-    .with_example("\nls: file.list\n");
+pub const ALIAS: Section<IndexMap<String, String>> =
+    Section::new("alias").with_doc("Short names for tools: `ls: file.list`.").with_example("\nls: file.list\n");
 
 pub fn aliases(reader: &mut Reader) -> IndexMap<String, String> {
     let mut aliases = IndexMap::new();
@@ -186,8 +185,9 @@ pub fn projects(reader: &mut Reader) -> IndexMap<String, Project> {
     projects
 }
 
-pub const TOOLS: Section<IndexMap<String, Json>> =
-    Section::new("tools").with_doc("Settings of packs, by name. A tool file reads its own with `config(\"key\")`.").with_example("\n");
+pub const TOOLS: Section<IndexMap<String, Json>> = Section::new("tools")
+    .with_doc("Settings of packs, by name. A tool file reads its own with `config(\"key\")`.")
+    .with_example("\n");
 
 keys! {
     /// The pack `msg`: where `ot.notify` writes.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onetool_config::{MAX_BYTES, MAX_COUNT, MAX_KB, Reader, Section, Shape, keys};
+use onetool_config::{MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Reader, Section, Shape, keys};
 
 use crate::{OutputSettings, StatsSettings};
 
@@ -19,6 +19,8 @@ keys! {
         max_media_kb: usize [Shape::Count(0, MAX_KB)] = 8192, live;
         /// Folder of stored results, relative to .onetool.
         result_store_dir: String = "tmp".to_owned(), live;
+        /// Megabytes of all stored results together; beyond it the oldest go.
+        max_store_mb: u64 [Shape::Count(1, MAX_MB)] = 8192, live;
     }
 }
 
@@ -32,6 +34,7 @@ pub fn output(reader: &mut Reader) -> OutputSettings {
         preview_lines: keys.preview_lines,
         max_media_bytes: keys.max_media_kb << 10,
         result_store_dir: reader.folder(&["output", "result_store_dir"], &keys.result_store_dir),
+        max_store_bytes: keys.max_store_mb << 20,
     }
 }
 
@@ -46,10 +49,12 @@ keys! {
         persist_path: String = "stats.jsonl".to_owned(), live;
         /// Seconds between writes.
         flush_interval_seconds: u64 [Shape::Count(1, 86_400)] = 30, live;
-        /// Tokens that a call saves, by assumption.
-        context_per_call: u64 = 30_000, live;
-        /// Milliseconds that a call saves, by assumption.
-        time_overhead_per_call_ms: u64 = 4000, live;
+        /// Tokens that a call saves, by assumption. Without it, savings are measured.
+        context_per_call: Option<u64> = None, live, example "30000";
+        /// Milliseconds that a call saves, by assumption. Without it, savings are measured.
+        time_overhead_per_call_ms: Option<u64> = None, live, example "4000";
+        /// Learn the shapes of what tools return, never the values.
+        shapes: bool = true, live;
         /// US dollars per million input tokens.
         cost_per_million_input_tokens: f64 = 15.0, live;
         /// US dollars per million output tokens.
@@ -74,5 +79,6 @@ pub fn stats(reader: &mut Reader) -> StatsSettings {
         input_cost: keys.cost_per_million_input_tokens,
         output_cost: keys.cost_per_million_output_tokens,
         chars_per_token: keys.chars_per_token,
+        shapes: keys.enabled && keys.shapes,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onetool_config::{MAX_KB, MAX_MB, Section, Shape, keys};
-use onetool_sandbox::{Engine, Limits};
+use onetool_sandbox::{Engine, FileAccess, Limits};
 
 const DEFAULTS: Limits = Limits::DEFAULT;
 
@@ -38,12 +38,14 @@ keys! {
         max_waiting: usize [Shape::Count(0, 1_000_000)] = 1024, restart;
         /// Seconds that a run waits for an interpreter.
         max_wait: Duration = Duration::from_mins(1), restart;
-        /// Python for code that needs CPython. Without it, the first `python3` in PATH that is new enough.
+        /// Python for code that needs CPython: a file, or a version for uv to find. Without it, the first `python3` in PATH that is new enough.
         python: Option<String> = None, live, example "/usr/bin/python3";
         /// Run CPython where the system cannot confine it.
         allow_unconfined: bool = false, live;
         /// Keep a warm Python that each run forks, instead of starting one per run.
         zygote: bool = true, live;
+        /// What code may do with files, through the file pack: `full`, `read` or `off`.
+        files: FileAccess = FileAccess::Full, live;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use onetool_config::{Reader, Section, keys, quoted, short};
+use onetool_sandbox::FileAccess;
 use onetool_sdk::Redactor;
 use serde_json::Value as Json;
 
@@ -63,6 +64,9 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
             || user.is_some_and(|user| user.sanitize.enabled)
             || reader.is_wrong(&["security", "sanitize"]),
         max_error_bytes: run.max_error_kb << 10,
+        // What cannot be read must not be laxer than what was meant.
+        files: if reader.is_wrong(&["run", "files"]) { FileAccess::Off } else { run.files },
+        stores_large_output: true,
     }
 }
 
@@ -87,8 +91,7 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
         match Permissions::new([(pattern.as_str(), permission)]) {
             Ok(_) => rules.push((pattern.as_str(), permission)),
             Err(error) => {
-                let message =
-                    format!("not a valid pattern ({}); expected one like pack.* or *.delete_*", error.kind());
+                let message = format!("not a valid pattern ({}); expected one like pack.* or *.delete_*", error.kind());
                 reader.problem(&["security", "policy", pattern], &message);
             }
         }

@@ -30,7 +30,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 state.aliases.iter().filter(|(name, target)| filter.accepts(name) || filter.accepts(target)).map(
                     |(name, target)| match input.info {
                         Info::List => Value::from(name.as_str()),
-                        Info::Min => Value::Str(format!("{name} -> {target}")),
+                        Info::Min | Info::Sig => Value::Str(format!("{name} -> {target}")),
                         Info::Full => dict([("name", Value::from(name.as_str())), ("target", target.as_str().into())]),
                     },
                 );

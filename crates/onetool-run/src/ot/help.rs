@@ -11,12 +11,19 @@ use tracing::info_span;
 
 use super::search::{Hit, Kind};
 use super::span::observed;
-use super::{Awaited, Info, ToolboxHandle, first_line, packs, snippets, texts};
+use super::{Awaited, Info, ToolboxHandle, blocking, describe, first_line, packs, snippets, texts};
 use crate::ToolboxState;
 
 const DOCUMENTATION: &str = "https://onetool.beycom.online/reference/tools";
 /// Hits shown of each kind.
 const SHOWN_HITS: usize = 10;
+/// Hits shown with their signature and what they return.
+const SIGNED_HITS: usize = 3;
+/// Packs named where nothing was found.
+const SHOWN_PACKS: usize = 30;
+/// A line about a hit is cut here, a signature below it there.
+const SHOWN_LINE: usize = 200;
+const SHOWN_SIGNATURE: usize = 1_000;
 /// Hits named of each kind with `info="list"`.
 const LISTED_HITS: usize = 50;
 /// Tools that a search with `info="full"` describes completely.
@@ -44,6 +51,7 @@ Python code calls every tool as pack.function(name=value). The value of the last
 ## Info levels
 
 - info=\"list\": names only
+- info=\"sig\": a line per tool with its signature
 - info=\"min\": names and short descriptions (the default)
 - info=\"full\": everything that is known
 
@@ -65,7 +73,7 @@ struct Input {
     /// A tool, a pack, a $snippet, an alias, or words to search for. Nothing: an overview.
     #[serde(default)]
     query: Option<String>,
-    /// list: names that match; min: what one needs to know; full: everything.
+    /// list: names that match; min: what one needs to know; sig: every match with its signature; full: everything.
     #[serde(default)]
     info: Info,
 }
@@ -76,7 +84,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.help", query = input.query), async move {
             let state = toolbox.settled(Awaited::Tools, &ctx.call).await?;
-            Ok(answer(&state, input.query.as_deref().unwrap_or("").trim(), input.info))
+            blocking(move || Ok(answer(&state, input.query.as_deref().unwrap_or("").trim(), input.info))).await
         })
     })
     .with_returns("str | list", "a text, or names with info=\"list\"")
@@ -92,13 +100,13 @@ fn answer(state: &ToolboxState, query: &str, info: Info) -> Value {
     {
         return Value::Str(page);
     }
-    let mut hits = state.search.get(state).search(query.trim_start_matches('$'));
+    let mut hits = state.search.search(state, query.trim_start_matches('$'));
     if query.starts_with('$') {
         hits.retain(|hit| hit.kind == Kind::Snippet);
     }
     match info {
         Info::List => names(&hits),
-        _ if hits.is_empty() => Value::Str(nothing(query)),
+        _ if hits.is_empty() => Value::Str(nothing(state, query)),
         _ => Value::Str(results(state, query, &hits, info)),
     }
 }
@@ -131,7 +139,7 @@ fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
     if let Ok(name) = query.parse::<QualifiedName>()
         && let (Some(entry), Some(tool)) = (state.catalog.pack(&name.pack), state.catalog.tool(&name))
     {
-        return Some(tool_page(&entry.pack, tool, info));
+        return Some(tool_page(state, &entry.pack, tool, info));
     }
     if let Some(entry) = state.catalog.pack(query) {
         return Some(pack_page(state, &entry.pack));
@@ -146,13 +154,16 @@ fn page(state: &ToolboxState, query: &str, info: Info) -> Option<String> {
     if lower == query { None } else { page(state, &lower, info) }
 }
 
-fn tool_page(pack: &Pack, tool: &ToolSpec, info: Info) -> String {
+fn tool_page(state: &ToolboxState, pack: &Pack, tool: &ToolSpec, info: Info) -> String {
     let name = format!("{}.{}", pack.name, tool.name);
     let mut text = format!("# {name}\n\n");
+    if let Some(policy) = describe::policy(state, &name) {
+        let _ = write!(text, "Policy: {policy}\n\n");
+    }
     if !tool.description.trim().is_empty() {
         let _ = write!(text, "{}\n\n", tool.description.trim());
     }
-    let _ = write!(text, "## Signature\n\n{}\n\n", tool.signature.render(&name));
+    let _ = write!(text, "## Signature\n\n{}\n\n", describe::signature(state, &name, tool));
     if !tool.signature.parameters.is_empty() {
         text.push_str("## Arguments\n\n");
         for parameter in &tool.signature.parameters {
@@ -166,8 +177,15 @@ fn tool_page(pack: &Pack, tool: &ToolSpec, info: Info) -> String {
     }
     let returns = [tool.signature.returns.as_deref(), tool.returns.as_deref()];
     let returns: Vec<&str> = returns.into_iter().flatten().collect();
-    if !returns.is_empty() {
-        let _ = write!(text, "## Returns\n\n{}\n\n", returns.join(": "));
+    let seen = state.learned.of(&name, tool);
+    if !returns.is_empty() || seen.is_some() {
+        let _ = write!(text, "## Returns\n\n{}", returns.join(": "));
+        if let Some(seen) = seen {
+            let before = if returns.is_empty() { "" } else { "\n" };
+            let times = if seen.times == 1 { "time" } else { "times" };
+            let _ = write!(text, "{before}(seen {} {times}): {}", seen.times, seen.shape);
+        }
+        text.push_str("\n\n");
     }
     if let Some(example) = &tool.example {
         let _ = write!(text, "## Example\n\n{example}\n\n");
@@ -182,12 +200,13 @@ fn tool_page(pack: &Pack, tool: &ToolSpec, info: Info) -> String {
             let _ = write!(text, "## Output schema\n\n{}\n\n", clipped(&schema.to_string(), SHOWN_SCHEMA));
         }
     }
-    text.push_str(&documentation(&pack.name));
+    text.push_str(&documentation(state, &pack.name));
+    text.truncate(text.trim_end().len());
     text
 }
 
 fn pack_page(state: &ToolboxState, pack: &Pack) -> String {
-    format!("{}\n\n{}", packs::described(state, pack), documentation(&pack.name))
+    format!("{}\n\n{}", packs::described(state, pack), documentation(state, &pack.name)).trim_end().to_owned()
 }
 
 fn snippet_page(state: &ToolboxState, name: &str, snippet: &crate::Snippet) -> String {
@@ -209,7 +228,13 @@ fn alias_page(state: &ToolboxState, alias: &str, target: &str) -> String {
     text
 }
 
-fn documentation(pack: &str) -> String {
+/// Where a pack is documented: where the configuration says, or among OneTool's own pages.
+fn documentation(state: &ToolboxState, pack: &str) -> String {
+    match state.docs.get(pack) {
+        Some(Some(address)) => return format!("Docs: {address}"),
+        Some(None) => return String::new(),
+        None => {}
+    }
     let slug = match pack {
         "brave" => "brave-search",
         "code" => "code-search",
@@ -243,8 +268,14 @@ fn results(state: &ToolboxState, query: &str, hits: &[Hit], info: Info) -> Strin
             continue;
         }
         let _ = write!(text, "\n## {title}\n\n");
-        for hit in group.iter().take(SHOWN_HITS) {
-            let _ = writeln!(text, "- {}", line(state, hit));
+        for (at, hit) in group.iter().take(SHOWN_HITS).enumerate() {
+            let _ = writeln!(text, "- {}", clipped(&line(state, hit), SHOWN_LINE));
+            if kind == Kind::Tool
+                && (at < SIGNED_HITS || info == Info::Sig)
+                && let Some(signature) = signature(state, hit)
+            {
+                let _ = writeln!(text, "  {}", clipped(&signature, SHOWN_SIGNATURE));
+            }
         }
         if group.len() > SHOWN_HITS {
             let _ = writeln!(text, "- and {} more: ot.help(query=..., info=\"list\")", group.len() - SHOWN_HITS);
@@ -260,12 +291,23 @@ fn results(state: &ToolboxState, query: &str, hits: &[Hit], info: Info) -> Strin
     text
 }
 
+/// How a tool is called and what it gives.
+fn signature(state: &ToolboxState, hit: &Hit) -> Option<String> {
+    let tool = state.catalog.tool(&hit.name.parse().ok()?)?;
+    let signature = describe::signature(state, &hit.name, tool);
+    Some(match describe::returns(state, &hit.name, tool) {
+        Some(returns) => format!("{signature}  # {returns}"),
+        None => signature,
+    })
+}
+
 fn line(state: &ToolboxState, hit: &Hit) -> String {
     let name = &hit.name;
     let (shown, description) = match hit.kind {
         Kind::Tool => {
             let tool = name.parse().ok().and_then(|name| state.catalog.tool(&name));
-            (name.clone(), tool.map_or("", |tool| tool.summary()))
+            let policy = describe::policy(state, name).map(|policy| format!(" ({policy})")).unwrap_or_default();
+            (format!("{name}{policy}"), tool.map_or("", |tool| tool.summary()))
         }
         Kind::Pack => {
             let pack = state.catalog.pack(name).map(|entry| &entry.pack);
@@ -283,11 +325,21 @@ fn line(state: &ToolboxState, hit: &Hit) -> String {
     if description.is_empty() { shown } else { format!("{shown}: {description}") }
 }
 
-fn nothing(query: &str) -> String {
-    format!(
-        "No matches found for '{}'. Use ot.tools() or ot.packs() to browse available items.",
+/// That nothing fits, and what there is instead.
+fn nothing(state: &ToolboxState, query: &str) -> String {
+    let mut text = format!(
+        "No matches found for '{}'. Use ot.tools() or ot.packs() to browse available items.\n\n## Packs\n",
         clipped(query, SHOWN_QUERY)
-    )
+    );
+    let packs: Vec<&str> = state.catalog.packs().map(|pack| pack.name.as_str()).collect();
+    for name in packs.iter().take(SHOWN_PACKS) {
+        let hit = Hit { kind: Kind::Pack, name: (*name).to_owned(), score: 0.0 };
+        let _ = write!(text, "\n- {}", clipped(&line(state, &hit), SHOWN_LINE));
+    }
+    if packs.len() > SHOWN_PACKS {
+        let _ = write!(text, "\n- and {} more: ot.packs()", packs.len() - SHOWN_PACKS);
+    }
+    text
 }
 
 fn clipped(text: &str, characters: usize) -> String {

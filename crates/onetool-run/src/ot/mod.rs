@@ -5,9 +5,12 @@
 
 mod aliases;
 mod config;
+mod describe;
+mod find;
 mod health;
 mod help;
 mod notify;
+mod overview;
 mod packs;
 mod reload;
 mod result;
@@ -22,12 +25,15 @@ mod version;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, ToolError, Value};
 use onetool_sdk::NativePack;
+use onetool_sdk::{CallContext, ToolError, Value};
 use onetool_state::stats::StatsRecorder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use find::{Found, FoundKind};
+pub use overview::pack_overview;
+pub(crate) use result::shown as shown_result;
 pub use search::SearchIndex;
 
 use crate::ToolboxState;
@@ -83,6 +89,7 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
 #[serde(rename_all = "lowercase")]
 enum Info {
     List,
+    Sig,
     #[default]
     Min,
     Full,

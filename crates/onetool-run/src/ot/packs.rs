@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
-use super::{Awaited, Filter, Info, ToolboxHandle, count, dict, no_match, texts};
+use super::{Awaited, Filter, Info, ToolboxHandle, count, describe, dict, first_line, no_match, texts};
 use crate::ToolboxState;
 
 #[derive(Deserialize, JsonSchema)]
@@ -17,7 +17,8 @@ struct Input {
     /// Only packs whose name contains this, in any case.
     #[serde(default)]
     pattern: Option<String>,
-    /// list: names; min: name, source and number of tools; full: a text with instructions and tools.
+    /// list: names; min: name, source, number of tools and description; sig: a text with the signatures of the tools;
+    /// full: a text with instructions and tools.
     #[serde(default)]
     info: Info,
 }
@@ -33,7 +34,13 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 state.catalog.packs().map(AsRef::as_ref).filter(|pack| filter.accepts(&pack.name)).collect();
             Ok(match input.info {
                 Info::List => texts(packs.iter().map(|pack| pack.name.as_str())),
-                Info::Min => Value::List(packs.iter().map(|pack| brief(pack)).collect()),
+                Info::Min => Value::List(packs.iter().map(|pack| brief(&state, pack)).collect()),
+                Info::Sig => texts(packs.iter().flat_map(|pack| {
+                    let state = &state;
+                    pack.tools
+                        .values()
+                        .map(move |tool| describe::line(state, &format!("{}.{}", pack.name, tool.name), tool))
+                })),
                 Info::Full if packs.is_empty() => Value::Str(no_match("pack", "ot.packs()", input.pattern.as_deref())),
                 Info::Full => {
                     Value::Str(packs.iter().map(|pack| described(&state, pack)).collect::<Vec<_>>().join("\n\n"))
@@ -45,12 +52,25 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     .with_example("ot.packs(pattern=\"file\", info=\"full\")")
 }
 
-fn brief(pack: &Pack) -> Value {
-    dict([
+fn brief(state: &ToolboxState, pack: &Pack) -> Value {
+    let mut fields = vec![
         ("name", Value::from(pack.name.as_str())),
         ("source", pack.origin.short_label().into()),
         ("tool_count", count(pack.tools.len())),
-    ])
+    ];
+    let description = about(state, pack);
+    if !description.is_empty() {
+        fields.push(("description", description.into()));
+    }
+    dict(fields)
+}
+
+/// What a pack is about, in one line: what the configuration says, or the pack itself.
+pub(super) fn about<'a>(state: &'a ToolboxState, pack: &'a Pack) -> &'a str {
+    match first_line(&pack.description) {
+        "" => state.instructions.get(&pack.name).map_or("", |instructions| first_line(instructions)),
+        description => description,
+    }
 }
 
 /// A pack as a text: header, instructions, tools.

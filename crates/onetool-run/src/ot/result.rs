@@ -1,19 +1,21 @@
 //! `ot.result`: read a stored result in pieces.
 
 use onetool_sdk::{ErrorKind, Tool, ToolError, Value, define_tool};
-use onetool_state::results::{Matching, Query, ResultError, ResultStore};
+use onetool_state::results::{Matching, Query, ResultError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
 
 use super::span::observed;
 use super::{ToolboxHandle, blocking};
-use crate::OutputSettings;
+use crate::{OutputSettings, ToolboxState};
 
-/// A reply is never larger, even where results are shown at any size.
-const REPLY_BYTES: usize = 256 * 1024;
+/// Code never gets more at once.
+const PAGE_BYTES: usize = 16 << 20;
+/// What is shown is never larger, even where results are shown at any size.
+const SHOWN_BYTES: usize = 256 * 1024;
 /// Nor is it made smaller than this.
-const SMALLEST_REPLY: usize = 1024;
+const SMALLEST_SHOWN: usize = 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,7 +61,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             let deadline = ctx.call.deadline;
             blocking(move || {
                 let keep_going = || !cancel.is_cancelled() && deadline.is_none_or(|at| std::time::Instant::now() < at);
-                answer(&state.output, &input, &keep_going)
+                answer(&state, &input, &keep_going)
             })
             .await
         })
@@ -68,24 +70,53 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     .with_example("ot.result(handle=\"...\", offset=101, limit=50)")
 }
 
-fn answer(settings: &OutputSettings, input: &Input, keep_going: &dyn Fn() -> bool) -> Result<Value, ToolError> {
-    let store = ResultStore::new(&settings.result_store_dir, settings.result_ttl);
+fn answer(state: &ToolboxState, input: &Input, keep_going: &dyn Fn() -> bool) -> Result<Value, ToolError> {
     let matching = if input.fuzzy { Matching::Fuzzy } else { Matching::Regex };
-    let query = Query::new(input.offset, input.limit, reply_bytes(settings)).map_err(failure)?;
+    let query = Query::new(input.offset, input.limit, PAGE_BYTES).map_err(failure)?;
     let query = query.searching(input.search.as_deref().unwrap_or(""), matching);
-    match store.query(&input.handle, &query, keep_going) {
+    match state.results.query(&input.handle, &query, keep_going) {
         Ok(page) => Ok(page.to_value()),
         Err(error @ (ResultError::NotFound { .. } | ResultError::Expired { .. })) => Ok(Value::Str(error.to_string())),
         Err(error) => Err(failure(error)),
     }
 }
 
-/// A reply must not be so large that it is stored in its turn.
-fn reply_bytes(settings: &OutputSettings) -> usize {
-    match settings.max_inline_size {
-        0 => REPLY_BYTES,
-        size => (size / 5 * 4).clamp(SMALLEST_REPLY, REPLY_BYTES),
+/// A page as it is shown: with as many lines as a reply has room for, so that it is not stored in its turn. Code gets all
+/// the lines that it asked for.
+pub(crate) fn shown(page: Value, settings: &OutputSettings) -> Value {
+    let room = match settings.max_inline_size {
+        0 => SHOWN_BYTES,
+        size => (size / 5 * 4).clamp(SMALLEST_SHOWN, SHOWN_BYTES),
+    };
+    let Value::Dict(mut fields) = page else { return page };
+    let Some(place) = fields.iter().position(|(key, value)| is(key, "lines") && matches!(value, Value::List(_))) else {
+        return Value::Dict(fields);
+    };
+    let Value::List(lines) = &mut fields[place].1 else { return Value::Dict(fields) };
+    let mut used = 0;
+    let fitting = lines
+        .iter()
+        .take_while(|line| {
+            used += line.to_json().to_string().len() + 4;
+            used <= room
+        })
+        .count()
+        .max(1);
+    if fitting < lines.len() {
+        lines.truncate(fitting);
+        for (key, value) in &mut fields {
+            if is(key, "returned") {
+                *value = super::count(fitting);
+            } else if is(key, "has_more") {
+                *value = Value::Bool(true);
+            }
+        }
     }
+    Value::Dict(fields)
+}
+
+fn is(key: &Value, name: &str) -> bool {
+    key.as_str() == Some(name)
 }
 
 fn failure(error: ResultError) -> ToolError {
@@ -95,7 +126,7 @@ fn failure(error: ResultError) -> ToolError {
             ToolError::value_error(error.to_string()).with_hint("fuzzy=True takes search for words")
         }
         ResultError::Cancelled => ToolError::new(ErrorKind::Cancelled, error.to_string()),
-        ResultError::Store(_) => ToolError::raised("OSError", error.to_string()),
+        ResultError::State(_) => ToolError::raised("OSError", error.to_string()),
         ResultError::NotFound { .. } | ResultError::Expired { .. } => {
             ToolError::raised("LookupError", error.to_string())
         }

@@ -40,7 +40,9 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 .filter(|(name, snippet)| filter.accepts(name) || filter.accepts(&snippet.description));
             Ok(match input.info {
                 Info::List => texts(chosen.map(|(name, _)| name.as_str())),
-                Info::Min => texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description))),
+                Info::Min | Info::Sig => {
+                    texts(chosen.map(|(name, snippet)| format!("{name}: {}", snippet.description)))
+                }
                 Info::Full => {
                     let all: Vec<String> = chosen.map(|(name, snippet)| definition(name, snippet, &state)).collect();
                     Value::Str(if all.is_empty() {

@@ -63,11 +63,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle, recorder: Arc<StatsRecorder>) -> Too
 }
 
 /// The statistics, and the page where one is asked for. What is wrong with the question is answered as a text.
-fn answer(
-    state: &ToolboxState,
-    recorder: &StatsRecorder,
-    input: &Input,
-) -> Result<(Value, Option<String>), ToolError> {
+fn answer(state: &ToolboxState, recorder: &StatsRecorder, input: &Input) -> Result<(Value, Option<String>), ToolError> {
     let told = |text: String| Ok((Value::Str(text), None));
     if !state.stats.enabled {
         return told("Error: Statistics are disabled. Set stats.enabled: true in onetool.yaml to collect them.".into());
@@ -86,7 +82,7 @@ fn answer(
     if let Some(tool) = tool.filter(|tool| tool.chars().count() > SHOWN_CHARS) {
         return told(format!("Error: No tool is named '{}'. Example: ot.stats(tool='ot.help')", shown(tool)));
     }
-    let report = Report::read(&state.stats.file, period, tool, assumptions(&state.stats), Utc::now())
+    let report = Report::read(recorder.trail(), period, tool, assumptions(&state.stats), Utc::now())
         .map_err(|error| ToolError::raised("OSError", format!("the statistics can't be read: {error}")))?;
     let page = input.output.as_deref().is_some_and(|output| !output.is_empty()).then(|| render_html(&report));
     Ok((report.to_value(), page))
@@ -133,7 +129,8 @@ async fn write_report(folder: &Path, output: &str, page: String, ctx: &CallConte
     if !is_report {
         arguments.push(("expected_hash", "missing".into()));
     }
-    let written = tools.call_tool(&QualifiedName::new("file", "write"), Arguments::named(arguments), &ctx.nested()).await;
+    let written =
+        tools.call_tool(&QualifiedName::new("file", "write"), Arguments::named(arguments), &ctx.nested()).await;
     written.map(|_| path).map_err(|error| error.message)
 }
 

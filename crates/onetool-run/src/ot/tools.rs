@@ -1,20 +1,30 @@
 //! `ot.tools`: what can be called.
 
-use onetool_sdk::{Pack, Tool, ToolSpec, Value, define_tool};
+use std::sync::Arc;
+
+use onetool_sdk::{Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
 
+use super::search::Kind;
 use super::span::observed;
-use super::{Awaited, Filter, Info, ToolboxHandle, dict, texts};
+use super::{Awaited, Filter, Info, ToolboxHandle, blocking, count, describe, dict, texts};
+use crate::ToolboxState;
+
+/// At most so many tools are listed with their signatures by `info="min"`.
+const FEW_TOOLS: usize = 20;
+/// Tools listed where no name contains the pattern.
+const MAX_FOUND: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// Only tools whose name contains this, in any case.
+    /// Only tools whose name contains this, in any case; where no name does, tools that fit these words.
     #[serde(default)]
     pattern: Option<String>,
-    /// list: names; min: names and descriptions; full: signatures, arguments, returns, examples and sources too.
+    /// list: names; sig: a line per tool with its signature; min: names and descriptions, and signatures where few tools
+    /// match; full: signatures, arguments, returns, examples and sources too.
     #[serde(default)]
     info: Info,
 }
@@ -25,45 +35,69 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.tools", pattern = input.pattern), async move {
             let state = toolbox.settled(Awaited::Tools, &ctx.call).await?;
-            let filter = Filter::new(input.pattern.as_deref());
-            let mut listed = Vec::new();
-            for (pack, tool) in state.catalog.tools() {
-                let name = format!("{}.{}", pack.name, tool.name);
-                if filter.accepts(&name) {
-                    listed.push(entry(pack, tool, name, input.info));
-                }
-            }
-            Ok(Value::List(listed))
+            blocking(move || Ok(answer(&state, input.pattern.as_deref(), input.info))).await
         })
     })
     .with_returns("list", "names, or one dict a tool")
     .with_example("ot.tools(pattern=\"file.\", info=\"full\")")
 }
 
-fn entry(pack: &Pack, tool: &ToolSpec, name: String, info: Info) -> Value {
+fn answer(state: &ToolboxState, pattern: Option<&str>, info: Info) -> Value {
+    let filter = Filter::new(pattern);
+    let named = |(pack, tool): (&Arc<Pack>, &Arc<ToolSpec>)| {
+        (pack.clone(), tool.clone(), format!("{}.{}", pack.name, tool.name))
+    };
+    let mut listed: Vec<_> = state.catalog.tools().map(named).filter(|(.., name)| filter.accepts(name)).collect();
+    if let Some(words) = pattern.filter(|_| listed.is_empty()) {
+        let hits = state.search.search(state, words);
+        let tools = hits.iter().filter(|hit| hit.kind == Kind::Tool).take(MAX_FOUND);
+        listed.extend(tools.filter_map(|hit| {
+            let name: QualifiedName = hit.name.parse().ok()?;
+            let pack = state.catalog.pack(&name.pack)?.pack.clone();
+            Some((pack, state.catalog.tool(&name)?.clone(), hit.name.clone()))
+        }));
+    }
+    let are_few = listed.len() <= FEW_TOOLS;
+    Value::List(listed.into_iter().map(|(pack, tool, name)| entry(state, &pack, &tool, name, info, are_few)).collect())
+}
+
+fn entry(state: &ToolboxState, pack: &Pack, tool: &ToolSpec, name: String, info: Info, are_few: bool) -> Value {
     match info {
         Info::List => Value::Str(name),
-        Info::Min => dict([("name", Value::Str(name)), ("description", tool.summary().into())]),
-        Info::Full => full(pack, tool, name),
+        Info::Sig => Value::Str(describe::line(state, &name, tool)),
+        Info::Min => {
+            let mut fields = vec![("description", Value::from(tool.summary()))];
+            if are_few {
+                fields.push(("signature", Value::Str(describe::signature(state, &name, tool))));
+            }
+            fields.extend(describe::policy(state, &name).map(|policy| ("policy", policy.into())));
+            fields.insert(0, ("name", Value::Str(name)));
+            dict(fields)
+        }
+        Info::Full => full(state, pack, tool, name),
     }
 }
 
-fn full(pack: &Pack, tool: &ToolSpec, name: String) -> Value {
+fn full(state: &ToolboxState, pack: &Pack, tool: &ToolSpec, name: String) -> Value {
     let mut fields = vec![
-        ("signature", Value::Str(tool.signature.render(&name))),
+        ("signature", Value::Str(describe::signature(state, &name, tool))),
         ("description", tool.description.trim().into()),
         ("source", Value::Str(pack.origin.label())),
     ];
-    fields.insert(0, ("name", Value::Str(name)));
+    fields.extend(describe::policy(state, &name).map(|policy| ("policy", policy.into())));
     let arguments = tool.signature.described_parameters();
     if !arguments.is_empty() {
         fields.push(("args", texts(arguments)));
     }
-    if let Some(returns) = tool.returns.clone().or_else(|| tool.signature.returns.clone()) {
-        fields.push(("returns", Value::Str(returns)));
+    if let Some(returns) = &tool.returns {
+        fields.push(("returns", returns.as_str().into()));
+    }
+    if let Some(seen) = state.learned.of(&name, tool) {
+        fields.push(("seen", dict([("times", count(seen.times as usize)), ("returns", Value::Str(seen.shape))])));
     }
     if let Some(example) = &tool.example {
         fields.push(("example", example.as_str().into()));
     }
+    fields.insert(0, ("name", Value::Str(name)));
     dict(fields)
 }

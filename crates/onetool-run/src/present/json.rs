@@ -37,9 +37,9 @@ fn write(value: &Value, out: &mut String, indent: Option<usize>, depth: usize) {
         Value::BigInt(number) => {
             let _ = write!(out, "{number}");
         }
-        // JSON has no NaN and no infinities.
         Value::Float(number) if number.is_finite() => out.push_str(&value.str().replace("e+", "e")),
-        Value::Float(_) => out.push_str("null"),
+        // JSON has no NaN and no infinities.
+        Value::Float(number) => string(onetool_sdk::non_finite_text(*number), out),
         Value::Str(text) => string(text, out),
         Value::List(items) | Value::Tuple(items) => sequence(items.iter(), out, indent, depth),
         Value::Set(_) | Value::FrozenSet(_) => match value.to_json() {
@@ -165,7 +165,7 @@ mod tests {
             (Value::Bool(true), Value::Float(1e100)),
         ]);
         let text = compact(&value);
-        assert_eq!(text, r#"{"1":null,"null":123456789012345678901234567890,"true":1e100}"#);
+        assert_eq!(text, r#"{"1":"NaN","null":123456789012345678901234567890,"true":1e100}"#);
         serde_json::from_str::<serde_json::Value>(&text).unwrap();
     }
 

@@ -1,9 +1,11 @@
 //! From a value to what the client gets: format, sanitise, store what is too large.
 
+mod integers;
 pub mod json;
 mod sanitise;
 mod yaml;
 
+pub use integers::abbreviate_integers;
 pub use sanitise::sanitise;
 pub(crate) use yaml::quoted;
 pub use yaml::{to_ot_display, to_yaml_block, to_yaml_flow};
@@ -65,7 +67,7 @@ pub fn format(value: &Value, format: Format) -> String {
 /// A value that is nothing but parts leaves only its text, or nothing. In any other value a placeholder stays where a
 /// part was, so that its shape remains.
 pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
-    match value {
+    match with_images(value) {
         Value::Part(Part::Text(text)) => (Some(Value::Str(text)), Vec::new()),
         Value::Part(part) => (None, vec![part]),
         Value::List(items) | Value::Tuple(items)
@@ -99,10 +101,43 @@ pub fn bounded_parts(parts: Vec<Part>, limit: usize) -> Vec<Part> {
                 left -= size;
                 part
             } else {
-                Part::Text(format!("[{what} of {size} bytes left out: output.max_media_kb allows {} kB a reply]", limit / 1024))
+                Part::Text(format!(
+                    "[{what} of {size} bytes left out: output.max_media_kb allows {} kB a reply]",
+                    limit / 1024
+                ))
             }
         })
         .collect()
+}
+
+/// Bytes that are a picture become one.
+fn with_images(value: Value) -> Value {
+    let all = |items: Vec<Value>| items.into_iter().map(with_images).collect();
+    match value {
+        Value::Bytes(data) => match image_type(&data) {
+            Some(media_type) => Value::Part(Part::Image { media_type: media_type.to_owned(), data }),
+            None => Value::Bytes(data),
+        },
+        Value::List(items) => Value::List(all(items)),
+        Value::Tuple(items) => Value::Tuple(all(items)),
+        Value::Dict(pairs) => Value::Dict(pairs.into_iter().map(|(key, value)| (key, with_images(value))).collect()),
+        other => other,
+    }
+}
+
+/// The media type that the first bytes tell.
+fn image_type(data: &[u8]) -> Option<&'static str> {
+    if data.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if data.starts_with(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if data.starts_with(b"GIF87a") || data.starts_with(b"GIF89a") {
+        Some("image/gif")
+    } else if data.starts_with(b"RIFF") && data.get(8..12) == Some(b"WEBP") {
+        Some("image/webp")
+    } else {
+        None
+    }
 }
 
 /// The content of a tool's answer: its texts as one, its other parts as they are.

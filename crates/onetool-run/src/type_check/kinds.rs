@@ -1,13 +1,13 @@
 //! The few kinds of value that a schema tells apart, and which of them a parameter cannot take.
 
-use onetool_sdk::{Origin, ToolError, ToolSpec, Value};
+use onetool_sdk::{ToolError, ToolSpec};
 use serde_json::Value as Json;
 
 use crate::precheck::Target;
 
 /// What a value becomes on its way to a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Text,
     Integer,
     Float,
@@ -18,13 +18,15 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a literal.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
-        match value {
-            Value::Str(_) => Some(Self::Text),
-            Value::Int(_) => Some(Self::Integer),
-            Value::Float(_) => Some(Self::Float),
-            Value::Bool(_) => Some(Self::Truth),
+    /// The kind of what a tool says it returns; `None` for a union and for anything that is not one of the kinds.
+    pub(crate) fn of_annotation(annotation: &str) -> Option<Self> {
+        match annotation {
+            "str" => Some(Self::Text),
+            "int" => Some(Self::Integer),
+            "float" => Some(Self::Float),
+            "bool" => Some(Self::Truth),
+            "list" => Some(Self::List),
+            "dict" => Some(Self::Dict),
             _ => None,
         }
     }
@@ -47,14 +49,11 @@ pub(crate) struct Expected {
     kind: Kind,
     /// `None` is taken too.
     nullable: bool,
-    /// The tool may turn text into what it needs: nobody checks its arguments before it does.
-    reads_text: bool,
 }
 
 impl Expected {
-    pub(crate) fn by(tool: &ToolSpec, parameter: &str, origin: &Origin) -> Option<Self> {
+    pub(crate) fn by(tool: &ToolSpec, parameter: &str) -> Option<Self> {
         let property = tool.input_schema.get("properties")?.get(parameter)?;
-        let reads_text = matches!(origin, Origin::Proxy { .. });
         let (name, nullable) = match property.get("type")? {
             Json::String(name) => (name.as_str(), property.get("nullable") == Some(&Json::Bool(true))),
             Json::Array(names) => {
@@ -73,14 +72,14 @@ impl Expected {
             "object" => Kind::Dict,
             _ => return None,
         };
-        Some(Self { kind, nullable, reads_text })
+        Some(Self { kind, nullable })
     }
 
     /// Whether no value of this kind can be taken.
     pub(crate) fn refuses(&self, given: Kind) -> bool {
         match (self.kind, given) {
             (expected, given) if expected == given => false,
-            (_, Kind::Text) => !self.reads_text,
+            (_, Kind::Text) => true,
             // What is no number (NaN) becomes null.
             (_, Kind::Float) if self.nullable => false,
             // A float may be whole, and Python's truth values are integers.
@@ -106,10 +105,10 @@ mod tests {
 
     const ALL: [Kind; 6] = [Kind::Text, Kind::Integer, Kind::Float, Kind::Truth, Kind::List, Kind::Dict];
 
-    fn refused(property: Json, origin: &Origin) -> Vec<&'static str> {
+    fn refused(property: Json) -> Vec<&'static str> {
         let schema = json!({"properties": {"p": property}});
         let tool = ToolSpec::from_schema("f", "", schema);
-        let expected = Expected::by(&tool, "p", origin);
+        let expected = Expected::by(&tool, "p");
         ALL.into_iter()
             .filter(|kind| expected.as_ref().is_some_and(|expected| expected.refuses(*kind)))
             .map(Kind::python_name)
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn only_what_no_schema_would_take_is_refused() {
-        let ours = |property| refused(property, &Origin::Native);
+        let ours = refused;
         assert_eq!(ours(json!({"type": "string"})), ["int", "float", "bool", "list", "dict"]);
         assert_eq!(ours(json!({"type": ["string", "null"]})), ["int", "bool", "list", "dict"]);
         assert_eq!(ours(json!({"type": "integer"})), ["str", "list", "dict"]);
@@ -138,14 +137,7 @@ mod tests {
             json!({"enum": ["a", 1]}),
             json!({"type": "null"}),
         ] {
-            assert_eq!(refused(property, &Origin::Native), [""; 0]);
+            assert_eq!(refused(property), [""; 0]);
         }
-    }
-
-    #[test]
-    fn servers_may_read_text_as_what_they_need() {
-        let origin = Origin::Proxy { server: "s".into() };
-        assert_eq!(refused(json!({"type": "integer"}), &origin), ["list", "dict"]);
-        assert_eq!(refused(json!({"type": "array"}), &origin), ["int", "float", "bool", "dict"]);
     }
 }

@@ -1,94 +1,44 @@
-//! Calls that cannot work because of a value's type, found before anything runs, with the interpreter's type checker.
+//! Calls that cannot work because of a value's type, found before anything runs.
 //!
-//! The check before this one reads literals and binds names exactly as the call itself does. What is left are values that
-//! the text does not spell out (`n = len(text)`, `f"{a}"`, `[x for x in y]`). The checker is asked for the types of just
-//! these arguments (`stubs`), where its word can be relied upon (`code::grounds`), and only an answer that is one plain type
-//! counts (`diagnostics`), if the parameter's schema cannot take it (`kinds`). Everything else goes on to run.
+//! The check before this one (`precheck`) reads literals and binds names exactly as the call itself does. What is left are
+//! values that the text does not spell out (`n = len(text)`, `f"{a}"`, `[x for x in y]`). Their kinds are inferred from the
+//! syntax tree while the code is prepared (`infer`, over `bindings` and `constants`), and only one that is certain counts,
+//! if the parameter's schema cannot take it (`kinds`). Everything else goes on to run.
 
-mod diagnostics;
+mod bindings;
+mod constants;
+mod infer;
 mod kinds;
-mod stubs;
 
-use std::collections::HashMap;
-
-use onetool_sandbox::{Engine, Finding, Sandbox};
 use onetool_sdk::{Arguments, Origin, Value};
 
-use crate::code::{CallSite, Place, PreparedCode};
+use crate::code::{CallSite, PreparedCode};
 use crate::parameters;
 use crate::precheck::{self, Refusal, Target};
 use crate::toolbox::Shared;
 
-pub(crate) use kinds::{Expected, Kind};
+pub(crate) use infer::Inference;
+pub use infer::Inferred;
+pub(crate) use kinds::Expected;
+pub use kinds::Kind;
 
-/// Where fewer calls stand, the call itself finds the mistake before anything has happened; where more stand, asking takes
-/// longer than it is worth.
-const CALLS_WORTH_A_CHECK: std::ops::RangeInclusive<usize> = 2..=100;
-
-/// The first call whose arguments have types that cannot work.
-pub(crate) async fn check(code: &PreparedCode, shared: &Shared, sandbox: &Sandbox) -> Option<Refusal> {
-    let question = Question::about(code, shared)?;
-    let findings = sandbox.findings(&code.original, &question.stubs).await;
-    question.verdict(&findings)
-}
-
-/// What the type checker is asked.
-struct Question<'a> {
-    stubs: String,
-    arguments: HashMap<Place, Asked<'a>>,
-}
-
-/// An argument whose type would matter.
-struct Asked<'a> {
-    target: Target<'a>,
-    parameter: String,
-    expected: Expected,
-}
-
-impl<'a> Question<'a> {
-    /// `None` where no answer could make a difference.
-    fn about(code: &PreparedCode, shared: &'a Shared) -> Option<Self> {
-        if !CALLS_WORTH_A_CHECK.contains(&code.calls.len()) || code.engine != Engine::Monty {
-            return None;
-        }
-        let mut stubs = stubs::Stubs::default();
-        let mut arguments = HashMap::new();
-        for site in &code.calls {
-            let Some(target) = precheck::target(site, shared) else { continue };
-            let asked = asked(site, &target);
-            if !asked.is_empty() {
-                stubs.add(&site.pack, site.function.as_deref());
-                arguments.extend(asked);
-            }
-        }
-        if arguments.is_empty() {
-            return None;
-        }
-        for name in code.facts.used.keys().filter(|name| !code.facts.bound.contains(*name)) {
-            if shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name) {
-                stubs.add_untyped(name);
-            }
-        }
-        Some(Self { stubs: stubs.text(), arguments })
+/// The first call whose arguments have types that cannot work. A single call is not checked here: the call path does it
+/// before anything happens.
+pub(crate) fn check(code: &PreparedCode, shared: &Shared) -> Option<Refusal> {
+    if code.calls.len() < 2 {
+        return None;
     }
-
-    fn verdict(&self, findings: &[Finding]) -> Option<Refusal> {
-        diagnostics::argument_kinds(findings).into_iter().find_map(|(place, kind)| {
-            let asked = self.arguments.get(&place)?;
-            if !asked.expected.refuses(kind) {
-                return None;
-            }
-            let error = asked.expected.mistaken(&asked.target, &asked.parameter, kind.python_name());
-            Some(Refusal { line: place.line, error })
-        })
-    }
+    code.calls.iter().find_map(|site| check_site(site, shared))
 }
 
-/// The arguments of a call that only the run knows and whose parameters are choosy.
-fn asked<'a>(site: &CallSite, target: &Target<'a>) -> Vec<(Place, Asked<'a>)> {
-    let Target { name, entry, tool } = target;
+fn check_site(site: &CallSite, shared: &Shared) -> Option<Refusal> {
+    if site.inferred.iter().all(|argument| argument.inferred == Inferred::Unknown) {
+        return None;
+    }
+    let target = precheck::target(&site.pack, site.function.as_deref(), shared)?;
+    let Target { name, entry, tool } = &target;
     if matches!(entry.pack.origin, Origin::Worker { .. }) || !tool.checkable {
-        return Vec::new();
+        return None;
     }
     // Which argument goes to which parameter is for the binding of calls to say: each argument is its own number.
     let number = |index: usize| Value::Int(index as i64);
@@ -101,23 +51,32 @@ fn asked<'a>(site: &CallSite, target: &Target<'a>) -> Vec<(Place, Asked<'a>)> {
             .map(|(index, (name, _))| (name.clone(), number(site.positional.len() + index)))
             .collect(),
     };
-    let Ok(bound) = parameters::bind(&name.to_string(), tool, given) else { return Vec::new() };
-    let values: Vec<&Option<Value>> = site.positional.iter().chain(site.named.iter().map(|(_, value)| value)).collect();
-    bound
+    let bound = parameters::bind(&name.to_string(), tool, given).ok()?;
+    let mut refusals: Vec<Refusal> = bound
         .named
         .iter()
         .filter_map(|(parameter, number)| {
             let Value::Int(index) = number else { return None };
-            let index = usize::try_from(*index).ok()?;
-            if values.get(index)?.is_some() {
-                return None;
-            }
-            let asked = Asked {
-                target: target.clone(),
-                parameter: parameter.clone(),
-                expected: Expected::by(tool, parameter, &entry.pack.origin)?,
+            let argument = site.inferred.get(usize::try_from(*index).ok()?)?;
+            let kind = match &argument.inferred {
+                Inferred::Kind(kind) => *kind,
+                Inferred::ResultOf { pack, function } => declared_result(pack, function.as_deref(), shared)?,
+                Inferred::Unknown => return None,
             };
-            Some(((*site.places.get(index)?)?, asked))
+            let expected = Expected::by(tool, parameter)?;
+            let error = expected.refuses(kind).then(|| expected.mistaken(&target, parameter, kind.python_name()))?;
+            Some(Refusal { line: argument.line, error })
         })
-        .collect()
+        .collect();
+    refusals.sort_by_key(|refusal| refusal.line);
+    refusals.into_iter().next()
+}
+
+/// What a tool returns, where its declaration can be relied upon: our own tools keep theirs.
+fn declared_result(pack: &str, function: Option<&str>, shared: &Shared) -> Option<Kind> {
+    let target = precheck::target(pack, function, shared)?;
+    if !matches!(target.entry.pack.origin, Origin::Native) {
+        return None;
+    }
+    Kind::of_annotation(target.tool.signature.returns.as_deref()?)
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
+use onetool_sdk::NativeSource;
 use onetool_sdk::{
     Arguments, CallContext, Caller, Origin, Pack, QualifiedName, ToolCall, ToolError, ToolSource, ToolSpec, Value,
 };
-use onetool_sdk::NativeSource;
+use onetool_state::flat::{FlatFiles, FlatPlaces};
+use onetool_state::interface::{Backend as _, Retention, Stream};
+use onetool_state::results::ResultStore;
 use onetool_state::stats::StatsRecorder;
 use parking_lot::RwLock;
 use serde_json::{Value as Json, json};
@@ -139,9 +142,10 @@ impl TestToolbox {
 
 /// A toolbox in `folder`, with the packs given beside `ot`.
 pub(super) fn toolbox_with(folder: &Path, packs: Vec<Arc<Pack>>) -> Arc<TestToolbox> {
-    let stats = Arc::new(
-        StatsRecorder::start(folder.join(".onetool/stats/stats.jsonl"), Duration::from_mins(10)).expect("a thread"),
-    );
+    let places =
+        FlatPlaces::new(folder.join(".onetool")).with_stream(Stream::STATS, &folder.join(".onetool/stats/stats.jsonl"));
+    let trail = FlatFiles::new(places).trail();
+    let stats = Arc::new(StatsRecorder::start(trail, Duration::from_mins(10)).expect("a thread"));
     Arc::new_cyclic(|weak: &Weak<TestToolbox>| {
         let native = NativeSource::new(vec![ot_pack(weak.clone(), stats.clone())]);
         let catalog = Catalog::new(&[Arc::new(native), Arc::new(Shelf(packs))]);
@@ -174,6 +178,10 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
     ToolboxState {
         catalog: Arc::new(catalog),
         search: Arc::default(),
+        permissions: crate::Permissions::default(),
+        overrides: IndexMap::new(),
+        docs: IndexMap::new(),
+        learned: Arc::new(crate::LearnedShapes::in_file(folder.join("shapes.json"))),
         aliases: IndexMap::from([
             ("ws".to_owned(), "brave.web_search".to_owned()),
             ("alias_f".to_owned(), "demo.foo".to_owned()),
@@ -191,16 +199,20 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
             preview_lines: 10,
             max_media_bytes: 8 << 20,
             result_store_dir: folder.join(".onetool/tmp"),
+            max_store_bytes: 1 << 30,
         },
+        results: ResultStore::in_folder(folder.join(".onetool/tmp"), Retention::default()),
+        trail: None,
         stats: StatsSettings {
             enabled: true,
             file: folder.join(".onetool/stats/stats.jsonl"),
             flush_interval: Duration::from_secs(30),
-            context_per_call: 30_000,
-            time_overhead_per_call_ms: 4_000,
+            context_per_call: Some(30_000),
+            time_overhead_per_call_ms: Some(4_000),
             input_cost: 15.0,
             output_cost: 75.0,
             chars_per_token: 4.0,
+            shapes: true,
         },
         folder: folder.to_owned(),
         storage: vec![folder.join(".onetool")],

@@ -53,6 +53,7 @@ async fn nothing_found_says_where_to_look() {
     let text = help("xyznonexistent").await;
     assert!(text.starts_with("No matches found for 'xyznonexistent'"), "{text}");
     assert!(text.contains("ot.tools()") && text.contains("ot.packs()"), "{text}");
+    assert!(text.contains("\n\n## Packs\n\n- brave (2 tools): Web search\n"), "{text}");
     assert!(help("$nothing_of_that_name").await.starts_with("No matches found"));
 }
 
@@ -84,4 +85,30 @@ async fn the_index_follows_the_configuration() {
     assert!(toolbox.text("help", json!({"query": "frehs"})).await.starts_with("No matches"));
     toolbox.call("reload", json!({})).await;
     assert!(toolbox.text("help", json!({"query": "frehs"})).await.contains("- fresh -> brave.search"));
+}
+
+#[tokio::test]
+async fn the_best_hits_come_with_their_signature() {
+    let text = help("search the web").await;
+    assert!(
+        text.contains("- brave.search: Search the web.\n  brave.search(query: str, count: int = 10) -> list[dict]  # returns one dict a page\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn of_equal_hits_the_one_in_use_comes_first() {
+    let folder = tempdir().unwrap();
+    let tools = |word: &str| vec![spec("play", &format!("Play a {word}."), json!({}))];
+    let packs = vec![
+        pack("aaa", "", Origin::Native, tools("song")),
+        pack("bbb", "", Origin::Native, tools("song")),
+        pack("ccc", "", Origin::Native, tools("song")),
+    ];
+    let toolbox = toolbox_with(folder.path(), packs);
+    let names = async || toolbox.json("help", json!({"query": "play a song", "info": "list"})).await;
+    assert_eq!(names().await, json!(["aaa.play", "bbb.play", "ccc.play"]));
+    let state = crate::ot::Toolbox::state(&*toolbox);
+    state.search.used(&"ccc.play".parse().unwrap());
+    assert_eq!(names().await, json!(["ccc.play", "aaa.play", "bbb.play"]));
 }

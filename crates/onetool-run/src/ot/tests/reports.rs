@@ -54,9 +54,9 @@ async fn statistics_add_up() {
     assert_eq!(stats["total_calls"], 4);
     assert_eq!(stats["total_runs"], 1);
     assert_eq!(stats["success_rate"], 75.0);
-    assert_eq!(stats["context_saved"], 120_000);
-    assert_eq!(stats["time_saved_ms"], 16_000);
-    assert_eq!(stats["savings_usd"], 1.8);
+    assert_eq!(stats["context_saved"], 90_000);
+    assert_eq!(stats["time_saved_ms"], 12_000);
+    assert_eq!(stats["savings_usd"], 1.35);
     assert_eq!(
         stats["tools"][0],
         json!({"tool": "brave.search", "calls": 2, "success_rate": 50.0, "avg_ms": 20.0, "max_ms": 30.0,

@@ -1,0 +1,57 @@
+//! Scores the search on the labelled set in `bench/search/`: how often the right tool is among the first 1, 3 and 5.
+//!
+//! Half of the prompts are for tuning, the other half is held out; a hash of the prompt decides which half it is in.
+//! `--misses` prints the prompts of the tuning half whose tool is not among the first 3.
+#![expect(clippy::print_stdout, reason = "it is a report")]
+
+#[path = "../src/search/tests/labelled.rs"]
+mod labelled;
+
+use std::time::Instant;
+
+use labelled::{LabelledSet, Part, Score, Style};
+
+/// Copies of the set's tools are added until there are so many, to measure the time of a search.
+const TIMED_TOOLS: usize = 5_000;
+
+fn main() {
+    let set = LabelledSet::load();
+    println!("{} tools in {} packs, {} prompts", set.tools.len(), set.packs(), set.prompts.len());
+    let index = set.index(set.tools.len());
+    let parts = [(Part::Tuning, "tuning"), (Part::HeldOut, "held out")];
+    let styles = [(Style::Plain, "plain"), (Style::Colloquial, "colloquial")];
+    for (style, (part, title)) in styles.iter().flat_map(|style| parts.map(|part| (style, part))) {
+        let score = set.score(&index, style.0, part);
+        let Score { prompts, first, first_3, first_5 } = score;
+        let percent = |count: usize| 100.0 * count as f64 / prompts as f64;
+        println!(
+            "{:<10} {title:<8} {prompts:>4} prompts   first {:5.1} %   first 3 {:5.1} %   first 5 {:5.1} %",
+            style.1,
+            percent(first),
+            percent(first_3),
+            percent(first_5)
+        );
+    }
+    let large = set.index(TIMED_TOOLS);
+    let mut times: Vec<f64> = set
+        .prompts
+        .iter()
+        .map(|prompt| {
+            let started = Instant::now();
+            std::hint::black_box(large.search(&prompt.text));
+            started.elapsed().as_secs_f64() * 1_000.0
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "time over {TIMED_TOOLS} tools: median {:.2} ms, 99 % {:.2} ms, longest {:.2} ms",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100],
+        times[times.len() - 1]
+    );
+    if std::env::args().any(|argument| argument == "--misses") {
+        for (prompt, found) in styles.iter().flat_map(|style| set.misses(&index, style.0, 3)) {
+            println!("\n{prompt}\n    {found}");
+        }
+    }
+}

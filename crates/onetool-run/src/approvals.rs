@@ -1,0 +1,329 @@
+//! Calls that wait for a person: policy says to ask, and whoever answers first decides.
+//!
+//! The client's user may be asked through the client; people at the admin page see the same request. `ask` fails
+//! closed: without anyone who could answer, and at the run's deadline, the call is refused.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolError};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use crate::activity::shown_arguments;
+
+/// Requests that may wait at one time; further ones are refused.
+const MAX_WAITING: usize = 256;
+
+/// A call that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalRequest {
+    pub id: String,
+    pub tool: QualifiedName,
+    /// As JSON, shortened, values with secret names masked.
+    pub arguments: String,
+    pub run_id: Arc<str>,
+    pub caller: Caller,
+    pub at: DateTime<Utc>,
+}
+
+/// What a person decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// This call alone.
+    Once,
+    /// Until this process ends.
+    Session,
+    /// From now on: the rule is kept by [`StandingApprovals`].
+    Always,
+    Deny,
+}
+
+/// Where approvals for good are kept.
+pub trait StandingApprovals: Send + Sync {
+    fn is_allowed(&self, tool: &QualifiedName) -> bool;
+    fn allow(&self, tool: &QualifiedName) -> Result<(), String>;
+}
+
+/// Why a decision could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionError {
+    #[error("no call waits under this id: it was decided already, or its run has ended")]
+    NotWaiting,
+    #[error("the approval cannot be kept: {0}")]
+    NotKept(String),
+}
+
+/// All calls that wait.
+pub struct Approvals {
+    waiting: Mutex<IndexMap<String, Waiting>>,
+    session: Mutex<HashSet<QualifiedName>>,
+    standing: Option<Arc<dyn StandingApprovals>>,
+    /// People who look at the list now.
+    watchers: AtomicUsize,
+    changes: watch::Sender<u64>,
+}
+
+struct Waiting {
+    request: ApprovalRequest,
+    answer: Option<oneshot::Sender<bool>>,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl std::fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Approvals").field("waiting", &self.waiting.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Approvals {
+    pub fn new(standing: Option<Arc<dyn StandingApprovals>>) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            session: Mutex::default(),
+            standing,
+            watchers: AtomicUsize::new(0),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// What waits now, the oldest first.
+    pub fn waiting(&self) -> Vec<ApprovalRequest> {
+        self.waiting.lock().values().map(|waiting| waiting.request.clone()).collect()
+    }
+
+    /// Somebody looks at the list until the guard is dropped; calls may wait for them.
+    pub fn watch(self: &Arc<Self>) -> ApprovalWatch {
+        self.watchers.fetch_add(1, Ordering::AcqRel);
+        ApprovalWatch { approvals: self.clone(), changes: self.changes.subscribe() }
+    }
+
+    /// Decides a call that waits.
+    pub fn decide(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
+        let mut waiting = self.waiting.lock();
+        let entry = waiting.get_mut(id).ok_or(DecisionError::NotWaiting)?;
+        let tool = entry.request.tool.clone();
+        if decision == Decision::Always {
+            let standing = self.standing.as_ref().ok_or_else(|| {
+                DecisionError::NotKept("there is no user folder; set HOME, or allow it in security.policy".to_owned())
+            })?;
+            standing.allow(&tool).map_err(DecisionError::NotKept)?;
+        }
+        if matches!(decision, Decision::Session | Decision::Always) {
+            self.session.lock().insert(tool);
+        }
+        let answer = entry.answer.take();
+        waiting.shift_remove(id);
+        drop(waiting);
+        self.changed();
+        // The run may have ended a moment ago.
+        answer.and_then(|answer| answer.send(decision != Decision::Deny).ok()).ok_or(DecisionError::NotWaiting)
+    }
+
+    /// Asks for a call: the client's user, and whoever looks at the list.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        name: &QualifiedName,
+        arguments: &Arguments,
+        ctx: &CallContext,
+    ) -> Result<(), ToolError> {
+        if self.session.lock().contains(name) || self.standing.as_ref().is_some_and(|kept| kept.is_allowed(name)) {
+            return Ok(());
+        }
+        let refused = |why: &str| {
+            ToolError::denied(format!("{name} needs the user's permission: {why}"))
+                .with_hint("security.policy in the configuration decides which tools ask")
+        };
+        let is_watched = self.watchers.load(Ordering::Acquire) > 0;
+        if ctx.client.is_none() && !is_watched {
+            return Err(refused("this client cannot be asked"));
+        }
+        let shown = shown_arguments(arguments);
+        let (answer, decided) = oneshot::channel();
+        let request = ApprovalRequest {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            tool: name.clone(),
+            arguments: shown,
+            run_id: ctx.run_id.clone(),
+            caller: ctx.caller,
+            at: Utc::now(),
+        };
+        let _entry = self.enter(request, answer).ok_or_else(|| refused("too many calls wait for an answer"))?;
+        let by_client = async {
+            let Some(client) = &ctx.client else { return std::future::pending().await };
+            match client.elicit(question(name, &crate::permission::shown(arguments))).await {
+                Ok(answer) => Ok(is_accepted(&answer)),
+                // A client that cannot ask leaves it to those who look at the list.
+                Err(_) if is_watched => std::future::pending().await,
+                Err(error) => Err(error),
+            }
+        };
+        let deadline = async {
+            match ctx.remaining() {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        };
+        let is_allowed = tokio::select! {
+            answer = by_client => answer?,
+            answer = decided => answer.unwrap_or(false),
+            () = ctx.cancel.cancelled() => return Err(refused("the run was cancelled")),
+            () = deadline => return Err(refused("nobody answered before the run's deadline")),
+        };
+        if is_allowed { Ok(()) } else { Err(refused("the user declined")) }
+    }
+
+    fn enter(self: &Arc<Self>, request: ApprovalRequest, answer: oneshot::Sender<bool>) -> Option<Entry> {
+        let id = request.id.clone();
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.len() >= MAX_WAITING {
+                return None;
+            }
+            waiting.insert(id.clone(), Waiting { request, answer: Some(answer) });
+        }
+        self.changed();
+        Some(Entry { approvals: self.clone(), id })
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// A call's place in the list; leaves it when the call goes on or ends.
+struct Entry {
+    approvals: Arc<Approvals>,
+    id: String,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let was_there = self.approvals.waiting.lock().shift_remove(&self.id).is_some();
+        if was_there {
+            self.approvals.changed();
+        }
+    }
+}
+
+/// Somebody who looks at the list.
+pub struct ApprovalWatch {
+    approvals: Arc<Approvals>,
+    changes: watch::Receiver<u64>,
+}
+
+impl ApprovalWatch {
+    /// Waits until the list changes.
+    pub async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for ApprovalWatch {
+    fn drop(&mut self) {
+        self.approvals.watchers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn question(name: &QualifiedName, shown: &str) -> serde_json::Value {
+    serde_json::json!({
+        "mode": "form",
+        "message": format!("Allow the call {name}({shown})?"),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"allow": {"type": "boolean", "title": "Allow", "default": false}},
+            "required": ["allow"]
+        }
+    })
+}
+
+/// Anything but a clear yes is a no.
+fn is_accepted(answer: &serde_json::Value) -> bool {
+    answer.get("action").and_then(serde_json::Value::as_str) == Some("accept")
+        && answer.pointer("/content/allow") == Some(&serde_json::Value::Bool(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn name() -> QualifiedName {
+        QualifiedName::new("p", "f")
+    }
+
+    fn context() -> CallContext {
+        CallContext { deadline: Some(Instant::now() + Duration::from_secs(60)), ..CallContext::new(Caller::Run) }
+    }
+
+    async fn asked(approvals: &Arc<Approvals>, ctx: CallContext, decision: Option<Decision>) -> Result<(), ToolError> {
+        let mut watch = approvals.watch();
+        let asking = approvals.clone();
+        let call = tokio::spawn(async move { asking.ask(&name(), &Arguments::default(), &ctx).await });
+        if let Some(decision) = decision {
+            while approvals.waiting().is_empty() {
+                watch.changed().await;
+            }
+            approvals.decide(&approvals.waiting()[0].id, decision).unwrap();
+        }
+        let answer = call.await.unwrap();
+        assert_eq!(approvals.waiting(), []);
+        answer
+    }
+
+    #[tokio::test]
+    async fn whoever_looks_decides() {
+        let approvals = Arc::new(Approvals::default());
+        asked(&approvals, context(), Some(Decision::Once)).await.unwrap();
+        let refused = asked(&approvals, context(), Some(Decision::Deny)).await.unwrap_err();
+        assert!(refused.message.contains("the user declined"), "{refused:?}");
+        asked(&approvals, context(), Some(Decision::Session)).await.unwrap();
+        // From now on nobody is asked.
+        asked(&approvals, context(), None).await.unwrap();
+        assert_eq!(approvals.decide("gone", Decision::Once), Err(DecisionError::NotWaiting));
+    }
+
+    #[tokio::test]
+    async fn without_anyone_to_ask_the_call_is_refused() {
+        let approvals = Arc::new(Approvals::default());
+        let refused = approvals.ask(&name(), &Arguments::default(), &context()).await.unwrap_err();
+        assert!(refused.message.contains("cannot be asked"), "{refused:?}");
+        let late = CallContext { deadline: Some(Instant::now()), ..context() };
+        let refused = asked(&approvals, late, None).await.unwrap_err();
+        assert!(refused.message.contains("deadline"), "{refused:?}");
+        let cancelled = context();
+        cancelled.cancel.cancel();
+        assert!(asked(&approvals, cancelled, None).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_allowed_for_good_is_kept() {
+        #[derive(Default)]
+        struct Kept(Mutex<HashSet<QualifiedName>>);
+        impl StandingApprovals for Kept {
+            fn is_allowed(&self, tool: &QualifiedName) -> bool {
+                self.0.lock().contains(tool)
+            }
+            fn allow(&self, tool: &QualifiedName) -> Result<(), String> {
+                self.0.lock().insert(tool.clone());
+                Ok(())
+            }
+        }
+        let kept = Arc::new(Kept::default());
+        let approvals = Arc::new(Approvals::new(Some(kept.clone())));
+        asked(&approvals, context(), Some(Decision::Always)).await.unwrap();
+        let restarted = Arc::new(Approvals::new(Some(kept)));
+        restarted.ask(&name(), &Arguments::default(), &context()).await.unwrap();
+    }
+}

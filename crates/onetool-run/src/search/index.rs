@@ -1,0 +1,211 @@
+//! The index: which documents have which words in which fields, and how much that is worth.
+
+use std::collections::HashMap;
+
+use super::synonyms::Likeness;
+use super::words::{Word, is_stop_word, name_words, words};
+use super::{Field, query, synonyms, typos};
+
+/// Of one text, so many words are indexed.
+const MAX_WORDS: usize = 400;
+
+/// What a word is worth in a field, by [`Field`].
+pub(super) const WEIGHTS: [f32; Field::COUNT] = [3.0, 2.0, 1.6, 1.0, 0.7, 0.5, 0.4, 2.0, 0.3];
+/// How much the length of a field counts against it, by [`Field`].
+pub(super) const LENGTHS: [f32; Field::COUNT] = [0.5, 0.2, 0.4, 0.6, 0.5, 0.6, 0.6, 0.2, 0.5];
+/// How soon more of the same word is worth nothing more.
+pub(super) const SATURATION: f32 = 1.4;
+/// How much it counts that a document has all words of a query rather than one.
+const COVERAGE: f32 = 0.3;
+
+/// A document that fits, with how well.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Match {
+    /// As [`IndexBuilder::document`] numbered it.
+    pub document: usize,
+    pub score: f32,
+}
+
+/// Words to documents. Immutable; queries share it.
+pub struct Index {
+    pub(super) documents: usize,
+    /// By stem.
+    pub(super) terms: HashMap<String, u32>,
+    /// By term: document and weighted frequency.
+    pub(super) postings: Vec<Vec<(u32, f32)>>,
+    /// Every written form with its stem, sorted, to complete and to correct words.
+    pub(super) vocabulary: Vec<Spelling>,
+    /// By term: compounds that it is a half of.
+    pub(super) compounds: HashMap<u32, Vec<u32>>,
+    /// Synonyms by stem, whether the stem is a term or not.
+    pub(super) synonyms: HashMap<String, Vec<(String, Likeness)>>,
+}
+
+pub(super) struct Spelling {
+    pub(super) raw: String,
+    pub(super) letters: u32,
+    pub(super) term: u32,
+}
+
+impl Index {
+    /// Every document that has something to do with the query, best first; equal ones in the order in which they were
+    /// added.
+    pub fn search(&self, query: &str) -> Vec<Match> {
+        let mut scores = vec![0.0_f32; self.documents];
+        let mut best = vec![0.0_f32; self.documents];
+        let mut touched: Vec<u32> = Vec::new();
+        let mut matched = vec![0_u16; self.documents];
+        let words = query::words_of(self, query);
+        for word in &words {
+            for &(term, value) in &word.variants {
+                for &(document, frequency) in &self.postings[term as usize] {
+                    let slot = &mut best[document as usize];
+                    if *slot == 0.0 {
+                        touched.push(document);
+                    }
+                    *slot = slot.max(value * frequency * (SATURATION + 1.0) / (SATURATION + frequency));
+                }
+            }
+            for document in touched.drain(..) {
+                matched[document as usize] += 1;
+                scores[document as usize] += std::mem::take(&mut best[document as usize]);
+            }
+        }
+        let mut found: Vec<Match> = scores
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(document, score)| {
+                let share = f32::from(matched[document]) / words.len() as f32;
+                Match { document, score: score * (1.0 - COVERAGE + COVERAGE * share) }
+            })
+            .collect();
+        found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
+        found
+    }
+
+    /// Rare words say more than common ones: what a word is worth that so many documents have.
+    pub(super) fn rarity(&self, with: usize) -> f32 {
+        let with = with.min(self.documents) as f32;
+        (1.0 + (self.documents as f32 - with + 0.5) / (with + 0.5)).ln()
+    }
+
+    pub(super) fn frequency(&self, term: u32) -> usize {
+        self.postings[term as usize].len()
+    }
+}
+
+/// Collects documents.
+#[derive(Default)]
+pub struct IndexBuilder {
+    terms: HashMap<String, u32>,
+    spellings: HashMap<String, u32>,
+    /// By term: document, field and count.
+    occurrences: Vec<Vec<(u32, u8, u16)>>,
+    /// By document, words in each field.
+    lengths: Vec<[u32; Field::COUNT]>,
+}
+
+impl IndexBuilder {
+    /// A new document without a word; documents are numbered from 0.
+    pub fn document(&mut self) -> usize {
+        self.lengths.push([0; Field::COUNT]);
+        self.lengths.len() - 1
+    }
+
+    /// Adds a text to the latest document.
+    pub fn text(&mut self, field: Field, text: &str) {
+        if matches!(field, Field::Name | Field::Pack | Field::ParameterName) {
+            for word in name_words(text).into_iter().take(MAX_WORDS) {
+                self.word(field, &word);
+            }
+        } else {
+            for word in words(text).take(MAX_WORDS) {
+                self.word(field, &word);
+            }
+        }
+    }
+
+    fn word(&mut self, field: Field, word: &Word) {
+        if is_stop_word(&word.raw) {
+            return;
+        }
+        let Some(document) = self.lengths.len().checked_sub(1) else { return };
+        self.lengths[document][field as usize] += 1;
+        let next = self.terms.len() as u32;
+        let term = match self.terms.get(&word.stem) {
+            Some(term) => *term,
+            None => {
+                self.terms.insert(word.stem.clone(), next);
+                self.occurrences.push(Vec::new());
+                next
+            }
+        };
+        if !self.spellings.contains_key(&word.raw) {
+            self.spellings.insert(word.raw.clone(), term);
+        }
+        let seen = &mut self.occurrences[term as usize];
+        let (document, field) = (document as u32, field as u8);
+        match seen.iter_mut().rev().take_while(|(last, ..)| *last == document).find(|(_, known, _)| *known == field) {
+            Some((_, _, count)) => *count = count.saturating_add(1),
+            None => seen.push((document, field, 1)),
+        }
+    }
+
+    pub fn build(self) -> Index {
+        let documents = self.lengths.len();
+        let mut averages = [0.0_f32; Field::COUNT];
+        for (field, average) in averages.iter_mut().enumerate() {
+            let lengths = self.lengths.iter().map(|lengths| lengths[field]).filter(|length| *length > 0);
+            let (sum, count) = lengths.fold((0_u32, 0_u32), |(sum, count), length| (sum + length, count + 1));
+            *average = sum as f32 / count.max(1) as f32;
+        }
+        let lengths = &self.lengths;
+        let weighted = |(document, field, count): (u32, u8, u16)| {
+            let field = usize::from(field);
+            let long = lengths[document as usize][field] as f32 / averages[field].max(1.0);
+            WEIGHTS[field] * f32::from(count) / (1.0 - LENGTHS[field] + LENGTHS[field] * long)
+        };
+        let postings: Vec<Vec<(u32, f32)>> = self
+            .occurrences
+            .into_iter()
+            .map(|occurrences| {
+                let mut postings: Vec<(u32, f32)> = Vec::new();
+                for occurrence in occurrences {
+                    let value = weighted(occurrence);
+                    match postings.last_mut() {
+                        Some((last, sum)) if *last == occurrence.0 => *sum += value,
+                        _ => postings.push((occurrence.0, value)),
+                    }
+                }
+                postings
+            })
+            .collect();
+        let compounds = compounds(&self.spellings);
+        let mut vocabulary: Vec<Spelling> = self
+            .spellings
+            .into_iter()
+            .map(|(raw, term)| Spelling { letters: typos::letters(&raw), raw, term })
+            .collect();
+        vocabulary.sort_by(|a, b| a.raw.cmp(&b.raw));
+        Index { documents, terms: self.terms, postings, vocabulary, compounds, synonyms: synonyms::table() }
+    }
+}
+
+/// Words that are made of two others, by each of the two.
+fn compounds(spellings: &HashMap<String, u32>) -> HashMap<u32, Vec<u32>> {
+    let mut compounds: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (raw, &whole) in spellings {
+        for (first, second) in query::halves(raw) {
+            if let (Some(&first), Some(&second)) = (spellings.get(first), spellings.get(second)) {
+                for half in [first, second] {
+                    let known = compounds.entry(half).or_default();
+                    if half != whole && !known.contains(&whole) {
+                        known.push(whole);
+                    }
+                }
+            }
+        }
+    }
+    compounds
+}

@@ -1,0 +1,76 @@
+//! What a value in a query says by its form: an address of a web page asks for a tool that takes one.
+
+/// A word for the form of a piece of a query, if its form says something.
+pub(super) fn hints(piece: &str) -> &'static [&'static str] {
+    let piece =
+        piece.trim_matches(|character: char| matches!(character, ',' | ';' | '"' | '\'' | '(' | ')' | '?' | '!' | '`'));
+    let piece = piece.strip_suffix('.').unwrap_or(piece);
+    if piece.starts_with("http://") || piece.starts_with("https://") || piece.starts_with("www.") {
+        return &["url", "web", "page"];
+    }
+    if let Some((name, host)) = piece.split_once('@')
+        && !name.is_empty()
+        && host.contains('.')
+    {
+        return &["email"];
+    }
+    if is_address(piece) {
+        return &["ip"];
+    }
+    if is_date(piece) {
+        return &["date"];
+    }
+    if is_path(piece) {
+        return &["file", "path"];
+    }
+    &[]
+}
+
+fn is_address(piece: &str) -> bool {
+    let mut parts = piece.split('.');
+    parts.clone().count() == 4 && parts.all(|part| part.parse::<u8>().is_ok())
+}
+
+fn is_date(piece: &str) -> bool {
+    let bytes = piece.as_bytes();
+    bytes.len() == 10
+        && bytes
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| if at == 4 || at == 7 { *byte == b'-' } else { byte.is_ascii_digit() })
+}
+
+fn is_path(piece: &str) -> bool {
+    const EXTENSIONS: [&str; 28] = [
+        "csv", "doc", "docx", "gif", "html", "ini", "jpeg", "jpg", "js", "json", "log", "md", "mp3", "mp4", "parquet",
+        "pdf", "png", "pptx", "py", "rs", "toml", "ts", "txt", "wav", "xlsx", "xml", "yaml", "yml",
+    ];
+    if piece.len() > 1 && (piece.starts_with('/') || piece.starts_with("./") || piece.starts_with("~/")) {
+        return true;
+    }
+    piece
+        .rsplit_once('.')
+        .is_some_and(|(name, extension)| !name.is_empty() && EXTENSIONS.binary_search(&extension).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_recognised() {
+        for (piece, expected) in [
+            ("https://example.com/a,", "url"),
+            ("jane@example.com.", "email"),
+            ("10.0.0.1", "ip"),
+            ("2025-03-01", "date"),
+            ("/var/log", "file"),
+            ("report.pdf", "file"),
+        ] {
+            assert_eq!(hints(piece).first(), Some(&expected), "{piece}");
+        }
+        for piece in ["a", "1.5", "e.g.", "@jane", "3/4", "/", "node.foo"] {
+            assert!(hints(piece).is_empty(), "{piece}");
+        }
+    }
+}

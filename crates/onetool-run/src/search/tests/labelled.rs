@@ -1,0 +1,167 @@
+//! Reads the labelled set in `bench/search/` (see the README there) and scores an index on it.
+
+use std::path::Path;
+
+use onetool_run::search::{Field, Index, IndexBuilder};
+
+pub struct LabelledTool {
+    pub pack: String,
+    about_pack: String,
+    pub name: String,
+    description: String,
+    /// Name, description and values of each parameter.
+    parameters: Vec<(String, String, String)>,
+}
+
+pub struct Prompt {
+    pub text: String,
+    /// The index of the tool that is meant.
+    pub tool: usize,
+    pub style: Style,
+}
+
+/// How a prompt is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As people ask who know what they want.
+    Plain,
+    /// In words of its own, which the tool's description mostly lacks.
+    Colloquial,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Tuning,
+    HeldOut,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Score {
+    pub prompts: usize,
+    pub first: usize,
+    pub first_3: usize,
+    pub first_5: usize,
+}
+
+#[derive(Default)]
+pub struct LabelledSet {
+    pub tools: Vec<LabelledTool>,
+    pub prompts: Vec<Prompt>,
+}
+
+impl LabelledSet {
+    pub fn load() -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/search");
+        let mut files: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+            .collect();
+        files.sort();
+        let mut set = Self::default();
+        for file in files {
+            set.read(&std::fs::read_to_string(file).unwrap());
+        }
+        set
+    }
+
+    fn read(&mut self, text: &str) {
+        let (mut pack, mut about_pack) = ("", "");
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if let Some(header) = line.strip_prefix("= ") {
+                (pack, about_pack) = header.split_once(": ").unwrap();
+            } else if let Some((mark @ ("?" | "~"), prompt)) = line.split_once(' ') {
+                let style = if mark == "?" { Style::Plain } else { Style::Colloquial };
+                self.prompts.push(Prompt { text: prompt.to_owned(), tool: self.tools.len() - 1, style });
+            } else {
+                let (name, rest) = line.split_once('(').unwrap();
+                let (parameters, description) = rest.split_once(") ").unwrap();
+                let parameters = parameters.split("; ").filter(|text| !text.is_empty()).map(parameter).collect();
+                self.tools.push(LabelledTool {
+                    pack: pack.to_owned(),
+                    about_pack: about_pack.to_owned(),
+                    name: name.to_owned(),
+                    description: description.to_owned(),
+                    parameters,
+                });
+            }
+        }
+    }
+
+    pub fn packs(&self) -> usize {
+        let mut packs: Vec<&str> = self.tools.iter().map(|tool| tool.pack.as_str()).collect();
+        packs.dedup();
+        packs.len()
+    }
+
+    /// An index of so many tools: the set's own, again and again.
+    pub fn index(&self, tools: usize) -> Index {
+        let mut builder = IndexBuilder::default();
+        for number in 0..tools {
+            let tool = &self.tools[number % self.tools.len()];
+            builder.document();
+            builder.text(Field::Name, &tool.name);
+            builder.text(Field::Pack, &tool.pack);
+            builder.text(Field::PackText, &tool.about_pack);
+            if number >= self.tools.len() {
+                // Copies have words of their own, as other tools would.
+                builder.text(Field::Name, &format!("copy{} of{number}", number / self.tools.len()));
+            }
+            let summary = tool.description.split_once(". ").map_or(tool.description.as_str(), |(first, _)| first);
+            builder.text(Field::Summary, summary);
+            builder.text(Field::Description, &tool.description[summary.len()..]);
+            for (name, text, values) in &tool.parameters {
+                builder.text(Field::ParameterName, name);
+                builder.text(Field::ParameterText, text);
+                builder.text(Field::Value, values);
+            }
+        }
+        builder.build()
+    }
+
+    pub fn score(&self, index: &Index, style: Style, part: Part) -> Score {
+        let mut score = Score::default();
+        let chosen = |prompt: &&Prompt| prompt.style == style && part_of(&prompt.text) == part;
+        for prompt in self.prompts.iter().filter(chosen) {
+            let rank = index.search(&prompt.text).iter().position(|found| found.document == prompt.tool);
+            score.prompts += 1;
+            score.first += usize::from(rank == Some(0));
+            score.first_3 += usize::from(rank.is_some_and(|rank| rank < 3));
+            score.first_5 += usize::from(rank.is_some_and(|rank| rank < 5));
+        }
+        score
+    }
+
+    /// Prompts of the tuning part whose tool is not among the first, with what was found instead.
+    pub fn misses(&self, index: &Index, style: Style, first: usize) -> Vec<(String, String)> {
+        let named = |at: usize| format!("{}.{}", self.tools[at].pack, self.tools[at].name);
+        let mut misses = Vec::new();
+        let chosen = |prompt: &&Prompt| prompt.style == style && part_of(&prompt.text) == Part::Tuning;
+        for prompt in self.prompts.iter().filter(chosen) {
+            let found = index.search(&prompt.text);
+            let rank = found.iter().position(|found| found.document == prompt.tool);
+            if rank.is_none_or(|rank| rank >= first) {
+                let shown: Vec<String> =
+                    found.iter().take(5).map(|hit| format!("{} {:.1}", named(hit.document), hit.score)).collect();
+                let rank = rank.map_or("not found".to_owned(), |rank| format!("at {}", rank + 1));
+                misses.push((prompt.text.clone(), format!("{} {rank}; {}", named(prompt.tool), shown.join(", "))));
+            }
+        }
+        misses
+    }
+}
+
+/// `name {a|b}: description`
+fn parameter(text: &str) -> (String, String, String) {
+    let (head, description) = text.split_once(": ").unwrap_or((text, ""));
+    let (name, values) = head.split_once(" {").unwrap_or((head, ""));
+    (name.to_owned(), description.to_owned(), values.trim_end_matches('}').replace('|', " "))
+}
+
+/// The halves are drawn by a hash, so that nobody chooses what is held out.
+fn part_of(prompt: &str) -> Part {
+    let hash = prompt
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    if (hash >> 32) % 2 == 0 { Part::Tuning } else { Part::HeldOut }
+}

@@ -1,0 +1,132 @@
+//! What a search finds.
+
+mod labelled;
+
+use labelled::{LabelledSet, Part, Style};
+
+use super::{Field, Index, IndexBuilder};
+
+/// Tools as name and description.
+fn index(tools: &[(&str, &str)]) -> Index {
+    let mut builder = IndexBuilder::default();
+    for (name, description) in tools {
+        builder.document();
+        builder.text(Field::Name, name);
+        builder.text(Field::Summary, description);
+    }
+    builder.build()
+}
+
+const TOOLS: &[(&str, &str)] = &[
+    ("calendar.create_event", "Create a calendar event."),
+    ("calendar.list_events", "List the events of a day."),
+    ("web.fetch", "Fetch a web page as text."),
+    ("mail.send", "Send an email."),
+    ("mail.remove_folder", "Remove a folder of messages."),
+    ("oncall.current", "Who is on call for a service."),
+    ("paint.colour", "Organise the colours of a picture."),
+    ("git.merge_pull_request", "Merge a pull request."),
+    ("GitHub.searchCode", "Search source code."),
+];
+
+fn first(query: &str) -> Option<&'static str> {
+    let index = index(TOOLS);
+    index.search(query).first().map(|found| TOOLS[found.document].0)
+}
+
+#[test]
+fn a_sentence_works_as_well_as_a_keyword() {
+    for (query, expected) in [
+        ("fetch", "web.fetch"),
+        ("create event", "calendar.create_event"),
+        ("who is on call for payments right now", "oncall.current"),
+        ("could you please send an email to my boss that I am ill?", "mail.send"),
+        ("searching the sources on github", "GitHub.searchCode"),
+    ] {
+        assert_eq!(first(query), Some(expected), "{query}");
+    }
+}
+
+#[test]
+fn typos_are_forgiven() {
+    for (query, expected) in [
+        ("calender", "calendar.list_events"),
+        ("fecth", "web.fetch"),
+        ("sned emial", "mail.send"),
+        ("piccture", "paint.colour"),
+    ] {
+        assert!(first(query).is_some_and(|found| found.split('.').next() == expected.split('.').next()), "{query}");
+    }
+    assert_eq!(first("xyznonexistent"), None);
+    assert_eq!(first("zq"), None);
+    assert_eq!(first("no-such-tool"), None, "words that say nothing find nothing");
+}
+
+#[test]
+fn a_word_may_be_begun_joined_or_taken_apart() {
+    assert_eq!(first("fet"), Some("web.fetch"));
+    assert_eq!(first("webfetch"), Some("web.fetch"));
+    assert_eq!(first("git hub code"), Some("GitHub.searchCode"));
+}
+
+#[test]
+fn other_words_for_the_same_thing_are_understood() {
+    for (query, expected) in [
+        ("delete directory", "mail.remove_folder"),
+        ("get rid of a folder", "mail.remove_folder"),
+        ("merge the PR", "git.merge_pull_request"),
+        ("organize colors", "paint.colour"),
+        ("tell jane@example.com about it", "mail.send"),
+        ("what does https://example.com/a say", "web.fetch"),
+    ] {
+        assert_eq!(first(query), Some(expected), "{query}");
+    }
+}
+
+#[test]
+fn what_was_written_beats_what_means_the_same() {
+    let index = index(&[("a.remove", ""), ("a.delete", ""), ("a.erase", "")]);
+    assert_eq!(index.search("delete")[0].document, 1);
+    assert_eq!(index.search("erase")[0].document, 2);
+}
+
+#[test]
+fn equal_documents_keep_their_order() {
+    let index = index(&[("b.same", "x"), ("b.same", "x"), ("b.same", "x")]);
+    let order: Vec<usize> = index.search("same").iter().map(|found| found.document).collect();
+    assert_eq!(order, [0, 1, 2]);
+}
+
+#[test]
+fn long_and_strange_queries_end() {
+    let index = index(TOOLS);
+    for query in ["", " ", "💥", "\u{202e}\0", "a b c", "the", "...", "$", "ß ﬁ İ"] {
+        let _ = index.search(query);
+    }
+    let long = "send email ".repeat(100_000);
+    assert_eq!(TOOLS[index.search(&long)[0].document].0, "mail.send");
+    assert!(IndexBuilder::default().build().search("anything").is_empty());
+}
+
+#[test]
+fn an_index_is_bounded_by_what_it_reads_of_a_text() {
+    let long = "word ".repeat(1_000) + "needle";
+    let index = index(&[("a.b", &long)]);
+    assert!(index.search("needle").is_empty());
+    assert_eq!(index.search("word").len(), 1);
+}
+
+/// The score that `bench/search/` prints, on prompts that the ranking was not tuned with.
+#[test]
+fn the_right_tool_is_among_the_first() {
+    let set = LabelledSet::load();
+    assert!(set.tools.len() >= 400 && set.prompts.len() >= 300);
+    assert!(set.packs() > 50);
+    let index = set.index(set.tools.len());
+    let score = set.score(&index, Style::Plain, Part::HeldOut);
+    let percent = |count: usize| 100 * count / score.prompts;
+    assert!(percent(score.first) >= 85 && percent(score.first_3) >= 94 && percent(score.first_5) >= 97, "{score:?}");
+    let score = set.score(&index, Style::Colloquial, Part::HeldOut);
+    assert!(100 * score.first_5 / score.prompts >= 50, "{score:?}");
+    assert!(set.misses(&index, Style::Plain, 3).len() * 20 < set.prompts.len());
+}

@@ -1,0 +1,432 @@
+//! Text to words: names taken apart, function words dropped, one spelling for British and American English.
+
+use super::stem::stem;
+
+/// A word longer than this is cut; nobody types it.
+const MAX_WORD_BYTES: usize = 40;
+
+/// Words that say nothing about which tool is meant.
+const STOP_WORDS: &[&str] = &[
+    "a",
+    "about",
+    "actually",
+    "after",
+    "all",
+    "also",
+    "am",
+    "an",
+    "and",
+    "any",
+    "anyone",
+    "anything",
+    "are",
+    "as",
+    "asap",
+    "at",
+    "be",
+    "because",
+    "been",
+    "before",
+    "being",
+    "but",
+    "by",
+    "called",
+    "can",
+    "cannot",
+    "could",
+    "did",
+    "do",
+    "does",
+    "doing",
+    "don",
+    "done",
+    "each",
+    "either",
+    "etc",
+    "every",
+    "for",
+    "from",
+    "going",
+    "gonna",
+    "got",
+    "had",
+    "has",
+    "have",
+    "having",
+    "he",
+    "hello",
+    "help",
+    "her",
+    "hers",
+    "hey",
+    "hi",
+    "him",
+    "his",
+    "how",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "isn",
+    "it",
+    "its",
+    "itself",
+    "just",
+    "kind",
+    "let",
+    "lets",
+    "like",
+    "ll",
+    "looking",
+    "m",
+    "may",
+    "maybe",
+    "me",
+    "might",
+    "mine",
+    "must",
+    "my",
+    "myself",
+    "named",
+    "need",
+    "needs",
+    "no",
+    "not",
+    "of",
+    "off",
+    "ok",
+    "okay",
+    "on",
+    "one",
+    "onto",
+    "or",
+    "our",
+    "ours",
+    "out",
+    "over",
+    "please",
+    "quickly",
+    "re",
+    "really",
+    "s",
+    "shall",
+    "she",
+    "should",
+    "so",
+    "some",
+    "someone",
+    "something",
+    "still",
+    "such",
+    "sure",
+    "t",
+    "tell",
+    "than",
+    "thank",
+    "thanks",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "thing",
+    "things",
+    "this",
+    "those",
+    "through",
+    "titled",
+    "to",
+    "too",
+    "tool",
+    "tools",
+    "try",
+    "up",
+    "upon",
+    "us",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "ve",
+    "very",
+    "via",
+    "wanna",
+    "want",
+    "wants",
+    "was",
+    "we",
+    "were",
+    "what",
+    "when",
+    "where",
+    "whether",
+    "which",
+    "while",
+    "who",
+    "whole",
+    "whom",
+    "whose",
+    "why",
+    "will",
+    "with",
+    "within",
+    "without",
+    "would",
+    "you",
+    "your",
+    "yours",
+];
+
+/// British spellings, by the beginning of a word; their American counterparts.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("aeroplane", "airplane"),
+    ("aluminium", "aluminum"),
+    ("analogue", "analog"),
+    ("armour", "armor"),
+    ("artefact", "artifact"),
+    ("behaviour", "behavior"),
+    ("calibre", "caliber"),
+    ("catalogue", "catalog"),
+    ("centimetre", "centimeter"),
+    ("centre", "center"),
+    ("cheque", "check"),
+    ("colour", "color"),
+    ("defence", "defense"),
+    ("dialogue", "dialog"),
+    ("enrol", "enroll"),
+    ("favour", "favor"),
+    ("fibre", "fiber"),
+    ("flavour", "flavor"),
+    ("fulfil", "fulfill"),
+    ("grey", "gray"),
+    ("harbour", "harbor"),
+    ("honour", "honor"),
+    ("humour", "humor"),
+    ("jewellery", "jewelry"),
+    ("kilometre", "kilometer"),
+    ("labour", "labor"),
+    ("licence", "license"),
+    ("litre", "liter"),
+    ("metre", "meter"),
+    ("millimetre", "millimeter"),
+    ("neighbour", "neighbor"),
+    ("offence", "offense"),
+    ("organisation", "organization"),
+    ("practise", "practice"),
+    ("programme", "program"),
+    ("rumour", "rumor"),
+    ("sceptic", "skeptic"),
+    ("storey", "story"),
+    ("theatre", "theater"),
+    ("tyre", "tire"),
+    ("vapour", "vapor"),
+];
+
+/// Irregular forms that no rule reaches.
+const IRREGULAR: &[(&str, &str)] = &[
+    ("analyses", "analyse"),
+    ("bought", "buy"),
+    ("built", "build"),
+    ("children", "child"),
+    ("chose", "choose"),
+    ("chosen", "choose"),
+    ("criteria", "criterion"),
+    ("drawn", "draw"),
+    ("drew", "draw"),
+    ("found", "find"),
+    ("gave", "give"),
+    ("given", "give"),
+    ("indices", "index"),
+    ("kept", "keep"),
+    ("left", "leave"),
+    ("made", "make"),
+    ("matrices", "matrix"),
+    ("men", "man"),
+    ("met", "meet"),
+    ("mice", "mouse"),
+    ("paid", "pay"),
+    ("people", "person"),
+    ("ran", "run"),
+    ("running", "run"),
+    ("said", "say"),
+    ("saw", "see"),
+    ("sent", "send"),
+    ("sold", "sell"),
+    ("spent", "spend"),
+    ("spoken", "speak"),
+    ("taken", "take"),
+    ("took", "take"),
+    ("vertices", "vertex"),
+    ("went", "go"),
+    ("women", "woman"),
+    ("written", "write"),
+    ("wrote", "write"),
+];
+
+/// A word as it was written and as it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Lower case.
+    pub(super) raw: String,
+    pub(super) stem: String,
+    /// Begins with a capital letter.
+    pub(super) capital: bool,
+}
+
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok()
+}
+
+/// The words of a text, stop words included, in order.
+pub(super) fn words(text: &str) -> impl Iterator<Item = Word> {
+    pieces(text).map(word)
+}
+
+/// The words of a name: `getUserByID`, `get_user_by_id` and `get-user-by-id` have the same. A word that capitals take
+/// apart is also there as a whole (`GitHub`).
+pub(super) fn name_words(name: &str) -> Vec<Word> {
+    let mut all = Vec::new();
+    for piece in pieces(name) {
+        let parts = humps(piece);
+        if parts.len() > 1 {
+            all.extend(parts.iter().map(|part| word(part)));
+            // More than two humps are a sentence, not a brand.
+            if parts.len() > 2 {
+                continue;
+            }
+        }
+        all.push(word(piece));
+    }
+    all
+}
+
+/// The word with its stem.
+fn word(piece: &str) -> Word {
+    let mut end = piece.len().min(MAX_WORD_BYTES);
+    while !piece.is_char_boundary(end) {
+        end -= 1;
+    }
+    let raw = piece[..end].to_lowercase();
+    let stem = stemmed(&raw);
+    Word { stem, raw, capital: piece.starts_with(char::is_uppercase) }
+}
+
+/// The stem of a word in its American spelling.
+pub(super) fn stemmed(raw: &str) -> String {
+    if let Ok(at) = IRREGULAR.binary_search_by_key(&raw, |(form, _)| form) {
+        return stem(&spelled(IRREGULAR[at].1));
+    }
+    stem(&spelled(raw))
+}
+
+fn spelled(raw: &str) -> String {
+    let mut text = raw.to_owned();
+    for (british, american) in SPELLINGS {
+        if let Some(rest) = text.strip_prefix(british)
+            && !(american.starts_with(british) && text.starts_with(american))
+        {
+            text = format!("{american}{rest}");
+            break;
+        }
+    }
+    // Neither "-ize" nor "-ise" is a mistake: one of them is enough.
+    for (from, to) in [
+        ("isation", "ization"),
+        ("ising", "izing"),
+        ("ised", "ized"),
+        ("iser", "izer"),
+        ("ises", "izes"),
+        ("ise", "ize"),
+    ] {
+        if let Some(at) = text.find(from)
+            && at >= 3
+        {
+            text.replace_range(at..at + from.len(), to);
+            break;
+        }
+    }
+    if text.len() > 5 && text.contains("lys") {
+        for (from, to) in [("lyse", "lyze"), ("lysing", "lyzing")] {
+            text = text.replace(from, to);
+        }
+    }
+    text
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| !character.is_alphanumeric()).filter(|piece| !piece.is_empty())
+}
+
+/// `HTMLParser` → `HTML`, `Parser`; `getUser` → `get`, `User`.
+fn humps(piece: &str) -> Vec<&str> {
+    let characters: Vec<(usize, char)> = piece.char_indices().collect();
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for index in 1..characters.len() {
+        let (at, character) = characters[index];
+        let before = characters[index - 1].1;
+        let next_is_lower = characters.get(index + 1).is_some_and(|(_, next)| next.is_lowercase());
+        let rises = character.is_uppercase() && (before.is_lowercase() || before.is_ascii_digit());
+        let word_after_capitals = character.is_uppercase() && before.is_uppercase() && next_is_lower;
+        if rises || word_after_capitals {
+            parts.push(&piece[start..at]);
+            start = at;
+        }
+    }
+    parts.push(&piece[start..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted() {
+        assert!(STOP_WORDS.is_sorted());
+        assert!(IRREGULAR.is_sorted());
+        assert!(SPELLINGS.is_sorted());
+    }
+
+    #[test]
+    fn names_are_taken_apart() {
+        let of = |name: &str| name_words(name).into_iter().map(|word| word.raw).collect::<Vec<_>>();
+        assert_eq!(of("get_user-by.id"), ["get", "user", "by", "id"]);
+        assert_eq!(of("getUserByID"), ["get", "user", "by", "id"]);
+        assert_eq!(of("parseHTMLPage"), ["parse", "html", "page"]);
+        assert_eq!(of("GitHub_search"), ["git", "hub", "github", "search"]);
+        assert_eq!(of("s3-upload"), ["s3", "upload"]);
+        assert_eq!(of("größeÄndern"), ["größe", "ändern", "größeändern"]);
+    }
+
+    #[test]
+    fn spellings_meet() {
+        for (one, other) in [
+            ("colour", "color"),
+            ("organise", "organize"),
+            ("organisation", "organization"),
+            ("summarising", "summarize"),
+            ("analyse", "analyze"),
+            ("analysing", "analyzing"),
+            ("catalogues", "catalog"),
+            ("centre", "center"),
+            ("cancelled", "canceled"),
+            ("people", "person"),
+            ("sent", "send"),
+            ("licence", "license"),
+            ("kilometres", "kilometers"),
+        ] {
+            assert_eq!(stemmed(one), stemmed(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        let word = words(&"ä".repeat(100)).next().unwrap();
+        assert_eq!(word.raw, "ä".repeat(20));
+    }
+}
