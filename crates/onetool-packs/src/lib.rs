@@ -3,6 +3,8 @@
 mod blocking;
 pub mod file;
 mod lines;
+pub mod llm;
 pub mod standard;
+pub mod web;
 
 pub use onetool_sdk::{NativePack, NativeSource};

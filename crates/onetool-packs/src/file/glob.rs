@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
+use onetool_sdk::{ErrorKind, Tool, ToolError, ToolResult, define_tool};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,6 +33,9 @@ struct GlobInput {
     /// How many paths to return at most.
     #[serde(default)]
     limit: Option<usize>,
+    /// Whether to return a dict that also tells whether there are more.
+    #[serde(default)]
+    details: bool,
 }
 
 fn here() -> String {
@@ -50,7 +53,10 @@ pub(super) fn tool(files: Files) -> Tool {
         },
     )
     .with_example("file.glob(pattern=\"**/*.py\", path=\"src\")")
-    .with_returns("dict", "paths, sorted, and truncated: whether there are more")
+    .with_returns(
+        "list | dict",
+        "the paths, sorted; with details=True a dict with paths and truncated: whether there are more",
+    )
 }
 
 fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, ToolError> {
@@ -77,7 +83,8 @@ fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, Too
     })?;
     let mut found = found.into_inner();
     found.sort_unstable();
-    let limit = input.limit.unwrap_or(files.settings.max_results).min(files.settings.max_results);
+    let most = if input.details { files.settings.max_results } else { files.settings.max_paths };
+    let limit = input.limit.unwrap_or(most).min(most);
     let truncated = found.len() > limit || found.len() >= MAX_COLLECTED;
     let first = files.is_first_root(&place);
     let paths: Vec<String> = found
@@ -87,5 +94,17 @@ fn glob(files: &Files, input: &GlobInput, stop: &Stop) -> Result<ToolResult, Too
         .take(limit)
         .map(|relative| shown(&place.root, first, relative))
         .collect();
-    ToolResult::json(json!({"paths": paths, "truncated": truncated}))
+    if input.details {
+        return ToolResult::json(json!({"paths": paths, "truncated": truncated}));
+    }
+    if truncated && input.limit.is_none() {
+        return Err(too_many(limit));
+    }
+    ToolResult::json(paths)
+}
+
+/// A list has no place to say that it is not all.
+pub(super) fn too_many(limit: usize) -> ToolError {
+    ToolError::new(ErrorKind::TooLarge, format!("there are more than {limit} paths"))
+        .with_hint("narrow the pattern or the folder, or pass limit=... for the first ones")
 }

@@ -205,7 +205,7 @@ fn matcher(input: &GrepInput) -> Result<RegexMatcher, ToolError> {
         return Err(ToolError::value_error("the pattern is empty"));
     }
     let mut builder = RegexMatcherBuilder::new();
-    builder.case_insensitive(input.ignore_case).fixed_strings(!input.regex).crlf(true);
+    builder.case_insensitive(input.ignore_case).fixed_strings(!input.regex).multi_line(true).crlf(true);
     builder.build(&input.pattern).map_err(|error| bad_pattern(&input.pattern, &error.to_string()))
 }
 

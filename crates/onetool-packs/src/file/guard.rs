@@ -77,7 +77,10 @@ impl Guard {
     /// Whether this path may not be read.
     pub(super) fn forbids_reading(&self, path: &Path) -> bool {
         let is_hidden = |item: &Item| item.access == Access::Hidden;
-        self.items.iter().filter(|item| is_hidden(item)).any(|item| item.names.iter().any(|name| path.starts_with(name)))
+        self.items
+            .iter()
+            .filter(|item| is_hidden(item))
+            .any(|item| item.names.iter().any(|name| path.starts_with(name)))
             || self.is_another_name(path, is_hidden)
     }
 

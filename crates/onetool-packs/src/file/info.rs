@@ -21,6 +21,16 @@ const CHUNK_BYTES: usize = 256 * 1024;
 struct InfoInput {
     /// The file, folder or link, relative to the project.
     path: String,
+    /// False leaves out what only the content tells, and tells the time of change as a number too.
+    #[serde(default = "yes")]
+    content: bool,
+    /// Whether what a link leads to is described instead of the link.
+    #[serde(default)]
+    follow: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 pub(super) fn tool(files: Files) -> Tool {
@@ -41,12 +51,19 @@ pub(super) fn tool(files: Files) -> Tool {
 }
 
 fn info(files: &Files, input: &InfoInput, stop: &Stop) -> Result<ToolResult, ToolError> {
-    let place = place::entry(&files.settings, &input.path, Purpose::Read)?;
+    let place = if input.follow {
+        place::existing(&files.settings, &input.path, Purpose::Read)?
+    } else {
+        place::entry(&files.settings, &input.path, Purpose::Read)?
+    };
     let metadata = place.metadata().map_err(|error| io_error(&place.shown, &error))?;
     let mut answer = json!({"path": place.shown, "type": kind(metadata.file_type()), "size": metadata.len()});
     if let Ok(modified) = metadata.modified() {
         let modified = chrono::DateTime::<chrono::Utc>::from(modified.into_std());
         answer["modified"] = json!(modified.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
+        if !input.content {
+            answer["mtime"] = json!(modified.timestamp_micros() as f64 / 1e6);
+        }
     }
     #[cfg(unix)]
     {
@@ -55,7 +72,7 @@ fn info(files: &Files, input: &InfoInput, stop: &Stop) -> Result<ToolResult, Too
     if metadata.is_symlink() {
         let target = place.dir.read_link_contents(&place.relative).map_err(|error| io_error(&place.shown, &error))?;
         answer["leads_to"] = json!(target.display().to_string());
-    } else if metadata.is_file() {
+    } else if metadata.is_file() && input.content {
         describe_content(files, &place, &mut answer, stop)?;
     }
     Ok(ToolResult::Json(answer))

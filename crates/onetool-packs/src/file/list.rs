@@ -29,6 +29,12 @@ struct ListInput {
     /// How many entries to return at most.
     #[serde(default)]
     limit: Option<usize>,
+    /// Whether to return a dict with the type and size of each entry.
+    #[serde(default)]
+    details: bool,
+    /// Whether the details tell the time of change of each file, in seconds.
+    #[serde(default)]
+    times: bool,
 }
 
 fn here() -> String {
@@ -57,6 +63,8 @@ struct Entry {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtime: Option<f64>,
 }
 
 pub(super) fn tool(files: Files) -> Tool {
@@ -72,8 +80,9 @@ pub(super) fn tool(files: Files) -> Tool {
     )
     .with_example("file.list(path=\"src\", depth=2)")
     .with_returns(
-        "dict",
-        "path, entries (each with path, type: file, folder, link or other, and size of files), truncated",
+        "list | dict",
+        "the paths; with details=True a dict with path, entries (each with path, type: file, folder, link or other, size and \
+         mtime of files) and truncated",
     )
 }
 
@@ -99,7 +108,9 @@ fn list(files: &Files, input: &ListInput, stop: &Stop) -> Result<ToolResult, Too
         return Err(ToolError::raised("NotADirectoryError", format!("{} is a file, not a folder", place.shown))
             .with_hint(format!("file.read({:?}) shows it", place.shown)));
     }
-    let limit = input.limit.unwrap_or(files.settings.max_results).min(files.settings.max_results);
+    let most = files.settings.max_paths;
+    let default = if input.details { files.settings.max_results } else { most };
+    let limit = input.limit.unwrap_or(default).min(most);
     let mut entries = Vec::new();
     let mut folders = VecDeque::from([(place.relative.clone(), 1)]);
     let mut truncated = false;
@@ -118,7 +129,13 @@ fn list(files: &Files, input: &ListInput, stop: &Stop) -> Result<ToolResult, Too
             break;
         }
     }
-    ToolResult::json(Listing { path: place.shown, entries, truncated })
+    if input.details {
+        return ToolResult::json(Listing { path: place.shown, entries, truncated });
+    }
+    if truncated && input.limit.is_none() {
+        return Err(super::glob::too_many(limit));
+    }
+    ToolResult::json(entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>())
 }
 
 fn folder_entries(
@@ -140,10 +157,14 @@ fn folder_entries(
         }
         let Ok(file_type) = item.file_type() else { continue };
         let relative = if folder == Path::new(".") { PathBuf::from(&name) } else { folder.join(&name) };
-        let size = if file_type.is_file() { item.metadata().ok().map(|metadata| metadata.len()) } else { None };
+        let metadata = if file_type.is_file() { item.metadata().ok() } else { None };
+        let size = metadata.as_ref().map(cap_std::fs::Metadata::len);
+        let modified = metadata.and_then(|metadata| metadata.modified().ok()).map(|time| time.into_std());
+        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let mtime = since.filter(|_| input.times).map(|since| since.as_secs_f64());
         found.push((
             relative.clone(),
-            Entry { path: shown(&place.root, first, &relative), kind: kind(file_type), size },
+            Entry { path: shown(&place.root, first, &relative), kind: kind(file_type), size, mtime },
         ));
     }
     found.sort_by(|(a, x), (b, y)| (x.kind != "folder").cmp(&(y.kind != "folder")).then_with(|| a.cmp(b)));

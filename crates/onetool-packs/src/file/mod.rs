@@ -1,13 +1,15 @@
 //! The pack `file`: text files inside the allowed roots.
 //!
 //! **Invariant**: everything is opened beneath a root's directory handle (see `place`), every write replaces a file
-//! whole or not at all (see `change`), and bytes that are not text are refused rather than damaged (see `content`).
+//! whole or not at all (see `change`), and bytes that are not text are refused rather than
+//! damaged (see `content`), or handled as bytes (see `raw`).
 //! A change is computed in memory by pure functions and only then written.
 
 mod change;
 mod content;
 mod diff;
 mod edit;
+mod folders;
 mod glob;
 mod grep;
 mod guard;
@@ -16,6 +18,7 @@ mod list;
 mod outcome;
 mod patch;
 mod place;
+mod raw;
 mod read;
 mod settings;
 mod trash;
@@ -71,6 +74,8 @@ pub fn pack(settings: FileSettings) -> NativePack {
             glob::tool(files.clone()),
             grep::tool(files.clone()),
             info::tool(files.clone()),
+            folders::make_folder(files.clone()),
+            folders::move_to(files.clone()),
             trash::tool(files),
         ],
     }

@@ -1,15 +1,16 @@
-//! `file.read`: a window of a file with line numbers, or its text as it is.
+//! `file.read`: the text of a file as it is, a window of it with line numbers, or its bytes.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Read};
 
-use onetool_sdk::{Tool, ToolError, define_tool};
+use onetool_sdk::{Tool, ToolError, ToolResult, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Files;
 use super::content::{Content, refuse_binary};
 use super::place::{self, Purpose, io_error};
+use super::raw;
 use crate::blocking::{Stop, blocking};
 use crate::lines::{clip, line_text, push_numbered, read_line};
 
@@ -23,56 +24,62 @@ struct ReadInput {
     /// The first line to read; lines count from 1.
     #[serde(default = "one")]
     offset: u64,
-    /// How many lines to read at most.
-    #[serde(default = "default_limit")]
-    limit: u64,
-    /// False returns the text alone, without numbers, header or clipping: for code that works on it.
-    #[serde(default = "yes")]
+    /// How many lines to read at most: all, or 2000 with line numbers.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// True returns the numbered view, with a header and clipped lines; a run whose value is file.read(...) shows it.
+    #[serde(default)]
     line_numbers: bool,
+    /// Returns bytes, from this one on; bytes count from 0.
+    #[serde(default)]
+    byte_offset: Option<u64>,
+    /// How many bytes to return at most.
+    #[serde(default)]
+    byte_limit: Option<u64>,
 }
 
 fn one() -> u64 {
     1
 }
 
-fn default_limit() -> u64 {
-    2000
-}
-
-fn yes() -> bool {
-    true
-}
+const NUMBERED_LINES: u64 = 2000;
 
 pub(super) fn tool(files: Files) -> Tool {
     define_tool(
         "read",
-        "Read a text file, with line numbers.\n\n\
-         The first line of the answer tells which lines follow, how many there are and the content's hash (for \
-         expected_hash of edit and write). Long lines are clipped; binary files are refused.",
+        "Read a text file.\n\n\
+         Code gets the text itself. Where the call is all that a run shows, and with line_numbers=True, the lines are \
+         numbered, and the first line tells which they are, how many there are and the content's hash (for expected_hash \
+         of edit and write). Binary files are refused, unless bytes are asked for with byte_offset.",
         move |input: ReadInput, ctx| {
             let files = files.clone();
             async move { blocking(&ctx, move |stop| read(&files, &input, stop)).await }
         },
     )
     .with_example("file.read(path=\"src/main.rs\", offset=1, limit=50)")
-    .with_returns("str", "a header line, then numbered lines; with line_numbers=False the text alone")
+    .with_returns("str | bytes", "the text; with line_numbers=True a header line, then numbered lines; with byte_offset bytes")
 }
 
-fn read(files: &Files, input: &ReadInput, stop: &Stop) -> Result<String, ToolError> {
+fn read(files: &Files, input: &ReadInput, stop: &Stop) -> Result<ToolResult, ToolError> {
+    if input.byte_offset.is_some() || input.byte_limit.is_some() {
+        let (offset, limit) = (input.byte_offset.unwrap_or(0), input.byte_limit.unwrap_or(u64::MAX));
+        return raw::read(files, &input.path, offset, limit).map(|bytes| ToolResult::Value(Value::Bytes(bytes)));
+    }
     if input.offset == 0 {
         return Err(ToolError::value_error("offset counts lines from 1"));
     }
-    if input.limit == 0 {
+    if input.limit == Some(0) {
         return Err(ToolError::value_error("limit must be at least 1"));
     }
-    if input.line_numbers { numbered(files, input, stop) } else { plain(files, input) }
+    let text = if input.line_numbers { numbered(files, input, stop) } else { plain(files, input) };
+    text.map(ToolResult::Text)
 }
 
 fn plain(files: &Files, input: &ReadInput) -> Result<String, ToolError> {
     let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
     let content = Content::load(&place, files.settings.max_write_bytes)?;
     let skip = usize::try_from(input.offset - 1).unwrap_or(usize::MAX);
-    let take = usize::try_from(input.limit).unwrap_or(usize::MAX);
+    let take = input.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let total = content.text.split_inclusive('\n').count();
     if skip > 0 && skip >= total {
         return Err(beyond(&place.shown, input.offset, total as u64));
@@ -86,7 +93,7 @@ fn numbered(files: &Files, input: &ReadInput, stop: &Stop) -> Result<String, Too
     let source = Watched { file: place.open_file()?, hasher: blake3::Hasher::new(), bytes: 0, stop };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
     let keep = settings.max_line_chars.saturating_mul(4).saturating_add(4);
-    let last_wanted = input.offset.saturating_add(input.limit - 1);
+    let last_wanted = input.offset.saturating_add(input.limit.unwrap_or(NUMBERED_LINES) - 1);
     let (mut kept, mut body) = (Vec::new(), String::new());
     let (mut number, mut last_shown, mut full) = (0_u64, input.offset - 1, false);
     loop {

@@ -37,6 +37,8 @@ pub struct FileSettings {
     pub max_line_chars: usize,
     /// The most entries, paths or matches that one call answers.
     pub max_results: usize,
+    /// The most paths that `list` and `glob` give to code.
+    pub max_paths: usize,
     /// The largest diff that is answered; of a larger one only its size is told.
     pub max_diff_bytes: usize,
     /// Where `delete` moves things, below the root that they are in.
@@ -56,6 +58,7 @@ impl FileSettings {
             max_write_bytes: 16 * 1024 * 1024,
             max_line_chars: 2000,
             max_results: 1000,
+            max_paths: 100_000,
             max_diff_bytes: 256 * 1024,
             trash_dir: PathBuf::from(".onetool/trash"),
             guard: Arc::default(),
@@ -67,8 +70,7 @@ impl FileSettings {
     /// From the section `tools.file`.
     pub fn read(reader: &mut Reader) -> Self {
         let project = reader.places().project.clone();
-        let roots: Vec<PathBuf> =
-            reader.read(&FILE).roots.iter().map(|root| project.join(expand_home(root))).collect();
+        let roots: Vec<PathBuf> = reader.read(&FILE).roots.iter().map(|root| project.join(expand_home(root))).collect();
         let is_too_large = reader.places().is_too_large();
         let defaults = Self::for_project(project);
         match roots.is_empty() {

@@ -10,6 +10,7 @@ use super::change::{self, Change};
 use super::content::{Newline, too_large};
 use super::outcome::Outcome;
 use super::place;
+use super::raw::{self, WriteMode};
 use crate::blocking::blocking;
 
 /// What becomes of line endings.
@@ -27,7 +28,7 @@ enum LineEndings {
 struct WriteInput {
     /// The file, relative to the project. Folders are created.
     path: String,
-    /// The whole new text.
+    /// The whole new text; in base64 where encoding says so.
     content: String,
     /// The hash that the file must have now, as read, info or an earlier change told; "missing" for a new file.
     #[serde(default)]
@@ -35,6 +36,24 @@ struct WriteInput {
     /// keep: those of the file that is replaced, where it has only one kind; lf, crlf; as_given: as they are in content.
     #[serde(default = "keep")]
     line_endings: LineEndings,
+    /// append: add to the end; create: only a new file; replace: the whole. As they are, without making folders.
+    #[serde(default)]
+    mode: Option<WriteMode>,
+    /// base64: the content is bytes.
+    #[serde(default = "text")]
+    encoding: Encoding,
+}
+
+/// How the content is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Encoding {
+    Text,
+    Base64,
+}
+
+fn text() -> Encoding {
+    Encoding::Text
 }
 
 fn keep() -> LineEndings {
@@ -63,6 +82,9 @@ pub(super) fn tool(files: Files) -> Tool {
 }
 
 fn write(files: &Files, input: &WriteInput) -> Result<ToolResult, ToolError> {
+    if input.mode.is_some() || input.encoding == Encoding::Base64 {
+        return write_raw(files, input);
+    }
     let _writing = files.writing()?;
     let settings = &files.settings;
     if input.content.len() > settings.max_write_bytes {
@@ -107,4 +129,20 @@ fn write(files: &Files, input: &WriteInput) -> Result<ToolResult, ToolError> {
     let mut answer = json!({"path": change.place.shown, "created": created, "changed": outcome.changed});
     outcome.describe(&mut answer);
     Ok(ToolResult::Json(answer))
+}
+
+fn write_raw(files: &Files, input: &WriteInput) -> Result<ToolResult, ToolError> {
+    use base64::Engine as _;
+    if input.expected_hash.is_some() {
+        return Err(ToolError::value_error("expected_hash needs the whole text, without mode and encoding"));
+    }
+    let bytes = match input.encoding {
+        Encoding::Text => input.content.clone().into_bytes(),
+        Encoding::Base64 => base64::engine::general_purpose::STANDARD
+            .decode(&input.content)
+            .map_err(|error| ToolError::value_error(format!("the content is not base64: {error}")))?,
+    };
+    let mode = input.mode.unwrap_or(WriteMode::Replace);
+    let (place, created) = raw::write(files, &input.path, &bytes, mode)?;
+    ToolResult::json(json!({"path": place.shown, "created": created, "bytes": bytes.len()}))
 }

@@ -1,6 +1,6 @@
 //! The pack `std`: what every agent needs beside its tools: to end, to plan, and to look into large results.
 //!
-//! The plan lives as long as the server. Stored results are read through [`ResultReader`], a line at a time, so their
+//! The plan lives as long as the server, or in the state that several servers share. Stored results are read through [`ResultReader`], a line at a time, so their
 //! size does not matter.
 
 mod done;
@@ -9,13 +9,14 @@ mod todo;
 
 use std::sync::Arc;
 
+use onetool_state::interface::Documents;
 pub use results::ResultReader;
 
 use super::NativePack;
 
 /// The pack `std`.
-pub fn pack(results: Arc<dyn ResultReader>) -> NativePack {
-    let list = Arc::new(todo::List::default());
+pub fn pack(results: Arc<dyn ResultReader>, plans: Arc<dyn Documents>) -> NativePack {
+    let list = Arc::new(todo::List::new(plans));
     NativePack {
         name: "std",
         description: "End, plan, and look into stored results.",
@@ -31,6 +32,9 @@ pub fn pack(results: Arc<dyn ResultReader>) -> NativePack {
 
 #[cfg(test)]
 mod tests {
+    use onetool_state::flat::{FlatFiles, FlatPlaces};
+    use onetool_state::interface::Backend as _;
+
     use super::*;
 
     struct Nothing;
@@ -44,7 +48,8 @@ mod tests {
     #[test]
     fn every_tool_is_described() {
         let mut signatures = Vec::new();
-        for tool in pack(Arc::new(Nothing)).tools {
+        let plans = FlatFiles::new(FlatPlaces::new("unused")).documents();
+        for tool in pack(Arc::new(Nothing), plans).tools {
             let spec = tool.spec();
             assert!(spec.example.as_ref().is_some_and(|example| example.starts_with(&format!("std.{}(", spec.name))));
             assert!(spec.returns.is_some() && spec.summary().ends_with('.'), "{}", spec.name);
@@ -56,7 +61,7 @@ mod tests {
             "\
 std.done(message: str | None = None) -> dict
 std.todo_read() -> dict
-std.todo_write(todos: list[dict]) -> dict
+std.todo_write(todos: list[{id?: str, content: str, status?: Literal['pending', 'in_progress', 'completed', 'cancelled']}]) -> dict
 std.tool_output_cache(ref_id: str, offset: int = 1, limit: int = 2000) -> str
 std.tool_output_cache_grep(ref_id: str, pattern: str, regex: bool = False, before: int = 0, after: int = 0, max_matches: int = 100) -> str"
         );

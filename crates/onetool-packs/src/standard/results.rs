@@ -2,18 +2,18 @@
 //!
 //! Both stream: one line is in memory at a time, and of a very long line only its start.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use onetool_sdk::{Tool, ToolError, define_tool};
+use onetool_sdk::{LineCutter, PagedLine, Surroundings, Tool, ToolError, define_tool};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::{Stop, blocking};
-use crate::lines::{GAP, LineRead, clip, clip_around, push_context, push_match, push_numbered, read_line};
+use crate::lines::{GAP, clip, clip_around, push_context, push_match, push_numbered};
 
 const DEFAULT_LINES: u64 = 2000;
 const DEFAULT_MATCHES: usize = 100;
@@ -27,8 +27,6 @@ const MAX_MATCH_CHARS: usize = 400;
 const MAX_SEARCHED_BYTES: usize = 16 * 1024 * 1024;
 /// The compiled pattern's size.
 const MAX_PATTERN_BYTES: usize = 4 * 1024 * 1024;
-/// Lines between two looks at whether to go on.
-const LINES_PER_CHECK: u64 = 1024;
 
 /// Opens stored results by their handle.
 pub trait ResultReader: Send + Sync {
@@ -117,19 +115,19 @@ fn read(results: &dyn ResultReader, input: &CacheInput, stop: &Stop) -> Result<S
     let last_wanted = input.offset.saturating_add(input.limit - 1);
     let mut body = String::new();
     let (mut last_shown, mut full) = (input.offset - 1, false);
-    let total = each_line(results, &input.ref_id, MAX_LINE_CHARS * 4, stop, |number, bytes, line| {
-        if number < input.offset || number > last_wanted || full {
-            return Next::Continue;
+    let total = each_line(results, &input.ref_id, MAX_LINE_CHARS * 4, stop, |line| {
+        if line.number < input.offset || line.number > last_wanted || full {
+            return ControlFlow::Continue(());
         }
-        let text = text_of(bytes);
-        let shown = clip(&text, line.length, MAX_LINE_CHARS);
+        let text = text_of(line.kept);
+        let shown = clip(&text, length_of(line), MAX_LINE_CHARS);
         if !body.is_empty() && body.len() + shown.len() > MAX_ANSWER_BYTES {
             full = true;
-            return Next::Continue;
+            return ControlFlow::Continue(());
         }
-        push_numbered(&mut body, number, &shown);
-        last_shown = number;
-        Next::Continue
+        push_numbered(&mut body, line.number, &shown);
+        last_shown = line.number;
+        ControlFlow::Continue(())
     })?;
     if input.offset > total.max(1) {
         return Err(ToolError::value_error(format!(
@@ -149,37 +147,35 @@ fn grep(results: &dyn ResultReader, input: &GrepInput, stop: &Stop) -> Result<St
     let limit = input.max_matches.clamp(1, MAX_MATCHES);
     let (before, after) = (input.before.min(MAX_CONTEXT), input.after.min(MAX_CONTEXT));
     let mut out = String::new();
-    let mut waiting: VecDeque<(u64, String)> = VecDeque::with_capacity(before);
-    let (mut count, mut owed, mut last_shown, mut more, mut cut) = (0, 0, 0, false, false);
-    let total = each_line(results, &input.ref_id, MAX_SEARCHED_BYTES, stop, |number, bytes, line| {
-        cut |= line.length > MAX_SEARCHED_BYTES as u64;
-        let found = pattern.find(bytes);
-        if let Some(found) = found {
-            if count == limit || out.len() > MAX_ANSWER_BYTES {
+    let mut around: Surroundings<(u64, String)> = Surroundings::new(before, after);
+    let (mut count, mut last_shown, mut more, mut cut) = (0, 0, false, false);
+    let total = each_line(results, &input.ref_id, MAX_SEARCHED_BYTES, stop, |line| {
+        cut |= line.rest > 0;
+        let number = line.number;
+        match pattern.find(line.kept) {
+            Some(_) if count == limit || out.len() > MAX_ANSWER_BYTES => {
                 more = true;
-                return Next::Quit;
+                return ControlFlow::Break(());
             }
-            count += 1;
-            for (number, text) in waiting.drain(..) {
+            Some(found) => {
+                count += 1;
+                for (number, text) in around.matched() {
+                    gap(&mut out, last_shown, number);
+                    push_context(&mut out, number, &text);
+                    last_shown = number;
+                }
                 gap(&mut out, last_shown, number);
-                push_context(&mut out, number, &text);
+                push_match(&mut out, number, &excerpt(line.kept, found.start()));
                 last_shown = number;
             }
-            gap(&mut out, last_shown, number);
-            push_match(&mut out, number, &excerpt(bytes, found.start()));
-            last_shown = number;
-            owed = after;
-        } else if owed > 0 {
-            owed -= 1;
-            push_context(&mut out, number, &excerpt(bytes, 0));
-            last_shown = number;
-        } else if before > 0 {
-            if waiting.len() == before {
-                waiting.pop_front();
+            None => {
+                if let Some((number, text)) = around.passed(|| (number, excerpt(line.kept, 0))) {
+                    push_context(&mut out, number, &text);
+                    last_shown = number;
+                }
             }
-            waiting.push_back((number, excerpt(bytes, 0)));
         }
-        Next::Continue
+        ControlFlow::Continue(())
     })?;
     let _ = if more {
         writeln!(out, "[stopped after {count} matches; narrow the pattern or raise max_matches]")
@@ -205,42 +201,37 @@ fn pattern(input: &GrepInput) -> Result<Regex, ToolError> {
         return Err(ToolError::value_error("the pattern is empty"));
     }
     let source = if input.regex { input.pattern.clone() } else { regex::escape(&input.pattern) };
-    RegexBuilder::new(&source).size_limit(MAX_PATTERN_BYTES).build().map_err(|error| {
+    RegexBuilder::new(&source).multi_line(true).crlf(true).size_limit(MAX_PATTERN_BYTES).build().map_err(|error| {
         ToolError::value_error(format!("{:?} is not a valid regular expression: {error}", input.pattern))
             .with_hint("regex=False takes it as plain text")
     })
 }
 
-/// Whether to read on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Continue,
-    Quit,
-}
-
-/// Visits every line with its number, and returns how many there were. At most `keep` bytes of a line are given.
+/// Visits every line, and returns how many there were. At most `keep` bytes of a line are given.
 fn each_line(
     results: &dyn ResultReader,
     handle: &str,
     keep: usize,
     stop: &Stop,
-    mut visit: impl FnMut(u64, &[u8], LineRead) -> Next,
+    mut visit: impl FnMut(PagedLine<'_>) -> ControlFlow<()>,
 ) -> Result<u64, ToolError> {
     let mut reader = results.open(handle)?;
     let fail = |error: io::Error| ToolError::unavailable(format!("the result {handle} can't be read: {error}"));
-    let mut kept = Vec::new();
-    let mut number = 0;
-    while let Some(line) = read_line(&mut reader, &mut kept, keep).map_err(fail)? {
-        number += 1;
-        if number % LINES_PER_CHECK == 0 || line.length > keep as u64 {
-            stop.check()?;
+    let mut cutter = LineCutter::new(keep);
+    loop {
+        stop.check()?;
+        let chunk = reader.fill_buf().map_err(fail)?;
+        let length = chunk.len();
+        let flow = if length == 0 { cutter.finish(&mut visit) } else { cutter.feed(chunk, &mut visit) };
+        if length == 0 || flow.is_break() {
+            return Ok(cutter.lines());
         }
-        let bytes = kept.strip_suffix(b"\r").unwrap_or(&kept);
-        if visit(number, bytes, line) == Next::Quit {
-            break;
-        }
+        reader.consume(length);
     }
-    Ok(number)
+}
+
+fn length_of(line: PagedLine<'_>) -> u64 {
+    line.kept.len() as u64 + line.rest
 }
 
 fn text_of(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -267,6 +258,8 @@ mod tests {
     use std::io::{BufReader, Cursor, Read};
 
     use onetool_sdk::ToolContext;
+    use onetool_state::flat::{FlatFiles, FlatPlaces};
+    use onetool_state::interface::Backend as _;
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -304,7 +297,8 @@ mod tests {
             (1..=20).map(|n| format!("line {n}{}", if n % 5 == 0 { " (five)" } else { "" })).collect();
         let long = format!("{}needle{}", "x".repeat(3_000_000), "y".repeat(100));
         let shelf = Shelf(HashMap::from([("a", lines.join("\n")), ("long", long), ("empty", String::new())]));
-        let pack = super::super::pack(Arc::new(shelf));
+        let plans = FlatFiles::new(FlatPlaces::new("unused")).documents();
+        let pack = super::super::pack(Arc::new(shelf), plans);
         let tool = pack.tools.iter().find(|tool| tool.name() == name).unwrap();
         let value = tool.execute(arguments, ToolContext::default()).await?.into_value();
         Ok(value.as_str().unwrap().to_owned())

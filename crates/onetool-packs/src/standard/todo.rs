@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
-use parking_lot::Mutex;
+use onetool_state::StateError;
+use onetool_state::interface::{Collection, Documents, Expect, Key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -31,7 +32,8 @@ fn pending() -> Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Item {
-    /// A name for it, unlike the others'.
+    /// A name for it, unlike the others'; by default its number in the plan.
+    #[serde(default)]
     id: String,
     /// What is to be done.
     content: String,
@@ -40,10 +42,35 @@ struct Item {
     status: Status,
 }
 
-/// The plan of this server.
-#[derive(Debug, Default)]
+/// The plan, wherever shared state is kept.
 pub(super) struct List {
-    items: Mutex<Vec<Item>>,
+    documents: Arc<dyn Documents>,
+}
+
+impl List {
+    pub(super) fn new(documents: Arc<dyn Documents>) -> Self {
+        Self { documents }
+    }
+
+    async fn read(&self) -> Result<Vec<Item>, ToolError> {
+        let key: Key = "plan".parse().map_err(failure)?;
+        let Some(document) = self.documents.get(Collection::TODO, &key).await.map_err(failure)? else {
+            return Ok(Vec::new());
+        };
+        serde_json::from_slice(&document.content)
+            .map_err(|error| ToolError::internal(format!("the stored plan can't be read: {error}")))
+    }
+
+    async fn write(&self, items: &[Item]) -> Result<(), ToolError> {
+        let key: Key = "plan".parse().map_err(failure)?;
+        let content = serde_json::to_vec(items).map_err(|error| ToolError::internal(error.to_string()))?;
+        let put = self.documents.put(Collection::TODO, &key, &content, &Expect::Anything.into()).await;
+        put.map(drop).map_err(failure)
+    }
+}
+
+fn failure(error: StateError) -> ToolError {
+    ToolError::unavailable(format!("the plan can't be reached: {error}"))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,8 +86,8 @@ struct WriteInput {
 
 pub(super) fn read_tool(list: Arc<List>) -> Tool {
     define_tool("todo_read", "Read the plan: what is to be done, and how far it is.", move |_: ReadInput, _| {
-        let items = list.items.lock().clone();
-        async move { answer(&items) }
+        let list = list.clone();
+        async move { answer(&list.read().await?) }
     })
     .with_example("std.todo_read()")
     .with_returns("dict", "todos: a list of id, content and status; open: how many are not finished")
@@ -72,10 +99,12 @@ pub(super) fn write_tool(list: Arc<List>) -> Tool {
         "Write the plan, in place of the one before.\n\n\
          Ids are unique and at most one item is in progress; a plan that breaks this is refused and the old one stays.",
         move |input: WriteInput, _| {
-            let outcome = check(&input.todos).map(|()| list.items.lock().clone_from(&input.todos));
+            let list = list.clone();
+            let todos = numbered(input.todos);
             async move {
-                outcome?;
-                answer(&input.todos)
+                check(&todos)?;
+                list.write(&todos).await?;
+                answer(&todos)
             }
         },
     )
@@ -88,6 +117,19 @@ pub(super) fn write_tool(list: Arc<List>) -> Tool {
 fn answer(items: &[Item]) -> Result<ToolResult, ToolError> {
     let open = items.iter().filter(|item| matches!(item.status, Status::Pending | Status::InProgress)).count();
     ToolResult::json(json!({"todos": items, "open": open}))
+}
+
+/// Gives items without an id the number of their place, or the next one that is free.
+fn numbered(mut items: Vec<Item>) -> Vec<Item> {
+    let mut taken: HashSet<String> = items.iter().map(|item| item.id.clone()).collect();
+    for (index, item) in items.iter_mut().enumerate() {
+        if item.id.is_empty() {
+            let free = (index + 1..).map(|number| number.to_string()).find(|id| !taken.contains(id));
+            item.id = free.unwrap_or_default();
+            taken.insert(item.id.clone());
+        }
+    }
+    items
 }
 
 fn check(items: &[Item]) -> Result<(), ToolError> {
@@ -123,6 +165,8 @@ fn check(items: &[Item]) -> Result<(), ToolError> {
 #[cfg(test)]
 mod tests {
     use onetool_sdk::ToolContext;
+    use onetool_state::flat::{FlatFiles, FlatPlaces};
+    use onetool_state::interface::Backend as _;
     use serde_json::Value as Json;
 
     use super::*;
@@ -133,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_plan_that_is_not_valid_leaves_the_old_one() {
-        let list = Arc::new(List::default());
+        let list = Arc::new(List::new(FlatFiles::new(FlatPlaces::new("unused")).documents()));
         let (read, write) = (read_tool(list.clone()), write_tool(list));
         let plan = json!({"todos": [
             {"id": "a", "content": "one", "status": "completed"},
@@ -146,7 +190,6 @@ mod tests {
         for (todos, reason) in [
             (json!([item("a", "x", "pending"), item("a", "y", "pending")]), "twice"),
             (json!([item("a", "x", "in_progress"), item("b", "y", "in_progress")]), "2 items are in progress: a, b"),
-            (json!([item("", "x", "pending")]), "no id"),
             (json!([item("a", " ", "pending")]), "no content"),
             (json!([item("a", &"x".repeat(3000), "pending")]), "longer"),
             (json!([item("a", "x", "someday")]), "someday"),

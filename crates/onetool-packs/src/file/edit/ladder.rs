@@ -96,6 +96,13 @@ pub(super) enum Answer {
     },
 }
 
+/// Applies a request where the old text is there exactly as it is given.
+pub(super) fn apply_exactly(raw: &str, request: Request<'_>) -> Answer {
+    let old = request.old.replace("\r\n", "\n");
+    let new = request.new.replace("\r\n", "\n");
+    exact(&View::new(raw), &old, &new, request, Step::Exact).unwrap_or(Answer::NotFound)
+}
+
 /// Applies a request to a text.
 pub(super) fn apply(raw: &str, request: Request<'_>) -> Answer {
     let view = View::new(raw);

@@ -13,7 +13,7 @@ mod view;
 use ladder::{Answer, Request, Wanted};
 use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Files;
@@ -31,7 +31,8 @@ const MAX_LISTED_LINES: usize = 20;
 struct EditInput {
     /// The file, relative to the project.
     path: String,
-    /// The text to replace, as it is in the file, without line numbers. It must be there exactly once.
+    /// The text to replace, as it is in the file, without line numbers. It must be there exactly once. Empty, it creates
+    /// a file that does not exist yet.
     old_string: String,
     /// The text to put there, taken literally.
     new_string: String,
@@ -44,9 +45,24 @@ struct EditInput {
     /// The hash that the file must have now, as read or an earlier change told.
     #[serde(default)]
     expected_hash: Option<String>,
+    /// loose: where the text is not there exactly, differences in whitespace and the like are overlooked; exact: never.
+    #[serde(default = "loose")]
+    r#match: Matching,
     /// True tells what would change, and changes nothing.
     #[serde(default)]
     dry_run: bool,
+}
+
+/// How closely the old text must be matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Matching {
+    Loose,
+    Exact,
+}
+
+fn loose() -> Matching {
+    Matching::Loose
 }
 
 pub(super) fn tool(files: Files) -> Tool {
@@ -73,6 +89,9 @@ fn edit(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, Too
     check(input)?;
     let _writing = files.writing()?;
     let settings = &files.settings;
+    if input.old_string.is_empty() {
+        return create(files, input, stop);
+    }
     let place = place::existing(settings, &input.path, Purpose::Write)?;
     let before = change::before(settings, &place)?
         .ok_or_else(|| ToolError::raised("FileNotFoundError", format!("{} does not exist", place.shown)))?;
@@ -84,7 +103,11 @@ fn edit(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, Too
     };
     let text = &before.content.text;
     let request = Request { old: &input.old_string, new: &input.new_string, wanted };
-    let (after, matched, lines) = match ladder::apply(text, request) {
+    let answer = match input.r#match {
+        Matching::Loose => ladder::apply(text, request),
+        Matching::Exact => ladder::apply_exactly(text, request),
+    };
+    let (after, matched, lines) = match answer {
         Answer::Edited { text, step, lines } => (text, Some(step), lines),
         Answer::AlreadyApplied => (text.clone(), None, Vec::new()),
         refused => return Err(refusal(&place.shown, text, input, refused)),
@@ -114,11 +137,41 @@ fn edit(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, Too
     Ok(ToolResult::Json(answer))
 }
 
-fn check(input: &EditInput) -> Result<(), ToolError> {
-    if input.old_string.is_empty() {
-        return Err(ToolError::value_error("old_string is empty")
+/// Nothing is replaced by a text: a new file.
+fn create(files: &Files, input: &EditInput, stop: &Stop) -> Result<ToolResult, ToolError> {
+    let settings = &files.settings;
+    let place = place::target(settings, &input.path)?;
+    if change::before(settings, &place)?.is_some() {
+        return Err(ToolError::value_error(format!("old_string is empty, and {} exists already", place.shown))
             .with_hint("file.write writes a whole file; to insert, replace a line by itself and the new text"));
     }
+    if input.new_string.len() > settings.max_write_bytes {
+        return Err(too_large("the new text", settings.max_write_bytes));
+    }
+    let after = Some(input.new_string.clone().into_bytes());
+    let change = Change { place, before: None, after, mode: None };
+    let outcome = Outcome::of(settings, &change);
+    if !input.dry_run {
+        stop.check()?;
+        change::apply(settings, std::slice::from_ref(&change))?;
+    }
+    let mut answer = json!({
+        "path": change.place.shown,
+        "created": !input.dry_run,
+        "changed": !input.dry_run,
+        "replacements": 1,
+        "lines": [1],
+        "matched": "new file",
+        "already_applied": false,
+    });
+    if input.dry_run {
+        answer["dry_run"] = json!(true);
+    }
+    outcome.describe(&mut answer);
+    Ok(ToolResult::Json(answer))
+}
+
+fn check(input: &EditInput) -> Result<(), ToolError> {
     if input.old_string == input.new_string {
         return Err(ToolError::value_error("old_string and new_string are the same"));
     }

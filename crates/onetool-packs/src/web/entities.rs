@@ -1,0 +1,204 @@
+//! Character references of HTML: numbers, and the names that pages use.
+
+/// Names and what they stand for. Those that HTML knows besides are left as they are written.
+const NAMES: &[(&str, &str)] = &[
+    ("AElig", "Æ"),
+    ("Aacute", "Á"),
+    ("Agrave", "À"),
+    ("Aring", "Å"),
+    ("Auml", "Ä"),
+    ("Ccedil", "Ç"),
+    ("Eacute", "É"),
+    ("Egrave", "È"),
+    ("Ntilde", "Ñ"),
+    ("Oslash", "Ø"),
+    ("Ouml", "Ö"),
+    ("Prime", "″"),
+    ("Uuml", "Ü"),
+    ("aacute", "á"),
+    ("acirc", "â"),
+    ("acute", "´"),
+    ("aelig", "æ"),
+    ("agrave", "à"),
+    ("alpha", "α"),
+    ("amp", "&"),
+    ("apos", "'"),
+    ("aring", "å"),
+    ("asymp", "≈"),
+    ("atilde", "ã"),
+    ("auml", "ä"),
+    ("beta", "β"),
+    ("bull", "•"),
+    ("ccedil", "ç"),
+    ("cent", "¢"),
+    ("check", "✓"),
+    ("copy", "©"),
+    ("darr", "↓"),
+    ("deg", "°"),
+    ("delta", "δ"),
+    ("divide", "÷"),
+    ("eacute", "é"),
+    ("ecirc", "ê"),
+    ("egrave", "è"),
+    ("emsp", "\u{2003}"),
+    ("ensp", "\u{2002}"),
+    ("equals", "="),
+    ("euml", "ë"),
+    ("euro", "€"),
+    ("frac12", "½"),
+    ("frac14", "¼"),
+    ("frac34", "¾"),
+    ("ge", "≥"),
+    ("gt", ">"),
+    ("harr", "↔"),
+    ("hellip", "…"),
+    ("iacute", "í"),
+    ("icirc", "î"),
+    ("iexcl", "¡"),
+    ("infin", "∞"),
+    ("iquest", "¿"),
+    ("iuml", "ï"),
+    ("lambda", "λ"),
+    ("laquo", "«"),
+    ("larr", "←"),
+    ("lbrace", "{"),
+    ("lbrack", "["),
+    ("ldquo", "“"),
+    ("le", "≤"),
+    ("lpar", "("),
+    ("lsaquo", "‹"),
+    ("lsquo", "‘"),
+    ("lt", "<"),
+    ("mdash", "—"),
+    ("micro", "µ"),
+    ("middot", "·"),
+    ("minus", "−"),
+    ("mu", "μ"),
+    ("nbsp", "\u{a0}"),
+    ("ndash", "–"),
+    ("ne", "≠"),
+    ("newline", "\n"),
+    ("ntilde", "ñ"),
+    ("oacute", "ó"),
+    ("ocirc", "ô"),
+    ("oelig", "œ"),
+    ("omega", "ω"),
+    ("ordf", "ª"),
+    ("ordm", "º"),
+    ("oslash", "ø"),
+    ("otilde", "õ"),
+    ("ouml", "ö"),
+    ("para", "¶"),
+    ("permil", "‰"),
+    ("pi", "π"),
+    ("plus", "+"),
+    ("plusmn", "±"),
+    ("pound", "£"),
+    ("prime", "′"),
+    ("quot", "\""),
+    ("raquo", "»"),
+    ("rarr", "→"),
+    ("rbrace", "}"),
+    ("rbrack", "]"),
+    ("rdquo", "”"),
+    ("reg", "®"),
+    ("rpar", ")"),
+    ("rsaquo", "›"),
+    ("rsquo", "’"),
+    ("scaron", "š"),
+    ("sect", "§"),
+    ("shy", ""),
+    ("sigma", "σ"),
+    ("sup2", "²"),
+    ("sup3", "³"),
+    ("szlig", "ß"),
+    ("tau", "τ"),
+    ("thinsp", "\u{2009}"),
+    ("times", "×"),
+    ("trade", "™"),
+    ("uacute", "ú"),
+    ("uarr", "↑"),
+    ("ucirc", "û"),
+    ("uuml", "ü"),
+    ("yen", "¥"),
+    ("zwj", ""),
+    ("zwnj", ""),
+];
+
+/// The longest name, and more than the longest sensible number.
+const MAX_NAME: usize = 12;
+
+/// 128 to 159 as Windows has them, which is what pages mean by these numbers.
+pub(super) const WINDOWS: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
+    '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
+/// Text with its references replaced.
+pub(super) fn decode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match reference(&rest[1..]) {
+            Some((replacement, length)) => {
+                out.push_str(&replacement);
+                rest = &rest[1 + length..];
+            }
+            None => {
+                out.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What the reference after `&` stands for, and how long it is with its semicolon.
+fn reference(text: &str) -> Option<(String, usize)> {
+    let end = text.bytes().take(MAX_NAME).position(|byte| !(byte.is_ascii_alphanumeric() || byte == b'#'))?;
+    if text.as_bytes()[end] != b';' {
+        return None;
+    }
+    let name = &text[..end];
+    let replacement = match name.strip_prefix('#') {
+        Some(number) => {
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            let character = match code {
+                128..=159 => WINDOWS[usize::try_from(code - 128).ok()?],
+                0 => '\u{fffd}',
+                code => char::from_u32(code).unwrap_or('\u{fffd}'),
+            };
+            character.to_string()
+        }
+        None => {
+            let at = NAMES.binary_search_by_key(&name, |(known, _)| known).ok()?;
+            NAMES[at].1.to_owned()
+        }
+    };
+    Some((replacement, end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_replaced_and_other_ampersands_stay() {
+        assert_eq!(decode("a &amp; b &lt;c&gt; &#8364; &#x20AC; &#128; &eacute;&nbsp;x"), "a & b <c> € € € é\u{a0}x");
+        for text in ["AT&T", "?a=1&b=2", "&unknown;", "&;", "&", "&#;", "&#xZZ;", "&amp", "a&é;"] {
+            assert_eq!(decode(text), text);
+        }
+        assert_eq!(decode("&#0;&#x110000;"), "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn names_are_in_order() {
+        assert!(NAMES.is_sorted_by_key(|(name, _)| name));
+    }
+}

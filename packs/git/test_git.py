@@ -1,0 +1,107 @@
+"""The pack `git` on a repository that the tests make with the real program."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def git(start, tmp_path):
+    def run(*arguments):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    run("init", "--initial-branch=main")
+    run("config", "user.name", "Ada")
+    run("config", "user.email", "ada@example.org")
+    (tmp_path / "a.py").write_text("def main():\n    pass\n")
+    (tmp_path / "Zoë x.txt").write_text("one\n")
+    run("add", ".")
+    run("commit", "--message=Start\n\nwith a body")
+    (tmp_path / "a.py").write_text("def main():\n    return 1\n")
+    run("commit", "--all", "--message=Return one")
+    worker = start("git")
+    worker.run = run
+    return worker
+
+
+def test_status(git, tmp_path):
+    (tmp_path / "new.txt").write_text("x")
+    (tmp_path / "a.py").write_text("changed\n")
+    git.run("mv", "Zoë x.txt", "moved y.txt")
+    found = git.status()
+    assert found["branch"] == "main" and len(found["commit"]) == 40
+    assert sorted(found["files"], key=lambda file: file["path"]) == [
+        {"path": "a.py", "staged": None, "unstaged": "M"},
+        {"path": "moved y.txt", "staged": "R", "unstaged": None, "from": "Zoë x.txt"},
+        {"path": "new.txt", "staged": None, "unstaged": "?"},
+    ]
+
+
+def test_log(git):
+    newest, oldest = git.log()
+    assert (newest["subject"], oldest["body"], newest["refs"]) == ("Return one", "with a body", ["HEAD -> main"])
+    assert [entry["subject"] for entry in git.log(path="Zoë x.txt")] == ["Start"]
+    assert [entry["subject"] for entry in git.log(search="RETURN")] == ["Return one"]
+    assert git.log(author="nobody") == [] and len(git.log(limit=1)) == 1
+
+
+def test_diff_show_and_blame(git, tmp_path):
+    assert "-    pass\n+    return 1\n" in git.diff(ref="HEAD~1")
+    assert git.diff(ref="HEAD~1", stat=True) == [{"path": "a.py", "added": 1, "removed": 1}]
+    assert git.show(ref="HEAD~1", path="a.py") == "def main():\n    pass\n"
+    assert "Return one" in git.show()
+    lines = git.blame(path="a.py")
+    assert [(line["line"], line["subject"], line["text"]) for line in lines] == [
+        (1, "Start", "def main():"),
+        (2, "Return one", "    return 1"),
+    ]
+    assert [line["line"] for line in git.blame(path="a.py", start=2, end=2)] == [2]
+
+
+def test_files_and_grep(git):
+    assert git.files() == ["Zoë x.txt", "a.py"]
+    assert git.grep(pattern="pass|return") == [{"path": "a.py", "line": 2, "text": "    return 1"}]
+    assert git.grep(pattern="PASS", ref="HEAD~1", ignore_case=True) == [{"path": "a.py", "line": 2, "text": "    pass"}]
+    assert git.grep(pattern="nothing like it") == []
+
+
+def test_stage_commit_and_switch(git, tmp_path):
+    assert git.switch(branch="feature", create=True)["branch"] == "feature"
+    (tmp_path / "n.txt").write_text("n\n")
+    (tmp_path / "other.txt").write_text("o\n")
+    made = git.commit(message="Add n", paths=["n.txt"])
+    assert (made["subject"], made["files"]) == ("Add n", [{"path": "n.txt", "added": 1, "removed": 0}])
+    assert git.stage(paths=["other.txt"])["files"] == [{"path": "other.txt", "staged": "A", "unstaged": None}]
+    assert git.commit(message="Add other")["subject"] == "Add other"
+    assert {branch["name"]: branch["current"] for branch in git.branches()} == {"feature": True, "main": False}
+    assert len(git.log(ref="main..feature")) == 2
+
+
+def test_names_are_never_options(git, tmp_path, failed):
+    for call in (git.log, git.diff, git.show, git.files):
+        failed("ValueError", "is not a commit", call, ref="--output=stolen")
+    failed("ValueError", "is not a commit", git.switch, branch="--force")
+    failed("RuntimeError", "git blame", git.blame, path="--contents=/etc/passwd")
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_a_repository_cannot_run_programs(git, tmp_path):
+    marker = tmp_path / "ran"
+    git.run("config", "core.fsmonitor", f"touch {marker}")
+    git.run("config", "diff.external", f"touch {marker}")
+    git.run("config", "core.pager", f"touch {marker}")
+    (tmp_path / "a.py").write_text("x\n")
+    git.status()
+    git.diff()
+    git.log()
+    assert not marker.exists()
+
+
+def test_mistakes_are_explained(git, start, tmp_path, failed):
+    failed("RuntimeError", "bad revision", git.log, ref="nope")
+    failed("ValueError", "message is empty", git.commit, message=" ")
+    failed("PermissionError", "outside", git.status, repo="..")
+    failed("NotADirectoryError", "a.py", git.status, repo="a.py")
+    failed("ValueError", "more than 10 bytes", start("git", config={"git": {"max_bytes": 10}}).show)
