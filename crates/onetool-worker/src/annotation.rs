@@ -8,8 +8,10 @@ use ruff_python_ast::{Expr, Number, Operator, UnaryOp};
 use ruff_text_size::Ranged as _;
 use serde_json::{Map, Value as Json, json};
 
+use super::classes::Classes;
+
 /// How deep types are followed.
-const MAX_DEPTH: usize = 12;
+pub(super) const MAX_DEPTH: usize = 12;
 
 /// A type, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,42 +26,50 @@ pub(super) struct TypeReading {
 }
 
 impl TypeReading {
-    fn exact(python: impl Into<String>, schema: Json) -> Self {
+    pub(super) fn exact(python: impl Into<String>, schema: Json) -> Self {
         Self { python: python.into(), schema, exact: true, description: None }
     }
 
-    fn inexact(python: impl Into<String>, schema: Json) -> Self {
+    pub(super) fn inexact(python: impl Into<String>, schema: Json) -> Self {
         Self { exact: false, ..Self::exact(python, schema) }
     }
 }
 
-/// Reads an annotation.
-pub(super) fn read(annotation: &Expr, source: &str) -> TypeReading {
-    read_type(annotation, source, 0)
+/// Reads an annotation, which may name classes of its file.
+pub(super) fn read(annotation: &Expr, source: &str, classes: &Classes<'_>) -> TypeReading {
+    read_type(annotation, &Place { source, classes }, 0)
 }
 
-fn read_type(annotation: &Expr, source: &str, depth: usize) -> TypeReading {
-    let unknown = || TypeReading::inexact(text_of(annotation, source), json!({}));
+/// Where an annotation stands.
+pub(super) struct Place<'a> {
+    pub(super) source: &'a str,
+    pub(super) classes: &'a Classes<'a>,
+}
+
+pub(super) fn read_type(annotation: &Expr, place: &Place<'_>, depth: usize) -> TypeReading {
+    let unknown = || TypeReading::inexact(text_of(annotation, place.source), json!({}));
     if depth > MAX_DEPTH {
         return TypeReading::inexact("Any", json!({}));
     }
     match annotation {
         Expr::NoneLiteral(_) => TypeReading::exact("None", json!({"type": "null"})),
         Expr::Name(_) | Expr::Attribute(_) => {
-            last_name(annotation).and_then(|name| plain_type(name, depth)).unwrap_or_else(unknown)
+            let name = last_name(annotation);
+            let known = name.and_then(|name| plain_type(name, depth).or_else(|| place.classes.read(name, depth)));
+            known.unwrap_or_else(unknown)
         }
         // A quoted annotation.
         Expr::StringLiteral(literal) => {
             let inner = literal.value.to_str().to_owned();
             match ruff_python_parser::parse_expression(&inner) {
-                Ok(parsed) => read_type(parsed.expr(), &inner, depth + 1),
+                Ok(parsed) => read_type(parsed.expr(), &Place { source: &inner, classes: place.classes }, depth + 1),
                 Err(_) => unknown(),
             }
         }
         Expr::BinOp(union) if union.op == Operator::BitOr => {
             let mut members = Vec::new();
             union_members(annotation, &mut members, 0);
-            union_of(members.into_iter().map(|member| read_type(member, source, depth + 1)))
+            union_of(members.into_iter().map(|member| read_type(member, place, depth + 1)))
         }
         Expr::Subscript(subscript) => {
             let arguments: Vec<&Expr> = match &*subscript.slice {
@@ -67,7 +77,7 @@ fn read_type(annotation: &Expr, source: &str, depth: usize) -> TypeReading {
                 single => vec![single],
             };
             last_name(&subscript.value)
-                .and_then(|name| generic_type(name, &arguments, source, depth))
+                .and_then(|name| generic_type(name, &arguments, place, depth))
                 .unwrap_or_else(unknown)
         }
         _ => unknown(),
@@ -123,11 +133,11 @@ fn scalar_schema(name: &str) -> Json {
     }
 }
 
-fn generic_type(name: &str, arguments: &[&Expr], source: &str, depth: usize) -> Option<TypeReading> {
-    let inner = |index: usize| arguments.get(index).map(|argument| read_type(argument, source, depth + 1));
+fn generic_type(name: &str, arguments: &[&Expr], place: &Place<'_>, depth: usize) -> Option<TypeReading> {
+    let inner = |index: usize| arguments.get(index).map(|argument| read_type(argument, place, depth + 1));
     Some(match name {
         "Optional" => union_of([inner(0)?, TypeReading::exact("None", json!({"type": "null"}))].into_iter()),
-        "Union" => union_of(arguments.iter().map(|argument| read_type(argument, source, depth + 1))),
+        "Union" => union_of(arguments.iter().map(|argument| read_type(argument, place, depth + 1))),
         "list" | "List" | "set" | "Set" | "frozenset" | "FrozenSet" => {
             sequence_of(&name.to_lowercase(), &inner(0)?, TypeReading::exact)
         }
@@ -136,7 +146,7 @@ fn generic_type(name: &str, arguments: &[&Expr], source: &str, depth: usize) -> 
             let members: Vec<TypeReading> = arguments
                 .iter()
                 .filter(|argument| !matches!(argument, Expr::EllipsisLiteral(_)))
-                .map(|argument| read_type(argument, source, depth + 1))
+                .map(|argument| read_type(argument, place, depth + 1))
                 .collect();
             let repeated = members.len() < arguments.len();
             let mut names: Vec<&str> = members.iter().map(|member| member.python.as_str()).collect();
@@ -257,7 +267,7 @@ mod tests {
 
     fn reading(source: &str) -> TypeReading {
         let parsed = ruff_python_parser::parse_expression(source).unwrap();
-        read(parsed.expr(), source)
+        read(parsed.expr(), source, &Classes::default())
     }
 
     #[test]

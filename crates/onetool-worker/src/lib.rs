@@ -9,6 +9,7 @@
 //! an error for its own calls and a new worker for the next one.
 
 mod annotation;
+mod classes;
 mod discover;
 mod docstring;
 mod environment;

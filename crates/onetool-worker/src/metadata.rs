@@ -20,6 +20,8 @@ pub(super) struct Metadata {
     pub(super) requires_python: Option<String>,
     /// The secrets that the file may ask for, from `[tool.onetool]`.
     pub(super) secrets: Vec<String>,
+    /// What is odd about the block, by line.
+    pub(super) remarks: Vec<(usize, String)>,
     /// The block's text without the comment signs: an environment made for it serves as long as it does not change.
     pub(super) text: String,
 }
@@ -66,11 +68,11 @@ struct OneTool {
 pub(super) fn read(source: &str) -> Header {
     // Most files without a block are told apart by this alone.
     if !source.contains("# /// script") {
-        return Header::None;
+        return almost(source);
     }
     let Some(expression) = &*BLOCK else { return Header::None };
     let mut blocks = expression.captures_iter(source).filter(|block| &block["type"] == "script");
-    let Some(first) = blocks.next() else { return Header::None };
+    let Some(first) = blocks.next() else { return unclosed(source) };
     if let Some(second) = blocks.next() {
         return Header::Twice { line: line_of(source, second.get(0).map_or(0, |found| found.start())) };
     }
@@ -85,6 +87,7 @@ pub(super) fn read(source: &str) -> Header {
             dependencies: script.dependencies,
             requires_python: script.requires_python,
             secrets: script.tool.onetool.secrets,
+            remarks: unknown_keys(&text).into_iter().map(|(at, reason)| (line + 1 + at, reason)).collect(),
             text,
         }),
         Err(error) => {
@@ -92,6 +95,51 @@ pub(super) fn read(source: &str) -> Header {
             Header::Malformed { line: line + 1 + inside, reason: error.message().to_owned() }
         }
     }
+}
+
+/// A file without a block, unless a comment looks as if it should begin one.
+fn almost(source: &str) -> Header {
+    let begins = |line: &str| {
+        let line = line.strip_prefix('#').map(str::trim).unwrap_or_default();
+        let slashes = line.chars().take_while(|character| *character == '/').count();
+        slashes >= 2 && line[slashes..].trim().eq_ignore_ascii_case("script")
+    };
+    match source.lines().position(begins) {
+        Some(at) => Header::Malformed {
+            line: at + 1,
+            reason: "it looks like script metadata, but a block begins with exactly '# /// script'".to_owned(),
+        },
+        None => Header::None,
+    }
+}
+
+/// A block that begins and does not end.
+fn unclosed(source: &str) -> Header {
+    let Some(at) = source.lines().position(|line| line.trim_end() == "# /// script") else { return Header::None };
+    let inside = source.lines().skip(at + 1).position(|line| line != "#" && !line.starts_with("# "));
+    let line = inside.map_or(at + 1, |inside| at + 2 + inside);
+    let reason = "the block is not closed: every line of it begins with '# ', and its last one is '# ///'".to_owned();
+    Header::Malformed { line, reason }
+}
+
+/// Keys that nobody reads, with their lines inside the block.
+fn unknown_keys(text: &str) -> Vec<(usize, String)> {
+    const TOP: [&str; 3] = ["dependencies", "requires-python", "tool"];
+    const OURS: [&str; 1] = ["secrets"];
+    let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
+    let ours = table.get("tool").and_then(|tool| tool.get("onetool")).and_then(toml::Value::as_table);
+    let places = [(Some(&table), TOP.as_slice(), ""), (ours, OURS.as_slice(), " in [tool.onetool]")];
+    let mut remarks = Vec::new();
+    for (table, known, place) in places {
+        for key in table.into_iter().flat_map(toml::Table::keys).filter(|key| !known.contains(&key.as_str())) {
+            let is_of = |line: &&str| line.trim_start().trim_start_matches(['[', '"']).starts_with(key.as_str());
+            let at = text.lines().collect::<Vec<_>>().iter().position(|line| is_of(line)).unwrap_or(0);
+            let meant = onetool_sdk::nearest(key, known.iter().copied());
+            let meant = meant.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
+            remarks.push((at, format!("unknown key '{key}'{place} of the script metadata{meant}")));
+        }
+    }
+    remarks
 }
 
 fn line_of(source: &str, offset: usize) -> usize {
@@ -106,6 +154,34 @@ mod tests {
         match read(source) {
             Header::Script(metadata) => metadata,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_almost_one_is_told_with_its_line() {
+        let at = |source: &str| match read(source) {
+            Header::Malformed { line, reason } => (line, reason),
+            other => panic!("{source}: {other:?}"),
+        };
+        for source in ["#/// script\n# dependencies = []\n# ///\n", "# // script\n# ///\n", "# /// SCRIPT\n# ///\n"] {
+            let (line, reason) = at(source);
+            assert!(line == 1 && reason.contains("begins with exactly"), "{source}: {reason}");
+        }
+        let (line, reason) = at("import x\n# /// script\n# dependencies = []\nimport y\n");
+        assert!(line == 4 && reason.contains("not closed"), "{line} {reason}");
+        let metadata = script("# /// script\n# dependancies = []\n# [tool.onetool]\n# secret = ['A']\n# ///\n");
+        assert_eq!(
+            metadata.remarks,
+            [
+                (2, "unknown key 'dependancies' of the script metadata; did you mean 'dependencies'?".to_owned()),
+                (
+                    4,
+                    "unknown key 'secret' in [tool.onetool] of the script metadata; did you mean 'secrets'?".to_owned()
+                ),
+            ]
+        );
+        for source in ["# a comment // script\n", "x = '# // script'\n", "# /// pyproject\n# ///\n"] {
+            assert_eq!(read(source), Header::None, "{source}");
         }
     }
 
@@ -150,9 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn what_merely_looks_like_a_block_is_none() {
-        assert_eq!(read("# /// script\n# dependencies = []\n"), Header::None, "unclosed");
-        assert_eq!(read("# /// script\nx = 1\n# ///\n"), Header::None, "code inside");
-        assert_eq!(read("#/// script\n# dependencies = []\n# ///\n"), Header::None, "no space");
+    fn what_is_almost_a_block_is_reported() {
+        for (text, why) in [
+            ("# /// script\n# dependencies = []\n", "unclosed"),
+            ("# /// script\nx = 1\n# ///\n", "code inside"),
+            ("#/// script\n# dependencies = []\n# ///\n", "no space"),
+        ] {
+            assert!(matches!(read(text), Header::Malformed { .. }), "{why}: {:?}", read(text));
+        }
     }
 }

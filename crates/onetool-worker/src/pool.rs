@@ -149,6 +149,33 @@ impl Pool {
         self.live.lock().values().filter(|worker| worker.is_open()).count()
     }
 
+    /// The packs whose workers run.
+    pub(super) fn running(&self) -> Vec<String> {
+        self.live
+            .lock()
+            .values()
+            .filter(|worker| worker.is_open())
+            .map(|worker| worker.file.pack.name.clone())
+            .collect()
+    }
+
+    /// Lets the worker of a pack end; the next call starts another.
+    pub(super) fn restart(&self, pack: &str) {
+        if let Some(slot) = self.slots.lock().get(pack) {
+            *slot.state.lock() = SlotState::Empty;
+        }
+        for worker in self.live.lock().values().filter(|worker| worker.file.pack.name == pack) {
+            worker.retire();
+        }
+    }
+
+    /// What the worker of a pack said last.
+    pub(super) fn last_words(&self, pack: &str) -> String {
+        let live = self.live.lock();
+        let worker = live.values().find(|worker| worker.file.pack.name == pack);
+        worker.map(|worker| worker.tail.lock().last_lines()).unwrap_or_default()
+    }
+
     /// Ends all workers and starts no more.
     pub(super) async fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);

@@ -1,7 +1,8 @@
 //! The tool files as they are now: read in parallel at the start, and again when they change.
 //!
-//! A file counts as changed when its time, size or inode differs *and* its content does. What a file offers is
-//! immutable; a changed file gives a new [`ToolFile`], and the generation moves on.
+//! A file counts as changed when its time, size or inode differs *and* its content does; modules beside it that it imports
+//! are part of it. What a file offers is immutable; a changed file gives a new [`ToolFile`], and the generation moves on. An
+//! edit that cannot be read keeps the last good version, and a note says so.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,6 +23,9 @@ use super::tool_file::{self, FileProblem, MAX_FILE_BYTES, READER_STACK, ToolFile
 const CHECK_SHARE: u32 = 20;
 /// A pack that is missing is looked for again, but not more often than this.
 const MISSING_CHECK: Duration = Duration::from_millis(20);
+/// So many words of a file's imports are looked at, and so many modules beside it belong to it.
+const MAX_IMPORTED: usize = 200;
+const MAX_HELPERS: usize = 32;
 const MAX_READERS: usize = 8;
 /// Below this many files, one thread reads them all.
 const FILES_A_READER: usize = 16;
@@ -58,6 +62,17 @@ struct Known {
     default_pack: String,
     hash: Option<blake3::Hash>,
     reading: Result<Arc<ToolFile>, FileProblem>,
+    /// Modules beside the file that it imports.
+    helpers: Vec<(PathBuf, Stamp)>,
+    /// Why the file as it is now cannot be read, where `reading` is the last good version.
+    broken: Option<FileProblem>,
+}
+
+impl Known {
+    /// Whether the file and its helpers look as they did.
+    fn is_fresh(&self, stamp: Stamp) -> bool {
+        self.stamp == stamp && self.helpers.iter().all(|(path, known)| Stamp::of(path) == *known)
+    }
 }
 
 /// What tells at once that a file may have changed.
@@ -152,7 +167,7 @@ impl Registry {
                 files
                     .known
                     .get(&candidate.path)
-                    .is_none_or(|known| known.stamp != *stamp || known.default_pack != candidate.default_pack)
+                    .is_none_or(|known| !known.is_fresh(*stamp) || known.default_pack != candidate.default_pack)
             })
             .collect();
         let mut changed = order != files.order || problems != files.problems;
@@ -178,7 +193,7 @@ impl Registry {
         self.await_first();
         let file = self.offered.read().by_pack.get(pack).cloned()?;
         let stamp = Stamp::of(&file.path);
-        let fresh = self.files.lock().known.get(&file.path).is_some_and(|known| known.stamp == stamp);
+        let fresh = self.files.lock().known.get(&file.path).is_some_and(|known| known.is_fresh(stamp));
         if fresh {
             return Some(file);
         }
@@ -228,6 +243,10 @@ impl Registry {
             match &known.reading {
                 Err(problem) => note(Severity::Error, subject, at_line(problem)),
                 Ok(file) => {
+                    if let Some(problem) = &known.broken {
+                        let message = format!("{}; the last good version is used", at_line(problem));
+                        note(Severity::Error, subject.clone(), message);
+                    }
                     for warning in &file.warnings {
                         note(Severity::Warning, subject.clone(), at_line(warning));
                     }
@@ -304,7 +323,8 @@ fn read_all(stale: &[(&Candidate, Stamp)], known: &HashMap<PathBuf, Known>) -> V
 }
 
 fn broken(candidate: &Candidate, stamp: Stamp, problem: FileProblem) -> Known {
-    Known { stamp, default_pack: candidate.default_pack.clone(), hash: None, reading: Err(problem) }
+    let default_pack = candidate.default_pack.clone();
+    Known { stamp, default_pack, hash: None, reading: Err(problem), helpers: Vec::new(), broken: None }
 }
 
 fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>) -> Known {
@@ -312,15 +332,57 @@ fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>
         Ok(content) => content,
         Err(problem) => return broken(candidate, stamp, problem),
     };
-    let hash = blake3::hash(&content);
-    if let Some(old) = known.get(&candidate.path)
-        && old.hash == Some(hash)
-        && old.default_pack == candidate.default_pack
-    {
-        return Known { stamp, ..old.clone() };
+    let mut whole = blake3::Hasher::new();
+    whole.update(&content);
+    let mut helpers = Vec::new();
+    for path in helper_files(&candidate.path, &content) {
+        let stamp = Stamp::of(&path);
+        whole.update(&read_bounded(&path).unwrap_or_default());
+        helpers.push((path, stamp));
     }
-    let reading = tool_file::read(&candidate.path, &candidate.default_pack, &content).map(Arc::new);
-    Known { stamp, default_pack: candidate.default_pack.clone(), hash: Some(hash), reading }
+    let hash = whole.finalize();
+    let old = known.get(&candidate.path).filter(|old| old.default_pack == candidate.default_pack);
+    if let Some(old) = old
+        && old.hash == Some(hash)
+    {
+        return Known { stamp, helpers, ..old.clone() };
+    }
+    let default_pack = candidate.default_pack.clone();
+    let reading = tool_file::read(&candidate.path, &default_pack, &content);
+    match (reading, old.map(|old| &old.reading)) {
+        (Err(problem), Some(Ok(good))) => {
+            let reading = Ok(good.clone());
+            Known { stamp, default_pack, hash: Some(hash), reading, helpers, broken: Some(problem) }
+        }
+        (reading, _) => {
+            let reading = reading.map(|file| Arc::new(ToolFile { hash, ..file }));
+            Known { stamp, default_pack, hash: Some(hash), reading, helpers, broken: None }
+        }
+    }
+}
+
+/// Modules beside a file that it imports, and those that they import.
+fn helper_files(path: &Path, content: &[u8]) -> Vec<PathBuf> {
+    let Some(folder) = path.parent() else { return Vec::new() };
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut texts = vec![String::from_utf8_lossy(content).into_owned()];
+    while let Some(text) = texts.pop() {
+        let imports =
+            text.lines().map(str::trim).filter(|line| line.starts_with("import ") || line.starts_with("from "));
+        let words =
+            imports.flat_map(|line| line.split(|character: char| !character.is_alphanumeric() && character != '_'));
+        let names: HashSet<&str> = words.filter(|word| !word.is_empty()).take(MAX_IMPORTED).collect();
+        let mut names: Vec<&str> = names.into_iter().collect();
+        names.sort_unstable();
+        for name in names {
+            let helper = folder.join(format!("{name}.py"));
+            if found.len() < MAX_HELPERS && helper != path && !found.contains(&helper) && helper.is_file() {
+                texts.extend(read_bounded(&helper).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+                found.push(helper);
+            }
+        }
+    }
+    found
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, FileProblem> {
@@ -397,6 +459,45 @@ mod tests {
         let notes = registry.notes();
         assert_eq!(notes.len(), 2);
         assert!(notes[0].subject.ends_with("b_tools.py") && notes[0].message.starts_with("line 2: "), "{notes:?}");
+    }
+
+    #[test]
+    fn a_module_beside_a_file_is_part_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "p/a/helper.py", "import deeper\nX = 1");
+        put(folder.path(), "p/a/deeper.py", "Y = 1");
+        put(folder.path(), "p/a/other.py", "Z = 1");
+        put(folder.path(), "p/a/a_tools.py", "import json\nfrom helper import X\ndef a(): ...");
+        let registry = registry(folder.path());
+        let hash = || registry.current("a").unwrap().hash;
+        let first = hash();
+        put(folder.path(), "p/a/helper.py", "import deeper\nX = 22");
+        let second = hash();
+        assert_ne!(first, second);
+        put(folder.path(), "p/a/deeper.py", "Y = 22");
+        let third = hash();
+        assert_ne!(second, third);
+        put(folder.path(), "p/a/other.py", "Z = 22");
+        assert_eq!(hash(), third, "nobody imports it");
+    }
+
+    #[test]
+    fn a_broken_edit_keeps_the_last_good_version() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "p/a/a_tools.py", "def good(): ...");
+        let registry = registry(folder.path());
+        let good = registry.current("a").unwrap();
+        put(folder.path(), "p/a/a_tools.py", "def good(): ...\ndef broken(:\n");
+        let kept = registry.current("a").unwrap();
+        assert!(kept.pack.tools.contains_key("good") && kept.hash == good.hash);
+        let notes = registry.notes();
+        assert!(
+            notes[0].message.starts_with("line 2: ") && notes[0].message.ends_with("the last good version is used"),
+            "{notes:?}"
+        );
+        put(folder.path(), "p/a/a_tools.py", "def better(): ...");
+        assert!(registry.current("a").unwrap().pack.tools.contains_key("better"));
+        assert!(registry.notes().is_empty());
     }
 
     #[test]

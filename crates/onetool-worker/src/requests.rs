@@ -38,8 +38,11 @@ fn text<'a>(params: &'a Json, name: &str) -> &'a str {
 }
 
 fn secret(worker: &Worker, name: &str) -> Result<Json, ToolError> {
-    let listed =
-        worker.file.metadata.as_ref().is_some_and(|metadata| metadata.secrets.iter().any(|known| known == name));
+    let listed = worker
+        .file
+        .metadata
+        .as_ref()
+        .is_some_and(|metadata| metadata.secrets.iter().any(|listed| names_secret(listed, name)));
     if !listed {
         let file = worker.file.path.display();
         return Err(ToolError::denied(format!("{file} does not name the secret '{name}'"))
@@ -50,6 +53,15 @@ fn secret(worker: &Worker, name: &str) -> Result<Json, ToolError> {
         worker.remember_secret(value);
     }
     Ok(value.map_or(Json::Null, Json::String))
+}
+
+/// Whether an entry of `secrets` names a secret: by its name, or by how its name starts (`DB_URL_*`). `*` alone would be
+/// every secret there is, and names none.
+fn names_secret(listed: &str, name: &str) -> bool {
+    match listed.strip_suffix('*') {
+        Some(start) => !start.is_empty() && !start.contains('*') && name.len() > start.len() && name.starts_with(start),
+        None => listed == name,
+    }
 }
 
 async fn call_tool(worker: &Worker, mut params: Json) -> Result<Json, ToolError> {
@@ -101,5 +113,25 @@ pub(super) fn note(worker: &Worker, method: &str, params: &Json) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_secret;
+
+    #[test]
+    fn a_pattern_of_secrets_needs_a_beginning() {
+        for (listed, name, expected) in [
+            ("DB_URL", "DB_URL", true),
+            ("DB_URL", "DB_URL_CRM", false),
+            ("DB_URL_*", "DB_URL_CRM", true),
+            ("DB_URL_*", "DB_URL_", false),
+            ("DB_URL_*", "OTHER_DB_URL_CRM", false),
+            ("*", "DB_URL", false),
+            ("**", "*DB_URL", false),
+        ] {
+            assert_eq!(names_secret(listed, name), expected, "{listed} {name}");
+        }
     }
 }

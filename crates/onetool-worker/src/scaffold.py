@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-# What OneTool offers to tools: get_secret, get_config, call_tool, call_tool_async, log, progress, Image.
+# What OneTool offers to tools: get_secret, get_config, resolve_path, call_tool, call_tool_async, log, progress, Image.
 from onetool import get_config, progress
 
 # The pack's name: tools are called as PACK_NAME.greet(...).

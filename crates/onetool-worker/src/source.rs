@@ -36,6 +36,21 @@ impl WorkerSource {
         self.registry.refresh();
     }
 
+    /// The packs whose workers are running.
+    pub fn running(&self) -> Vec<String> {
+        self.pool.running()
+    }
+
+    /// Lets a pack's worker end once its calls are done; the next call starts another.
+    pub fn restart(&self, pack: &str) {
+        self.pool.restart(pack);
+    }
+
+    /// What a pack's worker wrote to its standard error last.
+    pub fn last_words(&self, pack: &str) -> String {
+        self.pool.last_words(pack)
+    }
+
     /// How many workers are running.
     pub fn live_workers(&self) -> usize {
         self.pool.live()

@@ -261,13 +261,23 @@ fn describe(exit: Exit) -> String {
     status.code().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
 }
 
+/// Of what a worker prints, so many bytes are logged in one window.
+const LOGGED_BYTES: usize = 64 << 10;
+const LOG_WINDOW: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Takes what a worker prints: the end of it for errors, and all of it, within bounds, for the log.
 async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
     let mut chunk = vec![0; 8 << 10];
+    let (mut window, mut logged) = (std::time::Instant::now(), 0);
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         worker.tail.lock().push(&chunk[..read]);
-        if tracing::enabled!(tracing::Level::DEBUG) {
+        if window.elapsed() > LOG_WINDOW {
+            (window, logged) = (std::time::Instant::now(), 0);
+        }
+        logged += read;
+        if logged <= LOGGED_BYTES && tracing::enabled!(tracing::Level::INFO) {
             let text = worker.redact(&String::from_utf8_lossy(&chunk[..read]));
-            tracing::debug!(pack = worker.pack(), output = text.trim_end(), "a worker said");
+            tracing::info!(pack = worker.pack(), output = text.trim_end(), "a tool printed");
         }
     }
 }

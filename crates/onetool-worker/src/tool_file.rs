@@ -14,6 +14,7 @@ use ruff_text_size::Ranged as _;
 use serde_json::json;
 
 use super::annotation::{self, TypeReading};
+use super::classes::Classes;
 use super::docstring::{self, Docstring};
 use super::metadata::{self, Header, Metadata};
 
@@ -63,7 +64,11 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
     let mut warnings = Vec::new();
     let metadata = match metadata::read(source) {
         Header::None => None,
-        Header::Script(metadata) => Some(metadata),
+        Header::Script(metadata) => {
+            let remarks = metadata.remarks.iter().cloned();
+            warnings.extend(remarks.map(|(line, reason)| FileProblem { line: Some(line), reason }));
+            Some(metadata)
+        }
         Header::Malformed { line, reason } => {
             let reason = format!("the script metadata is ignored, because it is not valid: {reason}");
             warnings.push(FileProblem { line: Some(line), reason });
@@ -94,7 +99,7 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
         exported.iter().filter(|function| function.is_async).map(|function| function.name.to_string()).collect();
     let tools: IndexMap<String, Arc<ToolSpec>> = exported
         .iter()
-        .map(|function| (function.name.to_string(), Arc::new(spec(function, &module.constants, source))))
+        .map(|function| (function.name.to_string(), Arc::new(spec(function, &module, source))))
         .collect();
     let pack = Pack {
         name: name.to_owned(),
@@ -115,12 +120,13 @@ struct Module<'a> {
     all: Option<Vec<(String, usize)>>,
     functions: IndexMap<String, &'a StmtFunctionDef>,
     constants: HashMap<String, Value>,
+    classes: Classes<'a>,
 }
 
 impl<'a> Module<'a> {
-    fn read(body: &'a [Stmt], source: &str) -> Self {
-        let mut module =
-            Self { description: docstring_of(body).map(|text| docstring::parse(&text).description), ..Self::default() };
+    fn read(body: &'a [Stmt], source: &'a str) -> Self {
+        let description = docstring_of(body).map(|text| docstring::parse(&text).description);
+        let mut module = Self { description, classes: Classes::of(source), ..Self::default() };
         module.read_block(body, source, 0);
         module
     }
@@ -140,6 +146,7 @@ impl<'a> Module<'a> {
                         self.functions.insert(function.name.to_string(), function);
                     }
                 }
+                Stmt::ClassDef(class) => self.classes.insert(class),
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {
                         self.read_assignment(target, &assign.value);
@@ -230,9 +237,9 @@ fn docstring_of(body: &[Stmt]) -> Option<String> {
     }
 }
 
-fn spec(function: &StmtFunctionDef, constants: &HashMap<String, Value>, source: &str) -> ToolSpec {
+fn spec(function: &StmtFunctionDef, module: &Module<'_>, source: &str) -> ToolSpec {
     let documentation = docstring_of(&function.body).map(|text| docstring::parse(&text)).unwrap_or_default();
-    let mut reader = SignatureReader::new(&documentation, constants, source);
+    let mut reader = SignatureReader::new(&documentation, module, source);
     let parameters = &function.parameters;
     for (group, kind) in [
         (&parameters.posonlyargs, ParameterKind::PositionalOnly),
@@ -252,7 +259,7 @@ fn spec(function: &StmtFunctionDef, constants: &HashMap<String, Value>, source: 
         reader.add(rest, ParameterKind::VarKeyword, None);
     }
     let open = parameters.kwarg.is_some();
-    let returns = function.returns.as_deref().map(|returns| annotation::read(returns, source));
+    let returns = function.returns.as_deref().map(|returns| annotation::read(returns, source, &module.classes));
     ToolSpec {
         name: function.name.to_string(),
         description: documentation.description.clone(),
@@ -268,6 +275,7 @@ fn spec(function: &StmtFunctionDef, constants: &HashMap<String, Value>, source: 
 struct SignatureReader<'a> {
     documentation: &'a Docstring,
     constants: &'a HashMap<String, Value>,
+    classes: &'a Classes<'a>,
     source: &'a str,
     parameters: Vec<Parameter>,
     /// Members of the schema's `properties` and elements of its `required`, as JSON.
@@ -277,10 +285,11 @@ struct SignatureReader<'a> {
 }
 
 impl<'a> SignatureReader<'a> {
-    fn new(documentation: &'a Docstring, constants: &'a HashMap<String, Value>, source: &'a str) -> Self {
+    fn new(documentation: &'a Docstring, module: &'a Module<'a>, source: &'a str) -> Self {
         Self {
             documentation,
-            constants,
+            constants: &module.constants,
+            classes: &module.classes,
             source,
             parameters: Vec::new(),
             properties: String::new(),
@@ -292,7 +301,7 @@ impl<'a> SignatureReader<'a> {
     fn add(&mut self, parameter: &ruff_python_ast::Parameter, kind: ParameterKind, default: Option<&Expr>) {
         let name = parameter.name.to_string();
         let reading: Option<TypeReading> =
-            parameter.annotation.as_deref().map(|annotation| annotation::read(annotation, self.source));
+            parameter.annotation.as_deref().map(|annotation| annotation::read(annotation, self.source, self.classes));
         self.exact &= reading.as_ref().is_some_and(|reading| reading.exact);
         let value = default.and_then(|default| self.value_of(default));
         self.exact &= default.is_none() || value.is_some();

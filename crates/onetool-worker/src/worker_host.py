@@ -468,9 +468,14 @@ def _current_call():
     return call
 
 
-def get_secret(name, default=None):
-    """A secret that the file names in `[tool.onetool] secrets`; `default` where it is not set."""
+_REQUIRED = object()
+
+
+def get_secret(name, default=_REQUIRED):
+    """A secret that the file names in `[tool.onetool] secrets`; where it is not set, `default`, or an error."""
     value = _request("get_secret", {"name": str(name)})
+    if value is None and default is _REQUIRED:
+        raise LookupError("the secret '%s' is not set; add `%s: value` to secrets.yaml" % (name, name))
     return default if value is None else value
 
 
@@ -556,12 +561,36 @@ def progress(done, total=None, message=None):
         _notify("progress", params)
 
 
+def resolve_path(path, write=False):
+    """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, no secrets of OneTool,
+    and for writing nothing below `.git` or `.onetool`. Links are followed first, so a link cannot lead out."""
+    import pathlib
+
+    if "\0" in str(path) or not str(path):
+        raise ValueError("the path is empty or contains a zero byte")
+    roots = get_config("file", "roots", ["."])
+    roots = [pathlib.Path(root).expanduser().resolve() for root in ([roots] if isinstance(roots, str) else roots)]
+    full = (roots[0] / pathlib.Path(path)).resolve()
+    root = next((root for root in roots if full == root or root in full.parents), None)
+    if root is None:
+        allowed = ", ".join(map(str, roots))
+        raise PermissionError("%s is outside the folders that tools may use\nhint: allowed: %s" % (path, allowed))
+    whole = [part.lower() for part in full.parts]
+    if ".onetool" in whole[:-1] and whole[-1] in ("secrets.yaml", "secrets.yml"):
+        raise PermissionError("%s holds secrets; tools may not use it" % path)
+    below = [part.lower() for part in full.relative_to(root).parts]
+    if write and (".git" in below or ".onetool" in below):
+        raise PermissionError("%s is protected; tools may not change it" % path)
+    return full
+
+
 def worker_main():
     """Does nothing: the worker host serves the calls. Here for files that end with their own loop."""
 
 
 def _offer_module():
-    offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, worker_main, Image, ToolError, CallCancelled)
+    offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, resolve_path, worker_main)
+    offered += (Image, ToolError, CallCancelled)
     for name in ("onetool", "ot_sdk"):
         module = types.ModuleType(name, "What a tool may ask of OneTool.")
         for item in offered:

@@ -25,11 +25,25 @@ fn every_example_is_read_without_a_remark() {
     let source = examples();
     assert_eq!(source.health(), []);
     let packs = source.packs();
-    assert_eq!(packs.iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>(), ["dates", "ports", "tables"]);
+    assert_eq!(packs.iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>(), ["dates", "notes", "ports", "tables"]);
     for tool in packs.iter().flat_map(|pack| pack.tools.values()) {
         assert!(tool.example.is_some() && tool.returns.is_some(), "{}", tool.name);
         assert_eq!(tool.signature.described_parameters().len(), tool.signature.parameters.len(), "{}", tool.name);
         assert!(tool.checkable, "{}", tool.name);
+    }
+}
+
+#[test]
+fn every_pack_of_the_gallery_is_read_without_a_remark() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs");
+    let settings = WorkerSettings { project_tools: Some(folder), ..WorkerSettings::default() };
+    let source = WorkerSource::new(settings, Arc::new(NoServices));
+    let packs = source.packs();
+    let names: Vec<_> = packs.iter().map(|pack| pack.name.as_str()).collect();
+    assert_eq!(names, ["code", "convert", "db", "diagram", "excel", "git", "pdf", "plot"]);
+    for tool in packs.iter().flat_map(|pack| pack.tools.values()) {
+        assert!(tool.example.is_some() && tool.returns.is_some() && tool.checkable, "{}", tool.name);
+        assert_eq!(tool.signature.described_parameters().len(), tool.signature.parameters.len(), "{}", tool.name);
     }
 }
 

@@ -32,7 +32,10 @@ import ot_sdk
 at_import = get_config("a", "limit")
 
 def secrets() -> list:
-    return [get_secret("API_KEY") == "value-of-API_KEY", get_secret("UNSET"), ot_sdk.get_secret("UNSET", "x")]
+    return [get_secret("API_KEY") == "value-of-API_KEY", get_secret("UNSET", None), ot_sdk.get_secret("UNSET", "x")]
+
+def needs() -> str:
+    return get_secret("UNSET")
 
 def forbidden() -> str:
     return get_secret("OTHER_KEY")
@@ -112,6 +115,9 @@ fn asking() -> Toolbox {
 async fn only_named_secrets_are_given_and_none_is_shown() {
     let tools = asking();
     assert_eq!(tools.call("a.secrets", &[]).await.unwrap().repr(), "[True, None, 'x']");
+    let error = tools.call("a.needs", &[]).await.unwrap_err();
+    assert_eq!(error.exception(), "LookupError");
+    assert!(error.message.contains("add `UNSET: value` to secrets.yaml"), "{error}");
     let error = tools.call("a.forbidden", &[]).await.unwrap_err();
     assert_eq!(error.exception(), "PermissionError");
     assert!(error.message.contains("OTHER_KEY") && !error.message.contains("value-of"), "{error}");
