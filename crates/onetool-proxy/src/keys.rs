@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_config::{Expandable, Reader, Section, Shape, choices, expand_home, keys};
+use onetool_config::{ConfigValue, Expandable, Reader, Section, Shape, choices, expand_home, keys};
 use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
+use serde_json::Value as Json;
 
 use crate::settings::{DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Enabled, PinMode, ServerKind, ServerSettings};
 
@@ -50,6 +51,45 @@ keys! {
         tools: ServerToolsKeys = ServerToolsKeys::default(), live;
         /// What happens when a tool's description or schema changes: report it, block the tool, or nothing.
         pin: PinMode = PinMode::Flag, live;
+        /// Whether text that is a JSON object or array arrives as that value.
+        json: JsonText = JsonText::Auto, live;
+        /// Where it is documented; `off` shows no address. Without it, OneTool's own pages.
+        docs: Option<Docs> = None, live, example "https://example.org/docs";
+    }
+}
+
+/// What becomes of text that is JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonText {
+    Auto,
+    Off,
+}
+
+choices!(JsonText { "auto" => Auto, "off" => Off });
+
+/// Where something is documented. YAML reads `off` as a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Docs {
+    At(String),
+    Nowhere,
+}
+
+impl ConfigValue for Docs {
+    const SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::Choice(&["off"])]);
+
+    fn read(value: Json) -> Option<Self> {
+        match value {
+            Json::String(text) if text != "off" => Some(Self::At(text)),
+            Json::String(_) | Json::Bool(false) => Some(Self::Nowhere),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> Json {
+        match self {
+            Self::At(address) => address.as_str().into(),
+            Self::Nowhere => "off".into(),
+        }
     }
 }
 
@@ -77,6 +117,8 @@ files:
   max_message_mb: 64                 # the longest message that it may send
   tools: {include: ["read_*", "list_*"], exclude: []}
   pin: flag                          # flag | strict | off: what a changed description does
+  json: auto                         # auto | off: text that is JSON arrives as a value
+  docs: https://example.org/docs     # for help; off shows none
   enabled: false
 remote:
   type: http
@@ -120,6 +162,11 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
         include: keys.tools.include.clone(),
         exclude: keys.tools.exclude.clone(),
         pin: keys.pin,
+        reads_json: keys.json == JsonText::Auto,
+        docs: keys.docs.as_ref().map(|docs| match docs {
+            Docs::At(address) => Some(address.clone()),
+            Docs::Nowhere => None,
+        }),
         max_message_bytes: keys.max_message_mb << 20,
     }
 }

@@ -4,10 +4,10 @@
 //! (pins are taken from that); cleaning happens when a pack is made of it. The copy lets discovery work before and
 //! without a connection. It is derived data: whatever is wrong with it, it is as if it were not there.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use onetool_state::atomic::{self, StoreError};
+use onetool_state::interface::{Collection, Documents, Expect, Key};
+use onetool_state::{StateError, wait};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -105,10 +105,11 @@ impl Listing {
     }
 }
 
-/// The file of one server's listing.
-#[derive(Debug, Clone)]
+/// The copy of one server's listing. All methods block.
+#[derive(Clone)]
 pub(super) struct ListingCache {
-    path: PathBuf,
+    documents: Arc<dyn Documents>,
+    key: Result<Key, Arc<str>>,
     fingerprint: String,
 }
 
@@ -129,47 +130,34 @@ struct Cached {
 }
 
 impl ListingCache {
-    pub(super) fn new(folder: &Path, settings: &ServerSettings) -> Self {
+    pub(super) fn new(documents: Arc<dyn Documents>, settings: &ServerSettings) -> Self {
         // The name may hold anything, and may differ from another by case alone.
         let digest = blake3::hash(settings.name.as_bytes()).to_hex();
         let readable: String =
             settings.name.chars().filter(char::is_ascii_alphanumeric).take(40).collect::<String>().to_lowercase();
-        Self {
-            path: folder.join(format!("{readable}-{}.json", &digest.as_str()[..16])),
-            fingerprint: settings.fingerprint(),
-        }
+        let key = format!("{readable}-{}", &digest.as_str()[..16]).parse::<Key>();
+        Self { documents, key: key.map_err(|error| error.to_string().into()), fingerprint: settings.fingerprint() }
     }
 
     pub(super) fn read(&self) -> Option<Listing> {
-        let bytes = read_capped(&self.path).ok().flatten()?;
-        let cached: Cached = serde_json::from_slice(&bytes).ok()?;
+        let document = wait(self.documents.get(Collection::LISTINGS, self.key.as_ref().ok()?)).ok()??;
+        let cached: Cached = serde_json::from_slice(&document.content).ok()?;
         (cached.version == CACHE_VERSION && cached.fingerprint == self.fingerprint).then_some(cached.listing)
     }
 
-    pub(super) fn write(&self, listing: &Listing) -> Result<(), StoreError> {
+    pub(super) fn write(&self, listing: &Listing) -> Result<(), StateError> {
+        let key = self.key.as_ref().map_err(|reason| StateError::Invalid(reason.to_string()))?;
         let cached = CachedRef { version: CACHE_VERSION, fingerprint: &self.fingerprint, listing };
-        let bytes = serde_json::to_vec(&cached).map_err(|error| StoreError::io(&self.path, error.into()))?;
-        atomic::write(&self.path, &bytes)
+        let bytes = serde_json::to_vec(&cached).map_err(|error| StateError::Invalid(error.to_string()))?;
+        wait(self.documents.put(Collection::LISTINGS, key, &bytes, &Expect::Anything.into())).map(drop)
     }
-}
-
-/// The content of a file of ours; `None` where there is no such file.
-pub(super) fn read_capped(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = Vec::new();
-    file.take(limits::FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limits::FILE_BYTES {
-        return Err(std::io::Error::other("the file is too large"));
-    }
-    Ok(Some(bytes))
 }
 
 #[cfg(test)]
 mod tests {
+    use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
+    use onetool_state::interface::Backend as _;
+
     use super::*;
 
     fn tool(entry: Json) -> RemoteTool {
@@ -196,14 +184,18 @@ mod tests {
     fn a_listing_comes_back_only_for_the_same_server() {
         let folder = tempfile::tempdir().unwrap();
         let settings = ServerSettings::stdio("My Server", "one", ["x"]);
-        let cache = ListingCache::new(folder.path(), &settings);
+        let places = FlatPlaces::new(folder.path())
+            .with_documents(Collection::LISTINGS, DocumentFolder::new(folder.path().join("servers")));
+        let documents = FlatFiles::new(places).documents();
+        let cache = ListingCache::new(documents.clone(), &settings);
         assert_eq!(cache.read(), None);
         let listing = Listing { tools: vec![tool(json!({"name": "a"}))], ..Listing::default() };
         cache.write(&listing).unwrap();
         assert_eq!(cache.read(), Some(listing));
-        let other = ListingCache::new(folder.path(), &ServerSettings::stdio("My Server", "two", ["x"]));
+        let other = ListingCache::new(documents.clone(), &ServerSettings::stdio("My Server", "two", ["x"]));
         assert_eq!(other.read(), None);
-        std::fs::write(&cache.path, b"{").unwrap();
+        let place = documents.place(Collection::LISTINGS, cache.key.as_ref().unwrap());
+        std::fs::write(place, b"{").unwrap();
         assert_eq!(cache.read(), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Messages to a server and from it.
 //!
 //! Calls of tools are nearly all there is, so they are written straight, and their replies read so; whatever else there is
-//! takes the general way, which costs several times as much. Text that is not quite JSON is mended. A reply that can't be
+//! takes the general way, which costs several times as much. Text that is not quite JSON is repaired. A reply that can't be
 //! read is an error of its own call, which need not wait any longer; other rubbish is passed over.
 
-use onetool_sdk::mended_json;
+use onetool_sdk::repaired_json;
 use rmcp::model::{
     CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage, ClientRequest, ErrorData,
     GetMeta as _, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, RequestMetaObject,
@@ -84,7 +84,7 @@ pub(super) fn read_any(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
         Ok(message) => return Some(message),
         Err(error) => error,
     };
-    let text = mended_json(bytes);
+    let text = repaired_json(bytes);
     if let Ok(message) = serde_json::from_str(&text) {
         return Some(message);
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::listing::{Listing, RemoteTool};
 use super::pins::{INSTRUCTIONS, PinError, ServerPins};
+use super::result::Reading;
 use super::settings::{PinMode, ServerSettings, limits};
 use super::text::{clean, clean_json};
 
@@ -40,7 +41,7 @@ pub(super) struct ToolRoute {
     pub(super) original: String,
     /// Python names of parameters whose own names are no identifiers, and those own names.
     pub(super) renamed: HashMap<String, String>,
-    pub(super) wraps_result: bool,
+    pub(super) reading: Reading,
     /// Set when the server has refused a call that is no task.
     pub(super) is_task: AtomicBool,
 }
@@ -107,7 +108,7 @@ impl Ingredients<'_> {
                 }
                 let (spec, route) = match self.block(&tool.name, is_changed) {
                     Some(reason) => (blocked_spec(&name, &reason), Route::Blocked { reason }),
-                    None => tool_spec(&name, tool),
+                    None => tool_spec(&name, tool, self.settings.reads_json),
                 };
                 specs.insert(name.clone(), Arc::new(spec));
                 routes.insert(name, route);
@@ -186,10 +187,13 @@ fn function_names(tools: &[&RemoteTool]) -> Vec<String> {
     tools.iter().map(|tool| given.get(tool.name.as_str()).unwrap_or(&tool.name).clone()).collect()
 }
 
-fn tool_spec(name: &str, tool: &RemoteTool) -> (ToolSpec, Route) {
+fn tool_spec(name: &str, tool: &RemoteTool, reads_json: bool) -> (ToolSpec, Route) {
     let mut input_schema = tool.input_schema.clone();
     clean_json(&mut input_schema, limits::DESCRIPTION_CHARS);
-    let (signature, renamed) = signature(&input_schema, tool);
+    let (mut signature, renamed) = signature(&input_schema, tool);
+    if reads_json && signature.returns.is_none() {
+        signature.returns = Some("str | dict | list".to_owned());
+    }
     let takes_more = signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarKeyword);
     let mut description = clean(tool.description.trim(), limits::DESCRIPTION_CHARS);
     if description.is_empty() {
@@ -215,7 +219,7 @@ fn tool_spec(name: &str, tool: &RemoteTool) -> (ToolSpec, Route) {
     let route = ToolRoute {
         original: tool.name.clone(),
         renamed,
-        wraps_result: tool.wraps_result(),
+        reading: Reading { wraps_result: tool.wraps_result(), json: reads_json },
         is_task: AtomicBool::new(false),
     };
     (spec, Route::Tool(Arc::new(route)))
@@ -464,7 +468,7 @@ mod tests {
                 "properties": {"q": {"type": "string"}, "per-page": {"type": "integer"}, "from": {"type": "string"}}}}]),
         );
         let spec = &published.pack.tools["t"];
-        assert_eq!(spec.signature.render("p.t"), "p.t(q: str, **kwargs)");
+        assert_eq!(spec.signature.render("p.t"), "p.t(q: str, **kwargs) -> str | dict | list");
         assert!(!spec.checkable);
         let Route::Tool(route) = &published.routes["t"] else { panic!("not a tool") };
         assert_eq!(route.renamed["per_page"], "per-page");
@@ -484,7 +488,10 @@ mod tests {
                     "x-fastmcp-wrap-result": true}}
             ]),
         );
-        assert_eq!(published.pack.tools["all"].signature.render("all"), "all(a: int, b: str = '...')");
+        assert_eq!(
+            published.pack.tools["all"].signature.render("all"),
+            "all(a: int, b: str = '...') -> str | dict | list"
+        );
         assert_eq!(published.pack.tools["wrapped"].signature.render("wrapped"), "wrapped() -> list[int]");
     }
 

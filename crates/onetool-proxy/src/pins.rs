@@ -5,14 +5,14 @@
 //! where pins are strict, until somebody repairs or removes it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use onetool_state::atomic::{self, Lock, StoreError};
-use parking_lot::Mutex;
+use onetool_state::interface::{Collection, Documents, Expect, Key};
+use onetool_state::{StateError, wait};
 use serde::{Deserialize, Serialize};
 
-use super::listing::{Listing, read_capped};
-use super::settings::limits;
+use super::listing::Listing;
 
 const PIN_VERSION: u32 = 1;
 
@@ -35,25 +35,30 @@ pub enum PinError {
     Corrupt { path: PathBuf, reason: String },
     #[error("the pin file can't be written: {0}")]
     Write(String),
+    #[error("the pins can't be read now: {0}")]
+    Unavailable(String),
 }
 
-impl From<StoreError> for PinError {
-    fn from(error: StoreError) -> Self {
-        Self::Write(error.to_string())
+impl From<StateError> for PinError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Unavailable { .. } => Self::Unavailable(error.to_string()),
+            error => Self::Write(error.to_string()),
+        }
     }
 }
 
-/// The pin file. All methods block.
-#[derive(Debug)]
+/// How often a change is tried again that others were quicker than.
+const ATTEMPTS: usize = 100;
+
+/// The pins of all servers, in one document. All methods block.
 pub(super) struct Pins {
-    path: PathBuf,
-    /// Between the threads of this process; the file's lock is between processes.
-    turn: Mutex<()>,
+    documents: Arc<dyn Documents>,
 }
 
 impl Pins {
-    pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), turn: Mutex::new(()) }
+    pub(super) fn new(documents: Arc<dyn Documents>) -> Self {
+        Self { documents }
     }
 
     /// The pins of one server as they are on disk.
@@ -81,33 +86,52 @@ impl Pins {
         })
     }
 
-    fn update(&self, server: &str, change: impl FnOnce(&mut ServerPins)) -> Result<ServerPins, PinError> {
-        let _turn = self.turn.lock();
-        let _lock = Lock::take(&self.path.with_extension("lock"), limits::PIN_LOCK)?;
-        let mut file = self.read()?;
-        let before = file.servers.get(server).cloned().unwrap_or_default();
-        let pins = file.servers.entry(server.to_owned()).or_default();
-        change(pins);
-        let after = pins.clone();
-        if after != before {
+    fn update(&self, server: &str, change: impl Fn(&mut ServerPins)) -> Result<ServerPins, PinError> {
+        let key = key()?;
+        for _ in 0..ATTEMPTS {
+            let (mut file, expect) = self.read_with_revision()?;
+            let before = file.servers.get(server).cloned().unwrap_or_default();
+            let pins = file.servers.entry(server.to_owned()).or_default();
+            change(pins);
+            let after = pins.clone();
+            if after == before {
+                return Ok(after);
+            }
             file.version = PIN_VERSION;
             let bytes = serde_json::to_vec_pretty(&file).map_err(|error| PinError::Write(error.to_string()))?;
-            atomic::write(&self.path, &bytes)?;
+            match wait(self.documents.put(Collection::PINS, &key, &bytes, &expect.into())) {
+                Ok(_) => return Ok(after),
+                Err(StateError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(after)
+        Err(PinError::Write("others change it all the time".to_owned()))
     }
 
     fn read(&self) -> Result<PinFile, PinError> {
-        let corrupt = |reason: String| PinError::Corrupt { path: self.path.clone(), reason };
-        let Some(bytes) = read_capped(&self.path).map_err(|error| corrupt(error.to_string()))? else {
-            return Ok(PinFile::default());
+        self.read_with_revision().map(|(file, _)| file)
+    }
+
+    fn read_with_revision(&self) -> Result<(PinFile, Expect), PinError> {
+        let key = key()?;
+        let place = PathBuf::from(self.documents.place(Collection::PINS, &key));
+        let corrupt = |reason: String| PinError::Corrupt { path: place.clone(), reason };
+        let document = match wait(self.documents.get(Collection::PINS, &key)) {
+            Ok(Some(document)) => document,
+            Ok(None) => return Ok((PinFile::default(), Expect::Absent)),
+            Err(error @ StateError::Unavailable { .. }) => return Err(error.into()),
+            Err(error) => return Err(corrupt(error.to_string())),
         };
-        let file: PinFile = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
+        let file: PinFile = serde_json::from_slice(&document.content).map_err(|error| corrupt(error.to_string()))?;
         if file.version != PIN_VERSION {
             return Err(corrupt(format!("version {} is not known", file.version)));
         }
-        Ok(file)
+        Ok((file, Expect::Revision(document.revision)))
     }
+}
+
+fn key() -> Result<Key, PinError> {
+    Ok("pins".parse::<Key>()?)
 }
 
 fn hashes(listing: &Listing) -> impl Iterator<Item = (String, String)> {
@@ -120,8 +144,16 @@ fn hashes(listing: &Listing) -> impl Iterator<Item = (String, String)> {
 mod tests {
     use serde_json::json;
 
+    use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
+    use onetool_state::interface::Backend as _;
+
     use super::*;
     use crate::listing::RemoteTool;
+
+    fn pins_in(path: &std::path::Path) -> Pins {
+        let places = FlatPlaces::new(path).with_documents(Collection::PINS, DocumentFolder::single(path));
+        Pins::new(FlatFiles::new(places).documents())
+    }
 
     fn listing(description: &str) -> Listing {
         let tool = RemoteTool::read(&json!({"name": "t", "description": description})).unwrap();
@@ -131,7 +163,7 @@ mod tests {
     #[test]
     fn the_first_sight_is_kept_until_a_change_is_accepted() {
         let folder = tempfile::tempdir().unwrap();
-        let pins = Pins::new(&folder.path().join("pins.json"));
+        let pins = pins_in(&folder.path().join("pins.json"));
         let first = pins.pin_new("s", &listing("one")).unwrap();
         assert_eq!(pins.pin_new("s", &listing("two")).unwrap(), first);
         let accepted = pins.accept("s", &listing("two"), Some("t")).unwrap();
@@ -146,7 +178,7 @@ mod tests {
         let path = folder.path().join("pins.json");
         for content in ["", "{", r#"{"version": 9, "servers": {}}"#] {
             std::fs::write(&path, content).unwrap();
-            let pins = Pins::new(&path);
+            let pins = pins_in(&path);
             assert!(matches!(pins.pin_new("s", &listing("one")), Err(PinError::Corrupt { .. })));
             assert!(matches!(pins.accept("s", &listing("one"), None), Err(PinError::Corrupt { .. })));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);

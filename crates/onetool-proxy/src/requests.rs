@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use onetool_sdk::{Arguments, CallContext, ErrorKind, ToolError, Value};
+use onetool_sdk::{Arguments, CallContext, ErrorKind, Offer, ToolError, Value};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, GetPromptRequest, GetPromptRequestParams,
     InputRequest, InputRequests, InputResponses, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
@@ -54,16 +54,16 @@ impl Request<'_> {
                 return self.task(route, params.arguments.unwrap_or_default()).await;
             }
             match attempt.map_err(|attempt| self.not_answered(attempt))? {
-                ServerResult::CallToolResult(result) => return tool_value(result, route.wraps_result),
+                ServerResult::CallToolResult(result) => return tool_value(result, route.reading),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.input_responses =
                         Some(self.answers(wanted.input_requests.unwrap_or_default(), &link).await?);
                     params.request_state = wanted.request_state;
                 }
-                ServerResult::CustomResult(result) => return loose_tool_value(&result.0, route.wraps_result),
+                ServerResult::CustomResult(result) => return loose_tool_value(&result.0, route.reading),
                 other => {
                     let json = serde_json::to_value(other).unwrap_or_default();
-                    return loose_tool_value(&json, route.wraps_result);
+                    return loose_tool_value(&json, route.reading);
                 }
             }
         }
@@ -103,6 +103,33 @@ impl Request<'_> {
         params.arguments = Some(arguments.collect());
         let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
         Ok(prompt_value(&self.send_other(&request).await?))
+    }
+
+    /// What the server offers besides tools, in the protocol's own form.
+    pub(super) async fn offer(&self, offer: Offer) -> Result<Json, ToolError> {
+        let kind = match offer {
+            Offer::Prompts => ListKind::Prompts,
+            Offer::Resources => ListKind::Resources,
+            Offer::ResourceTemplates => ListKind::ResourceTemplates,
+            Offer::Prompt { name, arguments } => {
+                let mut params = GetPromptRequestParams::new(name);
+                params.arguments = Some(arguments);
+                let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
+                return self.send_other(&request).await;
+            }
+            Offer::Read { uri } => {
+                let params = ReadResourceRequestParams::new(uri);
+                let request = || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
+                return self.send_other(&request).await;
+            }
+        };
+        let mut items = self.list(kind).await?;
+        for text in items.iter_mut().filter_map(Json::as_object_mut).flat_map(Map::iter_mut) {
+            if let ("title" | "description" | "arguments", text) = (text.0.as_str(), text.1) {
+                clean_json(text, limits::DESCRIPTION_CHARS);
+            }
+        }
+        Ok(Json::Array(items))
     }
 
     async fn list(&self, kind: ListKind) -> Result<Vec<Json>, ToolError> {

@@ -1,7 +1,7 @@
 //! What a server answers, as a value.
 //!
-//! Structured content comes first where there is any; it stands for the text beside it, which says the same. Otherwise
-//! text is text: one block or several, joined by newlines, so that a tool's result has the same type however many
+//! Structured content comes first where there is any; it stands for the text beside it, which says the same. One text
+//! that is a JSON object or array is that value, unless the configuration says otherwise. Other text is text: one block or several, joined by newlines, so that a tool's result has the same type however many
 //! blocks it takes. Whatever is not text is kept as a part, also inside structured content; text and parts together
 //! make a list, and so do structured content and parts that it does not hold itself.
 
@@ -15,13 +15,22 @@ use super::settings::limits;
 use super::text::clean;
 
 /// The value of a tool's result, or the exception that it stands for.
-pub(super) fn tool_value(result: CallToolResult, wraps_result: bool) -> Result<Value, ToolError> {
+pub(super) fn tool_value(result: CallToolResult, reading: Reading) -> Result<Value, ToolError> {
     let blocks = result.content.into_iter().map(block_value).collect();
-    answer(blocks, result.structured_content, Failed(result.is_error.unwrap_or(false)), wraps_result)
+    answer(blocks, result.structured_content, Failed(result.is_error.unwrap_or(false)), reading)
+}
+
+/// How results of a tool are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// Structured content is an object around the result proper.
+    pub(super) wraps_result: bool,
+    /// Text that is JSON is the value that it stands for.
+    pub(super) json: bool,
 }
 
 /// The same of a result that does not follow the protocol to the letter, e.g. one with blocks of an unknown kind.
-pub(super) fn loose_tool_value(result: &Json, wraps_result: bool) -> Result<Value, ToolError> {
+pub(super) fn loose_tool_value(result: &Json, reading: Reading) -> Result<Value, ToolError> {
     let failed = Failed(result.get("isError").and_then(Json::as_bool).unwrap_or(false));
     let blocks = result.get("content").and_then(Json::as_array);
     let structured = result.get("structuredContent").cloned();
@@ -29,7 +38,7 @@ pub(super) fn loose_tool_value(result: &Json, wraps_result: bool) -> Result<Valu
         return Ok(Value::from_json(result.clone()));
     }
     let blocks = blocks.into_iter().flatten().map(|block| loose_block_value(block.clone())).collect();
-    answer(blocks, structured, failed, wraps_result)
+    answer(blocks, structured, failed, reading)
 }
 
 /// Whether the server says that the tool failed.
@@ -39,13 +48,15 @@ fn answer(
     blocks: Vec<Value>,
     structured: Option<Json>,
     Failed(failed): Failed,
-    wraps_result: bool,
+    reading: Reading,
 ) -> Result<Value, ToolError> {
     if failed {
         return Err(raised(&blocks, structured));
     }
-    let Some(structured) = structured.filter(|json| !json.is_null()) else { return Ok(gathered(blocks)) };
-    let structured = unwrapped(structured, wraps_result);
+    let Some(structured) = structured.filter(|json| !json.is_null()) else {
+        return Ok(gathered(blocks, reading.json));
+    };
+    let structured = unwrapped(structured, reading.wraps_result);
     let is_new = |block: &Value| matches!(block, Value::Part(_)) && !holds(&structured, &block.to_json());
     let parts: Vec<Value> = blocks.into_iter().filter(is_new).collect();
     let value = with_images(structured);
@@ -88,9 +99,12 @@ fn unwrapped(structured: Json, wraps_result: bool) -> Json {
     }
 }
 
-fn gathered(mut blocks: Vec<Value>) -> Value {
+fn gathered(mut blocks: Vec<Value>, json: bool) -> Value {
     if blocks.len() == 1 {
-        return blocks.remove(0);
+        return match blocks.remove(0) {
+            Value::Str(text) if json => parsed(text),
+            other => other,
+        };
     }
     if blocks.is_empty() {
         return Value::None;
@@ -100,6 +114,20 @@ fn gathered(mut blocks: Vec<Value>) -> Value {
         return Value::Str(texts.join("\n"));
     }
     Value::List(blocks)
+}
+
+/// Text that is one JSON object or array as that value, other text as it is.
+fn parsed(text: String) -> Value {
+    let trimmed = text.trim();
+    let is_json_like =
+        (trimmed.starts_with('{') && trimmed.ends_with('}')) || (trimmed.starts_with('[') && trimmed.ends_with(']'));
+    if !is_json_like {
+        return Value::Str(text);
+    }
+    match serde_json::from_str::<Json>(trimmed) {
+        Ok(json) => Value::from_json(json),
+        Err(_) => Value::Str(text),
+    }
 }
 
 fn raised(blocks: &[Value], structured: Option<Json>) -> ToolError {
@@ -177,7 +205,22 @@ mod tests {
     use super::*;
 
     fn value(result: Json) -> Result<Value, ToolError> {
-        tool_value(serde_json::from_value(result).unwrap(), false)
+        tool_value(serde_json::from_value(result).unwrap(), Reading { wraps_result: false, json: false })
+    }
+
+    #[test]
+    fn text_that_is_json_is_its_value() {
+        let read = |text: &str, json: bool| {
+            let result = json!({"content": [{"type": "text", "text": text}]});
+            tool_value(serde_json::from_value(result).unwrap(), Reading { wraps_result: false, json }).unwrap()
+        };
+        for text in [" {\"a\": [1, null]}\n", "[]", "[{\"a\": 1}]"] {
+            assert_eq!(read(text, true), Value::from_json(serde_json::from_str(text).unwrap()));
+            assert_eq!(read(text, false), Value::Str(text.to_owned()));
+        }
+        for text in ["5", "\"a\"", "{a}", "[1] and [2]", "null", "", "{\"a\": 1} {\"b\": 2}"] {
+            assert_eq!(read(text, true), Value::Str(text.to_owned()));
+        }
     }
 
     #[test]
@@ -196,8 +239,14 @@ mod tests {
         assert_eq!(value(result).unwrap(), Value::from_json(json!({"a": 1})));
         let wrapped: CallToolResult =
             serde_json::from_value(json!({"content": [], "structuredContent": {"result": [1]}})).unwrap();
-        assert_eq!(tool_value(wrapped.clone(), true).unwrap(), Value::from_json(json!([1])));
-        assert_eq!(tool_value(wrapped, false).unwrap(), Value::from_json(json!({"result": [1]})));
+        assert_eq!(
+            tool_value(wrapped.clone(), Reading { wraps_result: true, json: true }).unwrap(),
+            Value::from_json(json!([1]))
+        );
+        assert_eq!(
+            tool_value(wrapped, Reading { wraps_result: false, json: true }).unwrap(),
+            Value::from_json(json!({"result": [1]}))
+        );
     }
 
     #[test]
@@ -224,7 +273,7 @@ mod tests {
         let hologram = json!({"type": "hologram", "x": 1});
         let result = json!({"content": [{"type": "text", "text": "a"}, hologram]});
         let expected = Value::List(vec![Value::Str("a".into()), Value::Part(Part::Other(hologram))]);
-        assert_eq!(loose_tool_value(&result, false).unwrap(), expected);
+        assert_eq!(loose_tool_value(&result, Reading { wraps_result: false, json: false }).unwrap(), expected);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Server {
     pub(super) fn new(
         settings: ServerSettings,
         pack_name: String,
-        cache_folder: &std::path::Path,
+        documents: Arc<dyn onetool_state::interface::Documents>,
         shared: Arc<Shared>,
     ) -> Self {
         let mut disabled = match &settings.enabled {
@@ -115,7 +115,7 @@ impl Server {
             pack_name,
             redactor: Redactor::new(&settings),
             filter: filter.unwrap_or_default(),
-            cache: ListingCache::new(cache_folder, &settings),
+            cache: ListingCache::new(documents, &settings),
             phase: watch::Sender::new(phase),
             shelf: Mutex::new(None),
             demand: Notify::new(),
@@ -208,6 +208,19 @@ impl Server {
     fn not_connected(&self, reason: &str) -> ToolError {
         ToolError::unavailable(format!("the server '{}' is not connected: {reason}", self.settings.name))
             .with_hint("ot.health() tells how every server stands")
+    }
+
+    /// Ends the connection, if there is one, and makes a new one now.
+    pub(super) async fn reconnect(&self) -> Result<(), ToolError> {
+        if let Phase::Disabled { reason } = self.phase() {
+            return Err(ToolError::unavailable(format!("the server '{}' is disabled: {reason}", self.settings.name)));
+        }
+        if let Phase::Connected { connection, .. } = self.phase() {
+            connection.close().await;
+        }
+        self.is_wanted.store(true, Ordering::Release);
+        self.demand.notify_one();
+        Ok(())
     }
 
     /// A call found that the server may be gone: the task looks after it.

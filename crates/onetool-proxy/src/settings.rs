@@ -31,8 +31,6 @@ pub(super) mod limits {
     pub(crate) const NAME_CHARS: usize = 128;
     /// The largest schema of a tool; a larger one is replaced by "anything goes".
     pub(crate) const SCHEMA_BYTES: usize = 256 * 1024;
-    /// The largest cache or pin file that is read.
-    pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
     /// The largest body of an HTTP error that is read.
     pub(crate) const ERROR_BODY_BYTES: usize = 64 * 1024;
     /// The longest error text that is passed on, in characters.
@@ -99,8 +97,6 @@ pub(super) mod limits {
     pub(crate) const INPUT_ROUNDS: usize = 10;
     /// How long the client may take to answer a question of a server.
     pub(crate) const CLIENT_ANSWER: Duration = Duration::from_mins(10);
-    /// How long a lock on the pin file is waited for.
-    pub(crate) const PIN_LOCK: Duration = Duration::from_secs(2);
 }
 
 /// How a server is reached.
@@ -163,6 +159,10 @@ pub struct ServerSettings {
     pub include: Vec<String>,
     /// Globs over the tools' own names.
     pub exclude: Vec<String>,
+    /// Whether text that is JSON arrives as the value that it stands for.
+    pub reads_json: bool,
+    /// Where the server is documented, if that is said: nowhere, or at an address.
+    pub docs: Option<Option<String>>,
     pub pin: PinMode,
     /// The longest message that it may send: a line of standard output, a server-sent event, the body of an answer.
     pub max_message_bytes: usize,
@@ -192,6 +192,8 @@ impl ServerSettings {
             timeout: DEFAULT_TIMEOUT,
             include: Vec::new(),
             exclude: Vec::new(),
+            reads_json: true,
+            docs: None,
             pin: PinMode::default(),
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
         }
@@ -209,15 +211,13 @@ impl ServerSettings {
 }
 
 /// All upstream servers, and where this source keeps what it learns of them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProxySettings {
     pub servers: Vec<ServerSettings>,
     /// Where the programs of servers are looked up, and their `PATH`.
     pub search_path: SearchPath,
-    /// Lists of tools, one file a server.
-    pub cache_folder: PathBuf,
-    /// What every tool looked like when it was first seen, or last accepted.
-    pub pin_file: PathBuf,
+    /// Keeps lists of tools, and what every tool looked like when it was first seen, or last accepted.
+    pub state: onetool_state::State,
     /// Questions that servers are told they may ask the client.
     pub offers: Offers,
 }

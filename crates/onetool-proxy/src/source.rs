@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Pack, Severity, ToolCall, ToolError, ToolSource, Value, to_python_identifier,
+    CallContext, HealthNote, Offer, Pack, Severity, ToolCall, ToolError, ToolSource, Value, to_python_identifier,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -85,7 +85,7 @@ impl ProxySource {
     pub fn new(settings: ProxySettings) -> Self {
         let shared = Arc::new(Shared {
             generation: AtomicU64::new(0),
-            pins: Pins::new(&settings.pin_file),
+            pins: Pins::new(settings.state.documents()),
             offers: settings.offers,
             search_path: settings.search_path,
             http: HttpClient::default(),
@@ -102,7 +102,7 @@ impl ProxySource {
         };
         for server in settings.servers {
             let pack = to_python_identifier(&server.name);
-            let server = Server::new(server, pack.clone(), &settings.cache_folder, source.shared.clone());
+            let server = Server::new(server, pack.clone(), settings.state.documents(), source.shared.clone());
             let server = Arc::new(server);
             source.servers.push(server.clone());
             if server.is_disabled() {
@@ -124,6 +124,34 @@ impl ProxySource {
     /// How every server stands, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.servers.iter().map(|server| status(server)).collect()
+    }
+
+    /// Connects a server anew. `None` where no server has this name.
+    pub async fn reconnect(&self, name: &str) -> Option<Result<(), ToolError>> {
+        let server = self.servers.iter().find(|server| server.settings.name == name)?;
+        Some(server.reconnect().await)
+    }
+
+    /// What the changed tools of all servers say now: server, tool, text.
+    pub fn changed_tools(&self) -> Vec<(String, String, String)> {
+        let mut changed = Vec::new();
+        for server in self.servers.iter().filter(|server| !server.is_disabled()) {
+            let listing = server.listing();
+            for name in &server.published().changed {
+                let tool = listing.as_ref().and_then(|listing| listing.tools.iter().find(|tool| tool.name == *name));
+                let text = tool
+                    .map(|tool| {
+                        format!(
+                            "{}\n\n{}",
+                            tool.description,
+                            serde_json::to_string_pretty(&tool.input_schema).unwrap_or_default()
+                        )
+                    })
+                    .unwrap_or_default();
+                changed.push((server.settings.name.clone(), name.clone(), text));
+            }
+        }
+        changed
     }
 
     /// Accepts what a server (`name`), or one of its tools (`name.tool`), looks like now. Waits for a connection, so
@@ -254,6 +282,22 @@ impl ToolSource for ProxySource {
             Route::Prompts => request.prompts().await,
             Route::Prompt => request.prompt(call.arguments).await,
         }
+    }
+
+    async fn offer(&self, pack: &str, offer: Offer, ctx: &CallContext) -> Result<Option<serde_json::Value>, ToolError> {
+        let Some(server) = self.by_pack.get(pack) else { return Ok(None) };
+        let published = server.published();
+        let has = |wanted: fn(&Route) -> bool| published.routes.values().any(wanted);
+        let is_there = match &offer {
+            Offer::Prompts | Offer::Prompt { .. } => has(|route| matches!(route, Route::Prompts)),
+            Offer::Resources | Offer::ResourceTemplates | Offer::Read { .. } => {
+                has(|route| matches!(route, Route::Resources))
+            }
+        };
+        if !is_there {
+            return Ok(None);
+        }
+        Request { server, function: pack, ctx }.offer(offer).await.map(Some)
     }
 
     async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {

@@ -69,7 +69,7 @@ impl Request<'_> {
         let kept = u64::try_from(limits::TASK_KEPT.as_millis()).unwrap_or(u64::MAX);
         let params = json!({"name": route.original, "arguments": arguments, "task": {"ttl": kept}});
         let created = self.send_json(&|| custom("tools/call", params.clone()), &link).await?;
-        let Some(task) = created.get("task") else { return loose_tool_value(&created, route.wraps_result) };
+        let Some(task) = created.get("task") else { return loose_tool_value(&created, route.reading) };
         let Some(id) = task.get("taskId").and_then(Json::as_str) else {
             let reason = "it made a task without an id".to_owned();
             return Err(self.failed(Failure::Unusable(reason)));
@@ -81,7 +81,7 @@ impl Request<'_> {
         if result.is_ok() {
             left_behind.connection = None;
         }
-        loose_tool_value(&result?, route.wraps_result)
+        loose_tool_value(&result?, route.reading)
     }
 
     async fn result_of(&self, id: &str, task: &Json, link: &Arc<CallLink>) -> Result<Json, ToolError> {

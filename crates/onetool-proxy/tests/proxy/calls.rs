@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use onetool_sdk::{ClientBridge, ErrorKind, Part, Progress, ProgressSink, ToolError, ToolSource, Value};
 use onetool_proxy::ServerState;
+use onetool_sdk::{ClientBridge, ErrorKind, Part, Progress, ProgressSink, ToolError, ToolSource, Value};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 
@@ -158,8 +158,7 @@ async fn a_servers_question_goes_to_the_client_of_the_call() {
     let mut ctx = context();
     ctx.client = Some(Arc::new(Ada));
     let answer = call_in(&source, "fixture.ask", json!({}), &ctx).await.unwrap();
-    let answer: Json = serde_json::from_str(answer.as_str().unwrap()).unwrap();
-    assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
+    assert_eq!(answer.to_json(), json!({"action": "accept", "content": {"name": "Ada"}}));
     let refused = text(&source, "fixture.ask", json!({})).await;
     assert!(refused.contains("no client that can be asked"), "{refused}");
     source.shutdown().await;
@@ -173,8 +172,7 @@ async fn a_server_of_the_newest_protocol_is_found_and_its_questions_answered() {
     let mut ctx = context();
     ctx.client = Some(Arc::new(Ada));
     let answer = call_in(&source, "fixture.ask", json!({}), &ctx).await.unwrap();
-    let answer: Json = serde_json::from_str(answer.as_str().unwrap()).unwrap();
-    assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
+    assert_eq!(answer.to_json(), json!({"action": "accept", "content": {"name": "Ada"}}));
     let refused = call(&source, "fixture.ask", json!({})).await.unwrap_err();
     assert!(refused.message.contains("no client to ask"), "{refused}");
     source.shutdown().await;
@@ -194,7 +192,7 @@ async fn a_question_that_may_be_for_somebody_else_is_refused() {
     let mut ctx = context();
     ctx.client = Some(Arc::new(Ada));
     let refused = call_in(&source, "fixture.ask", json!({}), &ctx).await.unwrap();
-    assert!(refused.as_str().unwrap().contains("client"), "{refused:?}");
+    assert!(refused.to_json().to_string().contains("client"), "{refused:?}");
     cancel.cancel();
     let _ = task.await;
     source.shutdown().await;

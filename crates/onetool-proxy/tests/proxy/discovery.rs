@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use onetool_sdk::{Origin, Severity, ToolSource};
 use onetool_proxy::{Enabled, ServerSettings, ServerState};
+use onetool_sdk::{Origin, Severity, ToolSource};
 use serde_json::json;
 
 use crate::fixture::{House, call, connected, context, pack, server, status, text, until};
@@ -17,9 +17,9 @@ async fn a_server_is_a_pack_with_signatures() {
     assert_eq!(pack.origin.label(), "proxy:fixture");
     assert_eq!(pack.note, None);
     assert_eq!(pack.description, "Tools of the MCP server 'fixture' (Fixture)\nUse echo.");
-    assert_eq!(pack.tools["echo"].signature.render("fixture.echo"), "fixture.echo(text: str)");
+    assert_eq!(pack.tools["echo"].signature.render("fixture.echo"), "fixture.echo(text: str) -> str | dict | list");
     assert_eq!(pack.tools["add"].signature.render("add"), "add(a: float, b: float) -> float");
-    assert_eq!(pack.tools["search_repos"].signature.render("s"), "s(query: str, **kwargs)");
+    assert_eq!(pack.tools["search_repos"].signature.render("s"), "s(query: str, **kwargs) -> str | dict | list");
     // All pages, without the one that has no name.
     assert_eq!(status(&source, "fixture").tool_count, 21);
     source.shutdown().await;
@@ -129,7 +129,7 @@ async fn odd_tools_are_left_out_or_made_fit() {
     assert_eq!(of("文字").name, "文字");
     assert!(pack.tools.keys().all(|name| name.chars().count() <= 130));
     for name in ["list_schema", "no_schema", "true_schema", "huge"] {
-        assert_eq!(of(name).signature.render(name), format!("{name}(**kwargs)"));
+        assert_eq!(of(name).signature.render(name), format!("{name}(**kwargs) -> str | dict | list"));
     }
     for name in ["text_schema", "odd_parts", "null_parts", "cyclic", "around", "deep"] {
         assert!(of(name).signature.render(name).starts_with(&format!("{name}(")), "{name}");

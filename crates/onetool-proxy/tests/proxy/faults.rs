@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use onetool_proxy::{ServerKind, ServerSettings, ServerState};
+use onetool_sdk::{ErrorKind, Severity, ToolSource, Value};
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

@@ -7,8 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onetool_sdk::{Arguments, CallContext, Caller, Pack, ToolCall, ToolError, ToolSource, Value};
 use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings, ServerState, ServerStatus};
+use onetool_sdk::{Arguments, CallContext, Caller, Pack, ToolCall, ToolError, ToolSource, Value};
+use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
+use onetool_state::interface::Collection;
 use serde_json::Value as Json;
 
 /// How long a condition may take to come true.
@@ -40,11 +42,14 @@ impl House {
     }
 
     pub(crate) fn source(&self, servers: Vec<ServerSettings>) -> ProxySource {
+        let places = FlatPlaces::new(self.folder.path())
+            .with_documents(Collection::LISTINGS, DocumentFolder::new(self.folder.path().join("cache")))
+            .with_documents(Collection::PINS, DocumentFolder::single(&self.pin_file()));
+        let state = Arc::new(FlatFiles::new(places));
         ProxySource::new(ProxySettings {
             search_path: onetool_process::SearchPath::default(),
             servers,
-            cache_folder: self.folder.path().join("cache"),
-            pin_file: self.pin_file(),
+            state,
             offers: Offers::default(),
         })
     }
@@ -90,9 +95,12 @@ pub(crate) async fn call(source: &ProxySource, name: &str, arguments: Json) -> R
     call_in(source, name, arguments, &context()).await
 }
 
-/// Calls a tool that answers with text.
+/// Calls a tool that answers with text. Text that is JSON arrives as its value; this is its text again.
 pub(crate) async fn text(source: &ProxySource, name: &str, arguments: Json) -> String {
-    call(source, name, arguments).await.unwrap().as_str().unwrap().to_owned()
+    match call(source, name, arguments).await.unwrap() {
+        Value::Str(text) => text,
+        value => value.to_json().to_string(),
+    }
 }
 
 /// Waits until something is so.

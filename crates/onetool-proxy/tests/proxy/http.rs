@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onetool_sdk::{ErrorKind, Progress, ProgressSink, ToolSource, Value};
 use onetool_proxy::{ServerKind, ServerSettings, ServerState};
+use onetool_sdk::{ErrorKind, Progress, ProgressSink, ToolSource, Value};
 use parking_lot::Mutex;
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use onetool_sdk::{ClientBridge, ErrorKind, Progress, ProgressSink, ToolError, ToolSource as _};
 use onetool_proxy::ProxySource;
+use onetool_sdk::{ClientBridge, ErrorKind, Progress, ProgressSink, ToolError, ToolSource as _};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 
@@ -73,7 +73,7 @@ async fn what_a_task_asks_reaches_the_client() {
     let mut ctx = context();
     ctx.client = Some(Arc::new(Client));
     let answer = call_in(&source, "fixture.later", json!({"what": "ask"}), &ctx).await.unwrap();
-    assert_eq!(answer.as_str(), Some(r#"{"action": "decline"}"#));
+    assert_eq!(answer.to_json(), json!({"action": "decline"}));
     source.shutdown().await;
 }
 

@@ -1,7 +1,7 @@
 //! A tool is trusted for what it is, not for its name.
 
-use onetool_sdk::{ErrorKind, Severity, ToolSource};
 use onetool_proxy::{AcceptError, PinError, PinMode, ServerSettings};
+use onetool_sdk::{ErrorKind, Severity, ToolSource};
 use serde_json::json;
 
 use crate::fixture::{House, call, context, pack, server, status, text};
