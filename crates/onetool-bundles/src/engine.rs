@@ -16,7 +16,6 @@ use reqwest::{Client, Url};
 use serde_json::Value as Json;
 
 use super::extract::Extract;
-use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
 use super::limits::{
     CONNECT_TIMEOUT, ERROR_EXCERPT_CHARS, FIRST_BACKOFF, HttpSettings, IDLE_CONNECTION, IDLE_CONNECTIONS,
     LONGEST_BACKOFF, MAX_REDIRECTS,
@@ -24,6 +23,7 @@ use super::limits::{
 use super::rate::Limiters;
 use super::request::{DryRun, HttpTool, Rendered};
 use super::secrets::Secrets;
+use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
 
 /// How a call went, beside its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -74,10 +74,11 @@ impl HttpSettings {
     /// From the section `http`.
     pub fn read(reader: &mut Reader) -> Self {
         let keys = reader.read(&HTTP);
-        let allowed_hosts = AllowedHosts::parse(keys.allowed_hosts.iter().map(String::as_str)).unwrap_or_else(|error| {
-            reader.problem(&["http", "allowed_hosts"], &error.to_string());
-            AllowedHosts::default()
-        });
+        let allowed_hosts =
+            AllowedHosts::parse(keys.allowed_hosts.iter().map(String::as_str)).unwrap_or_else(|error| {
+                reader.problem(&["http", "allowed_hosts"], &error.to_string());
+                AllowedHosts::default()
+            });
         Self::new(&keys, allowed_hosts)
     }
 }

@@ -15,11 +15,11 @@ use serde_json::Value as Json;
 
 use super::body::Body;
 use super::extract::Extract;
-use onetool_outbound::AllowedHosts;
 use super::limits::MAX_RETRIES;
 use super::secrets::Secrets;
 use super::template::{Bindings, Meaning, Piece, Template, holds_secret, parse, variables};
 use super::url::{Pair, UrlTemplate};
+use onetool_outbound::AllowedHosts;
 
 /// Headers that belong to the connection, not to a tool.
 const RESERVED_HEADERS: &[&str] = &[

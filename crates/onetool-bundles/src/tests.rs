@@ -12,6 +12,7 @@ use onetool_state::bundles::{
     Auth, BundleDraft, BundleId, BundleStore, ErrorMode, HttpImplementation, Implementation, Limits, Options,
     Precondition, ResponseEncoding, ToolDraft,
 };
+use onetool_state::flat::{FlatFiles, FlatPlaces};
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -120,7 +121,7 @@ impl Bench {
         let engine = Arc::new(HttpEngine::new(settings, Arc::new(vault)));
         let folder = tempfile::tempdir().unwrap();
         let store = BundleStore::open(Options {
-            folder: folder.path().to_owned(),
+            state: Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path()))),
             limits: Limits::default(),
             built_in: built_in_bundles(&PackageUrls::default()),
             native_functions: Vec::new(),

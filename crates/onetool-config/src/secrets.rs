@@ -119,6 +119,16 @@ impl Secrets {
     }
 }
 
+/// The file that a new secret is written to.
+pub fn secrets_file(places: &ConfigPlaces) -> PathBuf {
+    if let Some(path) = std::env::var_os("OT_SECRETS_FILE").filter(|name| !name.is_empty()) {
+        return PathBuf::from(path);
+    }
+    let own = places.own();
+    let (beside, inside) = (own.join("secrets.yaml"), own.join("config/secrets.yaml"));
+    if !beside.exists() && inside.exists() { inside } else { beside }
+}
+
 /// Whether `NAME: value` in this line has exactly this value.
 fn is_written(text: &str, line: usize, value: &str) -> bool {
     let written = text.lines().nth(line - 1).and_then(|line| line.split_once(':')).map(|(_, written)| written);

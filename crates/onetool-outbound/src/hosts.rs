@@ -64,7 +64,9 @@ impl AllowedHosts {
         // at again when it is resolved, but without its port: so what is listed for `localhost` counts alone.
         let is_private = match literal {
             Some(address) => !is_public(unwrap_mapped(address)),
-            None => is_this_machine(host) && self.rules.iter().any(|rule| rule.host == HostRule::Exact("localhost".into())),
+            None => {
+                is_this_machine(host) && self.rules.iter().any(|rule| rule.host == HostRule::Exact("localhost".into()))
+            }
         };
         self.rules.iter().any(|rule| {
             rule.scheme.is_none_or(|scheme| scheme == url.scheme())
