@@ -4,8 +4,9 @@
 //! machine, gets nothing. On loopback nobody needs a token unless tokens are configured; on any other address a server
 //! without tokens does not start.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -14,6 +15,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
 
+use crate::rest::admin::PageSessions;
 use crate::{ApiError, ServerSettings};
 
 /// What a token allows. `Admin` allows everything.
@@ -29,6 +31,30 @@ pub enum Scope {
 pub struct AccessToken {
     pub token: String,
     pub scopes: Vec<Scope>,
+}
+
+/// Whose request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Principal {
+    /// No token was needed.
+    Anyone,
+    /// Whoever holds the token with this fingerprint.
+    Token(u64),
+}
+
+impl Principal {
+    fn of(token: &str) -> Self {
+        /// Fingerprints differ from process to process, so that they say nothing about the token.
+        static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self::Token(HASHER.hash_one(token))
+    }
+
+    pub(crate) fn fingerprint(self) -> u64 {
+        match self {
+            Self::Anyone => 0,
+            Self::Token(fingerprint) => fingerprint,
+        }
+    }
 }
 
 /// Why a server may not start so.
@@ -51,6 +77,8 @@ pub struct AccessPolicy {
     hosts: Vec<String>,
     /// Foreign origins that may call.
     origins: Vec<String>,
+    /// The browser that the server was started for.
+    sessions: Option<Arc<PageSessions>>,
 }
 
 impl AccessPolicy {
@@ -65,9 +93,47 @@ impl AccessPolicy {
         }
         let mut hosts = vec!["localhost".to_owned()];
         hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
-        let origins =
-            settings.origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Ok(Self { tokens, hosts, origins })
+        let origins = settings.origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Ok(Self { tokens, hosts, origins, sessions: None })
+    }
+
+    /// Lets a browser in with a one-time code, and nobody without a token.
+    #[must_use]
+    pub(crate) fn with_sessions(mut self, sessions: Option<Arc<PageSessions>>) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    pub(crate) fn sessions(&self) -> Option<&PageSessions> {
+        self.sessions.as_deref()
+    }
+
+    pub(crate) fn needs_token(&self) -> bool {
+        !self.tokens.is_empty() || self.sessions.is_some()
+    }
+
+    /// What a request may do. A token that is not known is an error, a missing one is not.
+    pub(crate) fn scopes(&self, headers: &HeaderMap) -> Result<Vec<Scope>, ApiError> {
+        if !self.needs_token() {
+            return Ok(Scope::ALL.to_vec());
+        }
+        let Some(given) = bearer(headers)? else { return Ok(Vec::new()) };
+        // Every token is compared, so that the time taken tells nothing.
+        let is_given = |token: &str| bool::from(token.as_bytes().ct_eq(given.as_bytes()));
+        let mut found = None;
+        for token in &self.tokens {
+            if is_given(&token.token) {
+                found = Some(token.scopes.clone());
+            }
+        }
+        if self.sessions.as_ref().is_some_and(|sessions| is_given(sessions.token())) {
+            found = Some(vec![Scope::Admin]);
+        }
+        match found {
+            None => Err(ApiError::unauthorised("the bearer token is not known")),
+            Some(scopes) if scopes.contains(&Scope::Admin) => Ok(Scope::ALL.to_vec()),
+            Some(scopes) => Ok(scopes),
+        }
     }
 
     fn check_site(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -91,38 +157,40 @@ impl AccessPolicy {
         }
     }
 
-    pub(crate) fn check_token(&self, headers: &HeaderMap, needed: Scope) -> Result<(), ApiError> {
-        if self.tokens.is_empty() {
-            return Ok(());
+    pub(crate) fn check_token(&self, headers: &HeaderMap, needed: Scope) -> Result<Principal, ApiError> {
+        if !self.needs_token() {
+            return Ok(Principal::Anyone);
         }
-        let given = single(headers, &header::AUTHORIZATION)?
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim());
-        let Some(given) = given else { return Err(ApiError::unauthorised("a bearer token is needed")) };
-        // Every token is compared, so that the time taken tells nothing.
-        let mut found = None;
-        for token in &self.tokens {
-            if bool::from(token.token.as_bytes().ct_eq(given.as_bytes())) {
-                found = Some(token);
-            }
-        }
-        match found {
-            None => Err(ApiError::unauthorised("the bearer token is not known")),
-            Some(token) if token.scopes.contains(&needed) || token.scopes.contains(&Scope::Admin) => Ok(()),
-            Some(_) => Err(ApiError::forbidden(format!("the token lacks the scope '{}'", needed.name()))),
+        let Some(given) = bearer(headers)? else {
+            return Err(ApiError::unauthorised("a bearer token is needed"));
+        };
+        if self.scopes(headers)?.contains(&needed) {
+            Ok(Principal::of(given))
+        } else {
+            Err(ApiError::forbidden(format!("the token lacks the scope '{}'", needed.name())))
         }
     }
 }
 
 impl Scope {
-    pub(crate) fn name(self) -> &'static str {
+    const ALL: [Self; 3] = [Self::Read, Self::Invoke, Self::Admin];
+
+    pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Invoke => "invoke",
             Self::Admin => "admin",
         }
     }
+}
+
+/// The bearer token of a request.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let value = single(headers, &header::AUTHORIZATION)?;
+    Ok(value
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim()))
 }
 
 /// A header's value; two of them are one too many.
@@ -156,11 +224,14 @@ pub(crate) fn same_site(router: Router, access: Arc<AccessPolicy>) -> Router {
 /// Guards another router, such as MCP's, with the same rules.
 pub(crate) fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -> Router {
     let tokens = access.clone();
-    let check = move |request: Request, next: Next| {
+    let check = move |mut request: Request, next: Next| {
         let tokens = tokens.clone();
         async move {
             match tokens.check_token(request.headers(), scope) {
-                Ok(()) => next.run(request).await,
+                Ok(principal) => {
+                    request.extensions_mut().insert(principal);
+                    next.run(request).await
+                }
                 Err(error) => error.into_response(),
             }
         }

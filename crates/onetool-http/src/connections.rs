@@ -5,11 +5,13 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -33,6 +35,10 @@ const MAX_HEADERS: usize = 100;
 const GRACE: Duration = Duration::from_secs(10);
 /// After a failed accept (no more file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub SocketAddr);
 
 /// Serves until `shutdown`, then lets requests in flight end.
 pub async fn serve_connections(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
@@ -90,12 +96,16 @@ impl Connection {
     async fn converse(self, stream: TcpStream) {
         // Small replies must not wait for more to come.
         let _ = stream.set_nodelay(true);
+        let address = stream.peer_addr().ok();
         let asked = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicBool::new(false));
         let service = {
             let (router, crowded) = (self.router, self.crowded.clone());
             let (asked, answered) = (asked.clone(), answered.clone());
-            service_fn(move |request| {
+            service_fn(move |mut request: hyper::Request<Incoming>| {
+                if let Some(address) = address {
+                    request.extensions_mut().insert(PeerAddress(address));
+                }
                 asked.store(true, Ordering::Release);
                 let (router, crowded, answered) = (router.clone(), crowded.clone(), answered.clone());
                 async move {

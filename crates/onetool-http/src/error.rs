@@ -108,7 +108,7 @@ impl From<BundleError> for ApiError {
             BundleError::BuiltIn(_) => Self::new(StatusCode::FORBIDDEN, "built_in", message),
             BundleError::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, "changed", message),
             BundleError::Limit(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message),
-            BundleError::Store(StoreError::Locked { .. }) => Self::busy(message),
+            BundleError::Store(StoreError::Locked { .. }) | BundleError::State(_) => Self::busy(message),
             BundleError::Store(_) => {
                 // Paths stay on this machine.
                 tracing::error!(%message, "the bundle store failed");

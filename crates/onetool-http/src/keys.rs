@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, keys};
 
-use crate::{AccessToken, ApiSettings, Scope, ServerSettings, parse_address};
+use crate::{AccessToken, ApiSettings, McpSettings, Scope, ServerSettings, parse_address};
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
 
@@ -25,6 +25,20 @@ keys! {
         request_timeout: Duration = Duration::from_secs(30), live;
         /// Seconds that a call of a tool may take.
         invoke_timeout: Duration = Duration::from_mins(2), live;
+        /// Seconds after which an unused MCP session ends; its client's next request brings it back.
+        session_idle: Duration = Duration::from_hours(8), live;
+        /// MCP sessions at once; the one that is idle longest makes room for a new one.
+        max_sessions: usize [Shape::Count(1, 1_000_000)] = 1024, live;
+        /// MCP sessions at once of one client, by token and address.
+        max_sessions_per_client: usize [Shape::Count(1, 1_000_000)] = 256, live;
+        /// Seconds that answers are kept for clients that lost their connection.
+        resume_window: Duration = Duration::from_mins(5), live;
+        /// How much of them is kept, in megabytes.
+        resume_mb: usize [Shape::Count(0, 65_536)] = 64, live;
+        /// Seconds that a run waits for an answer of the user.
+        input_timeout: Duration = Duration::from_mins(10), live;
+        /// Serve HTTP+SSE too, the transport of MCP 2024-11-05, at /sse.
+        legacy_sse: bool = false, live;
     }
 }
 
@@ -63,6 +77,7 @@ impl ServerSettings {
             bind,
             tokens,
             api: ApiSettings::from(&keys),
+            mcp: McpSettings::from(&keys),
             hosts: keys.allowed_hosts,
             origins: keys.allowed_origins,
         }
@@ -76,6 +91,26 @@ impl From<&ServerKeys> for ApiSettings {
             request_timeout: keys.request_timeout,
             invoke_timeout: keys.invoke_timeout,
         }
+    }
+}
+
+impl From<&ServerKeys> for McpSettings {
+    fn from(keys: &ServerKeys) -> Self {
+        Self {
+            session_idle: keys.session_idle,
+            max_sessions: keys.max_sessions,
+            max_sessions_per_client: keys.max_sessions_per_client,
+            resume_window: keys.resume_window,
+            resume_bytes: keys.resume_mb << 20,
+            input_timeout: keys.input_timeout,
+            legacy_sse: keys.legacy_sse,
+        }
+    }
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self::from(&ServerKeys::default())
     }
 }
 

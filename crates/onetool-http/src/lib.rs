@@ -5,17 +5,20 @@
 
 mod access;
 mod address;
+mod browser;
 mod connections;
 mod error;
 pub mod keys;
 pub mod mcp;
+mod probes;
 pub mod rest;
 mod service;
 mod site;
+mod unread;
 
-pub use access::{AccessError, AccessPolicy, AccessToken, Scope};
+pub use access::{AccessError, AccessPolicy, AccessToken, Principal, Scope};
 pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
-pub use connections::serve_connections;
+pub use connections::{PeerAddress, serve_connections};
 pub use error::ApiError;
-pub use service::{ApiSettings, Bundles, LogMessage, Served, ServerSettings, Service};
-pub use site::{ServeError, router, serve};
+pub use service::{ApiSettings, Bundles, LogMessage, McpSettings, Served, ServerSettings, Service};
+pub use site::{Audience, ServeError, router, serve};

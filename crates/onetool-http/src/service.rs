@@ -13,6 +13,7 @@ use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 use crate::AccessToken;
+use crate::rest::admin::AdminParts;
 
 /// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
 #[async_trait]
@@ -25,6 +26,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Log messages from now on, at least down to `level`; the receiver leaves out what is finer.
     fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage>;
+
+    /// What people may look at and decide; a server without it has no admin page.
+    fn admin(&self) -> Option<AdminParts> {
+        None
+    }
 
     /// Prepares what the first request needs. Clients do not wait for it.
     async fn warm_up(&self);
@@ -55,6 +61,26 @@ pub struct ServerSettings {
     /// Sites whose pages may call it.
     pub origins: Vec<String>,
     pub api: ApiSettings,
+    pub mcp: McpSettings,
+}
+
+/// What MCP over HTTP keeps for its clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSettings {
+    /// `server.session_idle`: a session that nobody uses for this long ends. Its client's next request brings it back.
+    pub session_idle: Duration,
+    /// `server.max_sessions`: the session that has been idle for longest makes room for another.
+    pub max_sessions: usize,
+    /// `server.max_sessions_per_client`, by token and address.
+    pub max_sessions_per_client: usize,
+    /// `server.resume_window`: how long answers are kept for clients that lost their connection.
+    pub resume_window: Duration,
+    /// `server.resume_mb`: how much of them is kept, all clients together.
+    pub resume_bytes: usize,
+    /// `server.input_timeout`: how long a run waits for the user's input.
+    pub input_timeout: Duration,
+    /// `server.legacy_sse`: serve the transport of revision 2024-11-05 too.
+    pub legacy_sse: bool,
 }
 
 /// What a request may cost.

@@ -1,5 +1,6 @@
-//! Serving over HTTP: REST and MCP at one address. Loopback unless tokens are configured.
+//! Serving over HTTP: the admin page, REST and MCP at one address. Loopback unless tokens are configured.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +9,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::access::protect;
-use crate::rest::{self, RestState};
-use crate::{AccessError, AccessPolicy, Scope, Served, Service, mcp, serve_connections};
+use crate::rest::admin::PageSessions;
+use crate::rest::{self, Admin, RestState};
+use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, unread};
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -33,15 +34,30 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
+/// For whom a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Whoever may come in by the configuration.
+    Everyone,
+    /// One browser, which is opened at an address that works once.
+    Browser,
+}
+
 /// Serves until the process is told to end.
-pub async fn serve(service: Arc<dyn Service>, address: SocketAddr) -> Result<(), ServeError> {
+pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Audience) -> Result<(), ServeError> {
     let stop = CancellationToken::new();
-    let router = router(service.clone(), address.ip(), &stop)?;
+    let sessions = (audience == Audience::Browser).then(|| Arc::new(PageSessions::default()));
+    let site = Site::new(service.clone(), address.ip(), &stop, sessions.clone())?;
+    let router = Arc::new(site).into_router();
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
     tokio::spawn(async move { warming.warm_up().await });
     // Where we listen is data: with port 0 only we know.
-    eprintln!("listening at http://{}", listener.local_addr()?);
+    let local = listener.local_addr()?;
+    eprintln!("listening at http://{local}");
+    if let Some(code) = sessions.and_then(|sessions| sessions.code()) {
+        browser::open(&format!("http://{local}/#code={code}"));
+    }
     let ending = stop.clone();
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::spawn(async move {
@@ -58,14 +74,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr) -> Result<(),
 
 /// REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end with `stop`.
 pub fn router(service: Arc<dyn Service>, address: IpAddr, stop: &CancellationToken) -> Result<Router, AccessError> {
-    Ok(Arc::new(Site::new(service, address, stop)?).into_router())
-}
-
-/// Whether a request's body is so small that it has been read whatever became of the request.
-fn is_surely_read(request: &Request) -> bool {
-    const SMALL: u64 = 16 << 10;
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    length.map_or_else(|| !request.headers().contains_key(header::TRANSFER_ENCODING), |length: u64| length <= SMALL)
+    Ok(Arc::new(Site::new(service, address, stop, None)?).into_router())
 }
 
 /// All that is served, made from the settings in force: a reload brings new bundles, tokens and limits. MCP sessions
@@ -74,27 +83,39 @@ struct Site {
     service: Arc<dyn Service>,
     address: IpAddr,
     mcp: Router,
+    sessions: Option<Arc<PageSessions>>,
+    running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    stop: CancellationToken,
     current: Mutex<(Arc<Served>, Router)>,
 }
 
 impl Site {
-    fn new(service: Arc<dyn Service>, address: IpAddr, stop: &CancellationToken) -> Result<Self, AccessError> {
+    fn new(
+        service: Arc<dyn Service>,
+        address: IpAddr,
+        stop: &CancellationToken,
+        sessions: Option<Arc<PageSessions>>,
+    ) -> Result<Self, AccessError> {
         let served = service.served();
-        let mcp = mcp::router(&service, served.server.api.max_body_bytes, stop);
-        let router = build(&service, address, &served, mcp.clone())?;
-        Ok(Self { service, address, mcp, current: Mutex::new((served, router)) })
+        let mcp = mcp::router(&service, stop);
+        if let Some(admin) = service.admin() {
+            admin.activity.watch();
+        }
+        let current = Mutex::new((served.clone(), Router::new()));
+        let (stop, running) = (stop.clone(), Arc::default());
+        let site = Self { service, address, mcp, sessions, running, stop, current };
+        let router = site.build(&served)?;
+        site.current.lock().1 = router;
+        Ok(site)
     }
 
     fn into_router(self: Arc<Self>) -> Router {
         Router::new().fallback(move |request: Request| {
             let router = self.router();
             async move {
-                let is_read = is_surely_read(&request);
+                let (request, rest) = unread::lend(request);
                 let mut response = router.oneshot(request).await?;
-                // The rest of a refused body ends the connection; a client must not send its next request on it.
-                if response.status().is_client_error() && !is_read {
-                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                }
+                rest.settle(&mut response).await;
                 Ok::<_, Infallible>(response)
             }
         })
@@ -104,7 +125,7 @@ impl Site {
         let served = self.service.served();
         let mut current = self.current.lock();
         if !Arc::ptr_eq(&current.0, &served) {
-            match build(&self.service, self.address, &served, self.mcp.clone()) {
+            match self.build(&served) {
                 Ok(router) => current.1 = router,
                 Err(error) => tracing::error!(%error, "the server keeps its former settings"),
             }
@@ -112,15 +133,17 @@ impl Site {
         }
         current.1.clone()
     }
-}
 
-fn build(
-    service: &Arc<dyn Service>,
-    address: IpAddr,
-    served: &Arc<Served>,
-    mcp: Router,
-) -> Result<Router, AccessError> {
-    let access = Arc::new(AccessPolicy::new(address, &served.server)?);
-    let rest = rest::router(RestState { service: service.clone(), served: served.clone(), access: access.clone() });
-    Ok(rest.merge(protect(mcp, access, Scope::Invoke)))
+    fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {
+        let access = AccessPolicy::new(self.address, &served.server)?.with_sessions(self.sessions.clone());
+        let access = Arc::new(access);
+        let admin = self
+            .service
+            .admin()
+            .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.stop.clone() }));
+        let probes = probes::router(served.clone());
+        let (service, served) = (self.service.clone(), served.clone());
+        let rest = rest::router(RestState { service, served, access: access.clone(), admin });
+        Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes))
+    }
 }

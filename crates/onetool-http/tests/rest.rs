@@ -25,6 +25,9 @@ use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{NativePack, NativeSource, ToolContext, ToolError, ToolSource, define_tool};
 use onetool_state::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
+use onetool_state::flat::{FlatFiles, FlatPlaces};
+use onetool_state::interface::Retention;
+use onetool_state::results::ResultStore;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
@@ -75,6 +78,7 @@ impl Recorder for NoStatistics {
 
 fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner {
     let toolbox = Toolbox::new(ToolboxParts {
+        gate: onetool_run::Gate::default(),
         sources,
         state: ToolboxState {
             catalog: Arc::default(),
@@ -87,26 +91,34 @@ fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner
                 max_inline_size: 50_000,
                 result_ttl: Duration::from_secs(60),
                 preview_lines: 10,
+                max_media_bytes: 8 << 20,
                 result_store_dir: folder.join("tmp"),
+                max_store_bytes: 1 << 30,
             },
+            results: ResultStore::in_folder(folder.join("tmp"), Retention::default()),
+            trail: None,
             stats: StatsSettings {
                 enabled: false,
                 file: folder.join("stats.jsonl"),
                 flush_interval: Duration::from_secs(30),
-                context_per_call: 0,
-                time_overhead_per_call_ms: 0,
+                context_per_call: None,
+                time_overhead_per_call_ms: None,
                 input_cost: 0.0,
                 output_cost: 0.0,
                 chars_per_token: 4.0,
+                shapes: false,
             },
             folder: folder.to_owned(),
             storage: Vec::new(),
             engine: String::new(),
             notes: Vec::new(),
+            overrides: IndexMap::default(),
+            docs: IndexMap::default(),
+            learned: Arc::new(onetool_run::LearnedShapes::disabled()),
+            permissions: Permissions::default(),
             search: Arc::default(),
         },
         projects: IndexMap::new(),
-        permissions: Permissions::default(),
         recorder: Arc::new(NoStatistics),
     });
     // No test here runs code: nothing is started.
@@ -116,6 +128,7 @@ fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner
         max_children: 1,
         max_waiting: 1,
         wait: Duration::from_secs(1),
+        idle_timeout: Duration::from_mins(1),
     };
     Runner::new(toolbox, Arc::new(Sandbox::new(monty, CPythonSettings::default())), RunSettings::default())
 }
@@ -202,7 +215,7 @@ impl Server {
         let mut built_in: Vec<BuiltInBundle> = native.packs().iter().map(|pack| BuiltInBundle::native(pack)).collect();
         built_in.extend(built_in_bundles(&PackageUrls::default()));
         let store = BundleStore::open(Options {
-            folder: folder.path().to_owned(),
+            state: Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path()))),
             limits: Limits::default(),
             built_in,
             native_functions: vec!["demo.say_hello".to_owned()],
@@ -514,7 +527,10 @@ async fn a_call_in_flight_ends_well_when_the_server_stops() {
     server.gate.opened.notify_one();
     let (status, body) = read(call.await.unwrap().unwrap()).await;
     assert_eq!((status, &body["value"]["what"]), (StatusCode::OK, &json!("wait")), "{body}");
-    assert!(client_builder().build().unwrap().get(format!("{}/docs", server.base)).send().await.is_err(), "nobody new comes in");
+    assert!(
+        client_builder().build().unwrap().get(format!("{}/docs", server.base)).send().await.is_err(),
+        "nobody new comes in"
+    );
 }
 
 #[tokio::test]

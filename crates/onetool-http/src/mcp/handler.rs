@@ -1,136 +1,138 @@
-//! What the MCP client sees: one tool, two resources, short instructions.
-#![expect(deprecated, reason = "clients of today still ask for logging")]
+//! What the MCP client sees: one tool, resources that describe all others, snippets as prompts, short instructions.
+#![expect(deprecated, reason = "clients of today still ask for logging and subscribe to resources")]
 
 use std::borrow::Cow;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use futures_util::FutureExt as _;
-use onetool_run::RunReply;
-use onetool_sdk::{CallContext, Caller, Part};
+use onetool_sdk::{CallContext, Caller};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, Icon, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use super::changes::{self, Listening};
 use super::client::ClientPeer;
+use super::describe;
 use super::logging::ClientLog;
-use super::progress::ClientProgress;
+use super::runs::{is_stateless, refused, result_of};
+use super::{Shared, prompts, resources, upstream};
 use crate::Service;
 
 /// Serves one client. Cheap: all share the service.
 #[derive(Clone)]
 pub struct Handler {
-    service: Arc<dyn Service>,
+    pub(super) service: Arc<dyn Service>,
+    pub(super) shared: Arc<Shared>,
     log: Arc<ClientLog>,
+    listening: Arc<Listening>,
 }
 
 const TOOL: &str = "run";
 
 /// Requests that this server answers.
 const METHODS: &[&str] = &[
+    "completion/complete",
     "initialize",
     "logging/setLevel",
     "ping",
+    "prompts/get",
+    "prompts/list",
     "resources/list",
     "resources/read",
+    "resources/subscribe",
     "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
     "tools/call",
     "tools/list",
 ];
 
-const DESCRIPTION: &str = "\
-Run Python with every tool at hand as pack.function(...). The value of the last expression is the result; print() works too.
-Discover: ot.help(query='what you need'), ot.packs(), ot.tools(pattern='x', info='full').
-Examples: file.read('README.md') | [t['name'] for t in ot.tools(pattern='search')] | await asyncio.gather(a.f(), b.g())
-Combine calls in one run; filter data in code. Parameter names may be shortened. Set __format__ = 'json' | 'json_h' | 'yml' | 'yml_h' | 'raw'.
-Large results are stored: ot.result(handle=...) reads them.";
+/// Those of them that revision 2026-07-28 removed.
+const REMOVED: &[&str] = &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
-const INSTRUCTIONS: &str = "\
-One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
+/// A circle with a one in it, small enough to travel with every `initialize`.
+const ICON: &str = "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2016%2016'%3E%3Ccircle%20cx='8'%20cy='8'%20r='8'%20fill='%23b7410e'/%3E%3Cpath%20d='M6%205l3-2v10'%20fill='none'%20stroke='white'%20stroke-width='2'/%3E%3C/svg%3E";
+
+/// Tells clients that cut results by themselves how long ours may be.
+const MAX_RESULT_KEY: &str = "anthropic/maxResultSizeChars";
+
+static SCHEMA: LazyLock<Arc<JsonObject>> = LazyLock::new(|| {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {"command": {"type": "string", "description": "Python code"}},
+        "required": ["command"]
+    });
+    match schema {
+        serde_json::Value::Object(schema) => Arc::new(schema),
+        _ => Arc::default(),
+    }
+});
 
 impl Handler {
-    pub fn new(service: Arc<dyn Service>) -> Self {
-        Self { service, log: Arc::default() }
+    pub(super) fn new(service: Arc<dyn Service>, shared: Arc<Shared>) -> Self {
+        Self { service, shared, log: Arc::default(), listening: Arc::default() }
     }
 
-    fn tool(&self) -> Tool {
-        let schema = serde_json::json!({
-            "type": "object",
-            "properties": {"command": {"type": "string", "description": "Python code"}},
-            "required": ["command"]
-        });
-        let schema: JsonObject = match schema {
-            serde_json::Value::Object(schema) => schema,
-            _ => JsonObject::new(),
-        };
-        let description = self.service.served().run_description.clone().map_or(Cow::Borrowed(DESCRIPTION), Cow::Owned);
-        let mut tool = Tool::new(TOOL, description, Arc::new(schema));
+    fn tool(description: String) -> Tool {
+        let mut tool = Tool::new(TOOL, Cow::Owned(description), SCHEMA.clone());
         tool.annotations = Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
         tool
     }
 
-    async fn run(&self, command: &str, context: RequestContext<RoleServer>) -> RunReply {
+    /// A request to an upstream server on behalf of this one.
+    fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.cancel = context.ct.child_token();
-        let mut progress = None;
-        if let Some(token) = context.meta.get_progress_token() {
-            let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
-            progress = Some(sending);
-            ctx.progress = sink;
+        ctx.deadline = Some(Instant::now() + self.service.served().server.api.invoke_timeout);
+        if !is_stateless(context) {
+            ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
         }
-        ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
-        // A panic inside ends this run, not the session. Every request has a task of its own already.
-        let run = AssertUnwindSafe(Box::pin(self.service.runner().run(command, ctx))).catch_unwind();
-        let reply = run.await.unwrap_or_else(|_| {
-            tracing::error!("a run panicked");
-            RunReply {
-                text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
-                parts: Vec::new(),
-                is_error: true,
-            }
-        });
-        if let Some(progress) = progress {
-            progress.finish().await;
+        ctx
+    }
+
+    async fn listed_tool(&self) -> Tool {
+        // Read where blocking is allowed: tool files may have to be looked at.
+        let description = describe::read(self.service.clone()).await.unwrap_or_default();
+        let mut tool = Self::tool(description);
+        tool.title = Some("Run Python".to_owned());
+        let limit = self.service.runner().toolbox().now().state.output.max_inline_size;
+        if limit > 0 {
+            let mut meta = MetaObject::default();
+            meta.insert(MAX_RESULT_KEY.to_owned(), limit.into());
+            tool.meta = Some(meta);
         }
-        reply
+        tool
     }
 }
 
-fn result_of(reply: RunReply) -> CallToolResult {
-    let mut content = Vec::with_capacity(1 + reply.parts.len());
-    if !reply.text.is_empty() || reply.parts.is_empty() {
-        content.push(ContentBlock::text(reply.text));
-    }
-    content.extend(reply.parts.into_iter().map(block));
-    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
-}
-
-fn block(part: Part) -> ContentBlock {
-    match part {
-        Part::Text(text) => ContentBlock::text(text),
-        Part::Image { media_type, data } => ContentBlock::image(STANDARD.encode(data), media_type),
-        Part::Other(json) => {
-            let text = json.to_string();
-            serde_json::from_value(json).unwrap_or_else(|_| ContentBlock::text(text))
-        }
-    }
+fn implementation() -> Implementation {
+    let mut implementation = Implementation::new("onetool", env!("CARGO_PKG_VERSION"));
+    implementation.title = Some("OneTool".to_owned());
+    implementation.icons = Some(vec![Icon::new(ICON)]);
+    implementation
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_logging().build();
-        let instructions = self.service.served().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned());
-        ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("onetool", env!("CARGO_PKG_VERSION")))
-            .with_instructions(instructions)
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_completions()
+            .enable_logging()
+            .build();
+        let instructions = describe::instructions(&*self.service);
+        ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(instructions)
     }
 
     async fn list_tools(
@@ -138,11 +140,12 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![self.tool()]))
+        Ok(ListToolsResult::with_all_items(vec![self.listed_tool().await]))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        (name == TOOL).then(|| self.tool())
+        // Asked for with every call, for its schema: the description is for those who list.
+        (name == TOOL).then(|| Self::tool(String::new()))
     }
 
     async fn call_tool(
@@ -155,21 +158,19 @@ impl ServerHandler for Handler {
             return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, message, None));
         }
         let arguments = request.arguments.unwrap_or_default();
-        let reply = match arguments.get("command").and_then(serde_json::Value::as_str) {
-            Some(command) if arguments.len() == 1 => self.run(command, context).await,
-            Some(_) => RunReply {
-                text: "TypeError: run() takes one argument, 'command'".to_owned(),
-                parts: Vec::new(),
-                is_error: true,
-            },
-            None => RunReply {
-                text: "TypeError: run() needs the argument 'command', a string of Python code\nhint: {\"command\": \"ot.help()\"}"
-                    .to_owned(),
-                parts: Vec::new(),
-                is_error: true,
-            },
+        let command = match arguments.get("command").and_then(serde_json::Value::as_str) {
+            Some(command) if arguments.len() == 1 => command,
+            Some(_) => return Ok(refused("TypeError: run() takes one argument, 'command'")),
+            None => {
+                let text = "TypeError: run() needs the argument 'command', a string of Python code\nhint: {\"command\": \"ot.help()\"}";
+                return Ok(refused(text));
+            }
         };
-        Ok(result_of(reply).into())
+        if is_stateless(&context) {
+            let retry = request.request_state.map(|state| (state, request.input_responses.unwrap_or_default()));
+            return self.run_in_rounds(command, retry, context).await;
+        }
+        Ok(result_of(self.run(command, context).await).into())
     }
 
     async fn set_level(
@@ -177,6 +178,9 @@ impl ServerHandler for Handler {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         self.log.set_level(&*self.service, context.peer, request.level);
         Ok(())
     }
@@ -185,10 +189,11 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        Err(if METHODS.contains(&method.as_str()) {
+        let is_removed = is_stateless(&context) && REMOVED.contains(&method.as_str());
+        Err(if METHODS.contains(&method.as_str()) && !is_removed {
             let hint = if method == "tools/call" {
                 ": expected {\"name\": \"run\", \"arguments\": {\"command\": \"…\"}}"
             } else {
@@ -200,21 +205,35 @@ impl ServerHandler for Handler {
         })
     }
 
-    // What is not declared is not there, whatever the library would answer for us.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+        let mut all = prompts::list(&*self.service);
+        all.extend(upstream::prompts(&*self.service).await);
+        Ok(ListPromptsResult::with_all_items(all))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let ctx = self.asking(&context);
+        let arguments = request.arguments.clone().unwrap_or_default();
+        if let Some(result) = upstream::prompt(&*self.service, &request.name, arguments, &ctx).await {
+            return result.map(Into::into);
+        }
+        prompts::get(&*self.service, request).map(Into::into)
     }
 
     async fn complete(
         &self,
-        _: CompleteRequestParams,
+        request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+        prompts::complete(&*self.service, &request)
     }
 
     async fn list_resources(
@@ -222,10 +241,9 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let mut tools = Resource::new("ot://tools", "tools");
-        tools.description = Some("All tools, with their descriptions".to_owned());
-        tools.mime_type = Some("application/json".to_owned());
-        Ok(ListResourcesResult::with_all_items(vec![tools]))
+        let mut all = resources::list();
+        all.extend(upstream::resources(&*self.service).await);
+        Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
@@ -233,44 +251,54 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let mut tool = ResourceTemplate::new("ot://tool/{name}", "tool");
-        tool.description = Some("One tool: signature, description and schema".to_owned());
-        tool.mime_type = Some("application/json".to_owned());
-        Ok(ListResourceTemplatesResult::with_all_items(vec![tool]))
+        let mut all = resources::templates();
+        all.extend(upstream::templates(&*self.service).await);
+        Ok(ListResourceTemplatesResult::with_all_items(all))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let shared = self.service.runner().toolbox().now();
-        let catalog = shared.catalog();
-        let json = if request.uri == "ot://tools" {
-            catalog
-                .tools()
-                .map(|(pack, tool)| {
-                    serde_json::json!({"name": format!("{}.{}", pack.name, tool.name), "description": tool.summary()})
-                })
-                .collect()
+        let ctx = self.asking(&context);
+        if let Some(result) = upstream::read(&*self.service, &request.uri, &ctx).await {
+            return result.map(Into::into).map_err(|mut error| {
+                error.data.get_or_insert_with(|| serde_json::json!({"uri": request.uri}));
+                error
+            });
+        }
+        resources::read(&*self.service, &request.uri).map(Into::into)
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        resources::read(&*self.service, &request.uri)?;
+        if self.listening.watch(request.uri) {
+            Ok(())
         } else {
-            let found = request
-                .uri
-                .strip_prefix("ot://tool/")
-                .and_then(|name| name.parse().ok())
-                .and_then(|name| catalog.tool(&name).map(|tool| (name.to_string(), tool)));
-            let Some((name, tool)) = found else {
-                let message = format!("no resource '{}'; ot://tools lists the tools", request.uri);
-                return Err(ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, message, None));
-            };
-            serde_json::json!({
-                "name": name,
-                "signature": tool.signature.render(&name),
-                "description": tool.description,
-                "inputSchema": tool.input_schema,
-            })
-        };
-        let contents = ResourceContents::text(json.to_string(), request.uri).with_mime_type("application/json");
-        Ok(ReadResourceResult::new(vec![contents]).into())
+            Err(ErrorData::invalid_params("too many subscriptions; end one with resources/unsubscribe", None))
+        }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.listening.unwatch(&request.uri);
+        Ok(())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.listening.start(&self.shared.changes, context.peer);
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        changes::serve(&self.shared.changes, context).await;
+        Ok(())
     }
 }

@@ -1,50 +1,234 @@
 //! MCP over streamable HTTP. Host, Origin and tokens are checked around it, by the same rules as for REST.
+//!
+//! The library serves the protocol. Around it: bodies are bounded, every failure is a JSON-RPC error, and sessions
+//! follow our rules ([`super::sessions`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::http::{Method, StatusCode};
-use axum::middleware::{self, Next};
-use axum::response::IntoResponse as _;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use onetool_sdk::repaired_json;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
-use super::Handler;
-use crate::{ApiError, Service};
+use super::events::{Events, ResumeLimits};
+use super::lines::{self, Head};
+use super::sessions::{OWNER, Owner, SessionLimits, Sessions, SessionsFull};
+use super::{Handler, Shared, sse};
+use crate::{McpSettings, PeerAddress, Principal, Service};
 
-/// MCP sessions at one time. Those that are idle for five minutes end by themselves.
-const MAX_SESSIONS: usize = 256;
 /// Names the session that a request belongs to.
 const SESSION_HEADER: &str = "mcp-session-id";
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(15);
+/// When to try again where there was no room.
+const BUSY_SECONDS: u64 = 5;
+/// A failure's text, at most.
+const MAX_REASON: usize = 4096;
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INTERNAL_ERROR: i32 = -32603;
+const UNKNOWN_SESSION: i32 = -32001;
+const BUSY: i32 = -32000;
 
 /// The MCP endpoint.
-pub(crate) fn router(service: &Arc<dyn Service>, max_body_bytes: usize, stop: &CancellationToken) -> Router {
+pub(crate) fn router(service: &Arc<dyn Service>, stop: &CancellationToken) -> Router {
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
-        .with_max_request_body_bytes(max_body_bytes)
+        // Bodies are bounded before they get there.
+        .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(stop.child_token());
-    let service = service.clone();
-    let sessions = Arc::new(LocalSessionManager::default());
-    let endpoint = StreamableHttpService::new(move || Ok(Handler::new(service.clone())), sessions.clone(), config);
-    let limit = middleware::from_fn(move |request: Request, next: Next| {
-        let sessions = sessions.clone();
-        async move {
-            let may_open = request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
-            if may_open && sessions.sessions.read().await.len() >= MAX_SESSIONS {
-                return ApiError::busy(format!("{MAX_SESSIONS} sessions are open; end one, or try again later"))
-                    .into_response();
-            }
-            let is_end = request.method() == Method::DELETE;
-            let mut response = next.run(request).await;
-            // The library says "accepted", which some clients take for a failure; the session has ended by now.
-            if is_end && response.status() == StatusCode::ACCEPTED {
-                *response.status_mut() = StatusCode::NO_CONTENT;
-            }
-            response
+    let settings = {
+        let service = service.clone();
+        move || service.served().server.mcp.clone()
+    };
+    let events = Arc::new(Events::new({
+        let settings = settings.clone();
+        move || resume_limits(&settings())
+    }));
+    let sessions = Arc::new(Sessions::new(events.clone(), {
+        let settings = settings.clone();
+        move || session_limits(&settings())
+    }));
+    let shared = Shared::new(service);
+    tokio::spawn(keep_house(settings, sessions.clone(), events, shared.clone(), stop.clone()));
+    let mut config = config;
+    config.session_store = Some(sessions.remembered());
+    let handlers = {
+        let (service, shared) = (service.clone(), shared.clone());
+        move || Ok(Handler::new(service.clone(), shared.clone()))
+    };
+    let endpoint = StreamableHttpService::new(handlers, sessions.clone(), config);
+    let state = Endpoint { service: service.clone(), sessions, endpoint };
+    Router::new().route("/mcp", any(answer)).with_state(state).merge(sse::router(service, &shared, stop))
+}
+
+fn resume_limits(settings: &McpSettings) -> ResumeLimits {
+    ResumeLimits { window: settings.resume_window, bytes: settings.resume_bytes }
+}
+
+fn session_limits(settings: &McpSettings) -> SessionLimits {
+    SessionLimits {
+        idle: settings.session_idle,
+        all: settings.max_sessions,
+        per_client: settings.max_sessions_per_client,
+    }
+}
+
+/// Ends what has been idle for too long, until the server stops.
+async fn keep_house(
+    settings: impl Fn() -> McpSettings,
+    sessions: Arc<Sessions>,
+    events: Arc<Events>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
+    const OFTEN: Duration = Duration::from_millis(100);
+    const SELDOM: Duration = Duration::from_secs(30);
+    loop {
+        let now = settings();
+        let shortest = now.session_idle.min(now.resume_window).min(now.input_timeout);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep((shortest / 4).clamp(OFTEN, SELDOM)) => {}
         }
-    });
-    Router::new().route_service("/mcp", endpoint).layer(limit)
+        sessions.end_idle().await;
+        events.sweep();
+        shared.waiting.sweep();
+    }
+}
+
+#[derive(Clone)]
+struct Endpoint {
+    service: Arc<dyn Service>,
+    sessions: Arc<Sessions>,
+    endpoint: StreamableHttpService<Handler, Sessions>,
+}
+
+async fn answer(State(state): State<Endpoint>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let owner = Owner {
+        principal: parts.extensions.get::<Principal>().copied().unwrap_or(Principal::Anyone),
+        address: parts.extensions.get::<PeerAddress>().map(|address| address.0.ip()),
+    };
+    let session = parts.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
+    if session.is_some_and(|id| !state.sessions.may_use(id, owner.principal)) {
+        return unknown_session();
+    }
+    let limit = state.service.served().server.api.max_body_bytes;
+    let body = match read_body(body, limit).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let needs_session = match session {
+        Some(id) => !state.sessions.is_open(id),
+        None => opens_session(&body),
+    };
+    if needs_session && let Err(full) = state.sessions.make_room(owner).await {
+        return busy(&full);
+    }
+    OWNER.scope(owner, state.serve(parts, body)).await
+}
+
+impl Endpoint {
+    async fn serve(&self, parts: Parts, body: Bytes) -> Response {
+        let method = parts.method.clone();
+        let is_json = is_json(&parts.headers);
+        let response = self.pass_on(parts.clone(), body.clone()).await;
+        match response.status() {
+            // The library says "accepted", which some clients take for a failure; the session has ended by now.
+            StatusCode::ACCEPTED if method == Method::DELETE => StatusCode::NO_CONTENT.into_response(),
+            // A request whose id is wrong is read as a notification, and nobody would answer it.
+            StatusCode::ACCEPTED if lines::has_unusable_id(&body) => {
+                failure(StatusCode::BAD_REQUEST, None, INVALID_REQUEST, lines::FORM)
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => match lines::read(&body) {
+                // Text that is not quite JSON is understood as it is on standard input.
+                Ok(_) => self.pass_on(parts, repaired_json(&body).into_owned().into()).await,
+                Err(refusal) => failure(StatusCode::BAD_REQUEST, refusal.id, refusal.code, &refusal.message),
+            },
+            status if status.is_client_error() || status.is_server_error() => explained(response, &body).await,
+            _ => response,
+        }
+    }
+
+    async fn pass_on(&self, parts: Parts, body: Bytes) -> Response {
+        self.endpoint.handle(Request::from_parts(parts, Full::new(body))).await.map(Body::new)
+    }
+}
+
+pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
+    let too_large = || {
+        let message = format!("a body has at most {limit} bytes\nhint: see server.max_body_bytes");
+        failure(StatusCode::PAYLOAD_TOO_LARGE, None, INVALID_REQUEST, &message)
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(failure(StatusCode::BAD_REQUEST, None, PARSE_ERROR, "the body could not be read")),
+        Err(_) => Err(failure(StatusCode::REQUEST_TIMEOUT, None, PARSE_ERROR, "the body did not arrive in time")),
+    }
+}
+
+/// Whether this is the `initialize` of a client with sessions.
+fn opens_session(body: &[u8]) -> bool {
+    const METHOD: &[u8] = b"\"initialize\"";
+    body.windows(METHOD.len()).any(|window| window == METHOD)
+        && serde_json::from_slice::<Head>(body).is_ok_and(|head| head.method.as_deref() == Some("initialize"))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .is_some_and(|kind| kind.starts_with("application/json"))
+}
+
+/// A failure of the library, which says some in plain text, as a JSON-RPC error.
+async fn explained(response: Response, request: &[u8]) -> Response {
+    if is_json(response.headers()) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    if parts.status == StatusCode::NOT_FOUND {
+        return unknown_session();
+    }
+    let reason = Limited::new(body, MAX_REASON).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let code = if parts.status.is_server_error() { INTERNAL_ERROR } else { INVALID_REQUEST };
+    let id = serde_json::from_slice::<Head>(request).ok().and_then(|head| head.id);
+    let mut response = failure(parts.status, id, code, &String::from_utf8_lossy(&reason));
+    if let Some(allowed) = parts.headers.get(header::ALLOW) {
+        response.headers_mut().insert(header::ALLOW, allowed.clone());
+    }
+    response
+}
+
+fn unknown_session() -> Response {
+    let message = "the session is unknown or has ended\nhint: send initialize without Mcp-Session-Id";
+    failure(StatusCode::NOT_FOUND, None, UNKNOWN_SESSION, message)
+}
+
+fn busy(full: &SessionsFull) -> Response {
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, None, BUSY, &full.to_string());
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(BUSY_SECONDS));
+    response
+}
+
+pub(super) fn failure(status: StatusCode, id: Option<Json>, code: i32, message: &str) -> Response {
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    (status, axum::Json(error)).into_response()
 }

@@ -1,7 +1,7 @@
 //! Messages as lines on standard input and output.
 //!
 //! Every request gets an answer, also one that is no valid message: text that is not quite UTF-8 or has half a surrogate
-//! pair is mended; what cannot be read is answered with the protocol's own error, under its id where it has one. So is a
+//! pair is repaired; what cannot be read is answered with the protocol's own error, under its id where it has one. So is a
 //! request with the id of another that is under way, which the library would forget.
 
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
-use onetool_sdk::mended_json;
+use onetool_sdk::repaired_json;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientNotification, ClientRequest, GetMeta as _,
@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 
 use super::streams::{Input, Output, input, output};
 
-/// A message's length at the most.
+/// A message's length at most.
 const MAX_LINE: usize = 64 << 20;
 
 /// Standard input and output.
@@ -166,27 +166,33 @@ impl Transport<RoleServer> for Lines {
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 
-const FORM: &str = "not a valid message: 'jsonrpc' must be \"2.0\", 'method' a text, 'id' a text or a whole number, 'params' an object";
+pub(super) const FORM: &str = "not a valid message: 'jsonrpc' must be \"2.0\", 'method' a text, 'id' a text or a whole number, 'params' an object";
 
-struct Refusal {
-    id: Option<Json>,
+pub(super) struct Refusal {
+    pub(super) id: Option<Json>,
     /// Never answered.
     is_notification: bool,
-    code: i32,
-    message: String,
+    pub(super) code: i32,
+    pub(super) message: String,
 }
 
 /// What tells a request from a notification. The rest is skipped, however deep it is.
 #[derive(Deserialize)]
-struct Head {
-    id: Option<Json>,
-    method: Option<String>,
+pub(super) struct Head {
+    pub(super) id: Option<Json>,
+    pub(super) method: Option<String>,
 }
 
 /// A message that has an id, if only `null`.
 #[derive(Deserialize)]
 struct Identified {
     id: Json,
+}
+
+/// Whether a message has an id although it is not read as a request.
+pub(super) fn has_unusable_id(message: &[u8]) -> bool {
+    let head = serde_json::from_slice::<Head>(message);
+    head.is_ok_and(|head| head.method.is_some()) && serde_json::from_slice::<Identified>(message).is_ok()
 }
 
 /// A call of a tool, which is nearly all that comes: read straight, it takes a fraction of the time of any message.
@@ -212,7 +218,7 @@ impl ToolCall {
     }
 }
 
-fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
+pub(super) fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
     if let Ok(call) = serde_json::from_slice::<ToolCall>(line) {
         return Ok(call.into_message());
     }
@@ -220,17 +226,17 @@ fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
         Ok(message) => return checked(message, line),
         Err(error) => error,
     };
-    let text = mended_json(line);
+    let text = repaired_json(line);
     if let Ok(message) = serde_json::from_str(&text) {
         return checked(message, text.as_bytes());
     }
     let head = serde_json::from_str::<Head>(&text).ok();
-    let code = if head.is_some() { INVALID_REQUEST } else { PARSE_ERROR };
+    let code = if head.is_some() || first.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
     // `"id": null` is a request that went wrong, not a notification.
     let is_notification =
         head.as_ref().is_some_and(|head| head.method.is_some()) && serde_json::from_str::<Identified>(&text).is_err();
     let message = if text.trim_start().starts_with('[') && first.is_data() {
-        "batches are not supported: send one message a line".to_owned()
+        "batches are not supported: send one message at a time".to_owned()
     } else if first.is_data() {
         FORM.to_owned()
     } else {

@@ -2,20 +2,32 @@
 
 #![expect(deprecated, reason = "clients of today still ask for logging")]
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 use crate::Service;
 
+/// How long a reply waits for the last messages.
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
+
 /// What one client hears. Nothing until it asks; nothing once it is gone.
 #[derive(Default)]
 pub struct ClientLog {
-    task: Mutex<Option<JoinHandle<()>>>,
+    sending: Mutex<Option<Sending>>,
+}
+
+struct Sending {
+    task: JoinHandle<()>,
+    /// No more messages after those that are there.
+    last: CancellationToken,
 }
 
 impl ClientLog {
@@ -23,9 +35,16 @@ impl ClientLog {
     pub fn set_level(&self, service: &dyn Service, peer: Peer<RoleServer>, level: LoggingLevel) {
         let level = threshold(level);
         let mut messages = service.log_messages(level);
+        let last = CancellationToken::new();
+        let ending = last.clone();
         let task = tokio::spawn(async move {
             loop {
-                let (message_level, data) = match messages.recv().await {
+                let received = tokio::select! {
+                    biased;
+                    received = messages.recv() => received,
+                    () = ending.cancelled() => return,
+                };
+                let (message_level, data) = match received {
                     Ok(message) => (message.level, message.data),
                     Err(RecvError::Lagged(count)) => (Level::WARN, format!("{count} messages were left out").into()),
                     Err(RecvError::Closed) => return,
@@ -39,16 +58,26 @@ impl ClientLog {
                 }
             }
         });
-        if let Some(old) = self.task.lock().replace(task) {
-            old.abort();
+        if let Some(old) = self.sending.lock().replace(Sending { task, last }) {
+            old.task.abort();
+        }
+    }
+
+    /// Sends what was logged so far, and then nothing more: nothing may follow the reply.
+    pub async fn finish(self) {
+        let Some(sending) = self.sending.lock().take() else { return };
+        sending.last.cancel();
+        let abort = sending.task.abort_handle();
+        if tokio::time::timeout(LAST_MESSAGES, sending.task).await.is_err() {
+            abort.abort();
         }
     }
 }
 
 impl Drop for ClientLog {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().take() {
-            task.abort();
+        if let Some(sending) = self.sending.get_mut().take() {
+            sending.task.abort();
         }
     }
 }

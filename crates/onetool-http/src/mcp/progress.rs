@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Reports that wait to be sent; more are dropped.
 const QUEUE: usize = 64;
-/// A message's length at the most.
+/// A message's length at most.
 const MAX_MESSAGE: usize = 500;
 /// How long the reply waits for the last reports.
 const LAST_REPORTS: Duration = Duration::from_secs(1);

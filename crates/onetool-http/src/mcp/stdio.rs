@@ -6,8 +6,8 @@ use std::time::Duration;
 use rmcp::ServiceExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Handler;
 use super::lines::Lines;
+use super::{Handler, Shared};
 use crate::{ServeError, Service};
 
 /// Children that do not end within this are killed.
@@ -20,7 +20,7 @@ pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let serving = async {
-        match Handler::new(service.clone()).serve(Lines::new()).await {
+        match Handler::new(service.clone(), Shared::new(&service)).serve(Lines::new()).await {
             Ok(session) => session.waiting().await.map(drop).map_err(|error| ServeError::Io(error.into())),
             // A client that leaves before it initializes is not an error.
             Err(error) => {

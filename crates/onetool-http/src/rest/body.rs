@@ -5,7 +5,6 @@ use serde_json::Value as Json;
 
 use crate::ApiError;
 
-
 /// Reads a body's bytes.
 pub(super) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let body: Json = serde_json::from_slice(bytes).map_err(|error| {

@@ -24,17 +24,15 @@ pub(super) fn routes() -> Routes {
     (status = 200, body = BundlePage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-async fn list(
-    State(state): State<RestState>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<BundlePage>, ApiError> {
+async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<BundlePage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let only: Vec<BundleId> = parameters.list("bundleIDs")?;
     let disabled = parameters.disabled()?;
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.served.bundles.store.bundles(&only, disabled, page_size, token.as_deref())?.into()))).await
+    blocking(move || Ok(Json(state.served.bundles.store.bundles(&only, disabled, page_size, token.as_deref())?.into())))
+        .await
 }
 
 /// Reads a bundle.
@@ -69,11 +67,7 @@ async fn get(
     (status = 413, description = "too large, or too many", body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
-async fn put(
-    State(state): State<RestState>,
-    Path(id): BundleSegment,
-    request: Request,
-) -> Result<Response, ApiError> {
+async fn put(State(state): State<RestState>, Path(id): BundleSegment, request: Request) -> Result<Response, ApiError> {
     let id: BundleId = id.parse()?;
     let condition = input::condition(request.headers())?;
     let body: BundleBody = input::json(request, state.served.server.api.max_body_bytes).await?;

@@ -10,7 +10,7 @@ use super::model;
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "OneTool", description = "Bundles of tools: list, search, change and call them."),
+    info(title = "OneTool", description = "Every tool of the toolbox, bundles of tools, runs and what happens: list, search, change and call."),
     components(schemas(model::ImplementationBody, model::ErrorReply)),
     modifiers(&Bearer),
 )]

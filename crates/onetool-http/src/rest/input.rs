@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use headers::{ETag, Header, HeaderMapExt as _, IfMatch, IfNoneMatch};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use onetool_state::bundles::{BundleId, Disabled, NameError, Precondition, Slug, Version};
 use serde::de::DeserializeOwned;
 
@@ -127,7 +128,8 @@ impl Condition {
             Self::Absent => Precondition::Absent,
             Self::Matches(any) if any.is_any() => Precondition::Matches(Vec::new()),
             Self::Matches(tags) => {
-                let present = present().filter(|present| entity_tag(present).is_some_and(|tag| tags.precondition_passes(&tag)));
+                let present =
+                    present().filter(|present| entity_tag(present).is_some_and(|tag| tags.precondition_passes(&tag)));
                 // No state has an empty tag: what matches nothing is refused.
                 Precondition::Matches(vec![present.unwrap_or_default()])
             }
@@ -166,15 +168,15 @@ fn typed<H: Header>(headers: &HeaderMap) -> Result<Option<H>, ApiError> {
 /// A JSON body of at most `limit` bytes; `None` when it is empty.
 pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<Option<T>, ApiError> {
     let content_type = request.headers().get(header::CONTENT_TYPE).cloned();
+    let too_large = || ApiError::too_large(format!("a body has at most {limit} bytes"));
+    if request.body().size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
     let bytes = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), limit).collect())
         .await
         .map_err(|_| ApiError::timeout("the body did not arrive in time"))?
         .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                ApiError::too_large(format!("a body has at most {limit} bytes"))
-            } else {
-                ApiError::invalid("the body could not be read")
-            }
+            if error.is::<LengthLimitError>() { too_large() } else { ApiError::invalid("the body could not be read") }
         })?
         .to_bytes();
     if bytes.is_empty() {

@@ -55,7 +55,8 @@ async fn invoke(
     let mut parameters = Parameters::parse(query.as_deref())?;
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
-    let body: Option<Option<InvokeBody>> = input::optional_json(request, state.served.server.api.max_body_bytes).await?;
+    let body: Option<Option<InvokeBody>> =
+        input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
     let invoker = Invoker {
         bundles: state.served.bundles.clone(),

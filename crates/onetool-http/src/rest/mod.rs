@@ -1,4 +1,5 @@
-//! The REST API: bundles and tools below `/tools`, its description at `/openapi.json`, a page to try it at `/docs`.
+//! The REST API: bundles and tools below `/tools`, the whole toolbox below `/api`, its description at `/openapi.json`, a
+//! page to try it at `/docs`, and the admin page at `/`.
 //!
 //! Handlers read the store, change the store, or make a call through the one call path; they hold no rules of their own.
 //! Every failure is answered with `{ok: false, error: {code, message, hint}}`.
@@ -6,12 +7,14 @@
 //! To add a route, write its handler with `#[utoipa::path(…)]` and name it in its file's `routes()`, under the scope
 //! that it needs. A new file is one line in [`topics`].
 
+pub mod admin;
 mod body;
 mod bundles;
 mod document;
 mod input;
 mod invoke;
 mod model;
+mod page;
 mod parameters;
 mod routes;
 mod tools;
@@ -20,7 +23,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Uri;
-use axum::response::{IntoResponse as _, Redirect};
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
@@ -32,13 +35,17 @@ pub use model::{BundleBody, BundlePage, BundleReply, ErrorReply, ToolBody, ToolP
 
 pub(crate) use model::{CallMeta, ErrorBody};
 
+pub(crate) use admin::Admin;
+
 use crate::access::same_site;
 use crate::{AccessPolicy, ApiError, Served, Service};
 use routes::{Limits, Routes};
 
 /// All routes, one entry per file.
 fn topics() -> Vec<Routes> {
-    vec![bundles::routes(), tools::routes(), invoke::routes()]
+    let mut topics = vec![bundles::routes(), tools::routes(), invoke::routes()];
+    topics.extend(admin::topics());
+    topics
 }
 
 /// What the handlers work with.
@@ -47,6 +54,7 @@ pub struct RestState {
     pub service: Arc<dyn Service>,
     pub served: Arc<Served>,
     pub access: Arc<AccessPolicy>,
+    pub(crate) admin: Option<Arc<Admin>>,
 }
 
 /// All routes, guarded.
@@ -59,7 +67,7 @@ pub fn router(state: RestState) -> Router {
     let (guarded, openapi) = documented.split_for_parts();
     let openapi = document::json(&openapi);
     let pages = Router::new()
-        .route("/", get(|| async { Redirect::temporary("/docs") }))
+        .merge(page::routes())
         .route("/openapi.json", get(move || async move { document::openapi(openapi) }))
         .route("/docs", get(|| async { document::page() }))
         .route("/docs/app.js", get(|| async { document::script() }))

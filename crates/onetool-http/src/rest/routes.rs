@@ -14,16 +14,22 @@ use utoipa::openapi::{Content, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::RestState;
-use crate::{AccessPolicy, ApiError, Scope};
+use crate::{AccessPolicy, ApiError, Principal, Scope};
 
 /// The routes of one topic.
 #[derive(Default)]
 pub(super) struct Routes {
-    documented: Vec<(Scope, UtoipaMethodRouter<RestState>)>,
+    documented: Vec<(Option<Scope>, UtoipaMethodRouter<RestState>)>,
     aliases: Vec<(Scope, &'static str, MethodRouter<RestState>)>,
 }
 
 impl Routes {
+    /// Routes that need no token.
+    pub(super) fn open(mut self, routes: UtoipaMethodRouter<RestState>) -> Self {
+        self.documented.push((None, routes));
+        self
+    }
+
     /// Routes that show something.
     pub(super) fn read(self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.with(Scope::Read, routes)
@@ -34,7 +40,7 @@ impl Routes {
         self.with(Scope::Invoke, routes)
     }
 
-    /// Routes that change something.
+    /// Routes that change something, or show what others do.
     pub(super) fn admin(self, routes: UtoipaMethodRouter<RestState>) -> Self {
         self.with(Scope::Admin, routes)
     }
@@ -46,20 +52,22 @@ impl Routes {
     }
 
     fn with(mut self, scope: Scope, routes: UtoipaMethodRouter<RestState>) -> Self {
-        self.documented.push((scope, routes));
+        self.documented.push((Some(scope), routes));
         self
     }
 
     /// Adds everything to `router`, each route behind its scope and its time limit.
     pub(super) fn mount(self, mut router: OpenApiRouter<RestState>, limits: &Limits) -> OpenApiRouter<RestState> {
         for (scope, (schemas, mut paths, handlers)) in self.documented {
-            for item in paths.paths.values_mut() {
-                operations(item).for_each(|operation| describe_access(operation, scope));
+            if let Some(scope) = scope {
+                for item in paths.paths.values_mut() {
+                    operations(item).for_each(|operation| describe_access(operation, scope));
+                }
             }
             router = router.routes((schemas, paths, limits.apply(scope, handlers)));
         }
         for (scope, path, handlers) in self.aliases {
-            router = router.route(path, limits.apply(scope, handlers));
+            router = router.route(path, limits.apply(Some(scope), handlers));
         }
         router
     }
@@ -72,14 +80,21 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn apply(&self, scope: Scope, handlers: MethodRouter<RestState>) -> MethodRouter<RestState> {
+    fn apply(&self, scope: Option<Scope>, handlers: MethodRouter<RestState>) -> MethodRouter<RestState> {
         let access = self.access.clone();
-        let limit = (scope != Scope::Invoke).then_some(self.request_timeout);
-        handlers.route_layer(middleware::from_fn(move |request: Request, next: Next| {
+        let limit = (scope != Some(Scope::Invoke)).then_some(self.request_timeout);
+        handlers.route_layer(middleware::from_fn(move |mut request: Request, next: Next| {
             let access = access.clone();
             async move {
-                match access.check_token(request.headers(), scope) {
-                    Ok(()) => within(limit, request, next).await,
+                let principal = match scope {
+                    Some(scope) => access.check_token(request.headers(), scope),
+                    None => Ok(Principal::Anyone),
+                };
+                match principal {
+                    Ok(principal) => {
+                        request.extensions_mut().insert(principal);
+                        within(limit, request, next).await
+                    }
                     Err(error) => error.into_response(),
                 }
             }
@@ -101,8 +116,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 fn describe_access(operation: &mut Operation, scope: Scope) {
-    operation.security =
-        Some(vec![SecurityRequirement::default(), SecurityRequirement::new("bearer", [scope.name()])]);
+    operation.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new("bearer", [scope.name()])]);
     for (status, description) in
         [("401", "a bearer token is required"), ("403", "the token lacks the scope, or the Host or Origin is foreign")]
     {

@@ -157,17 +157,15 @@ async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Resu
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-async fn search(
-    State(state): State<RestState>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<ToolPage>, ApiError> {
+async fn search(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let text = parameters.text("q")?.ok_or_else(|| ApiError::invalid("the parameter q is missing"))?;
     let disabled = parameters.disabled()?;
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.served.bundles.store.search(&text, disabled, page_size, token.as_deref())?.into()))).await
+    blocking(move || Ok(Json(state.served.bundles.store.search(&text, disabled, page_size, token.as_deref())?.into())))
+        .await
 }
 
 fn tag(store: &BundleStore, path: &ToolPath) -> Option<String> {

@@ -1,0 +1,40 @@
+//! What a model reads before it calls anything: the description of `run`, with the packs that are there, and the
+//! instructions. Both are paid for in every conversation, so their size has a bound whatever the toolbox holds.
+
+use std::sync::Arc;
+
+use onetool_run::pack_overview;
+
+use crate::Service;
+
+/// What stands before and after the packs.
+const HEAD: &str = "\
+Run Python with every tool at hand as pack.function(name=value). The value of the last expression is the result; print() works too.
+Find tools: ot.help(query='what you need') has signatures; ot.packs(); ot.tools(pattern='x').
+Packs: ";
+const TAIL: &str = "
+Tools are called plainly or together: await asyncio.gather(a.f(), b.g()). Their errors are Python exceptions. Make all calls in one run and filter data in code: runs share no names. $name key=value runs a snippet. Large results are stored: ot.result(handle=...). __format__ = 'json' | 'yml' | 'raw'.";
+
+const INSTRUCTIONS: &str = "\
+One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
+
+/// Bytes that the packs may take, so that tools/list and the instructions stay below 1,600 bytes together.
+const PACKS_BYTES: usize = 420;
+
+/// The description of `run`.
+pub(super) fn run(service: &dyn Service) -> String {
+    if let Some(description) = service.served().run_description.clone() {
+        return description;
+    }
+    let shared = service.runner().toolbox().now();
+    format!("{HEAD}{}{TAIL}", pack_overview(&shared.state, PACKS_BYTES))
+}
+
+/// The description of `run`, read where blocking is allowed: tool files may have to be looked at.
+pub(super) async fn read(service: Arc<dyn Service>) -> Option<String> {
+    tokio::task::spawn_blocking(move || run(&*service)).await.ok()
+}
+
+pub(super) fn instructions(service: &dyn Service) -> String {
+    service.served().instructions.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned())
+}

@@ -1,0 +1,320 @@
+//! Runs that need the user's input from a client that cannot be asked in between.
+//!
+//! Since revision 2026-07-28 a server does not send requests. A run that asks for something is answered with what it
+//! needs and a `requestState`; the client calls again with the answers and that state, and the run goes on where it
+//! stood. The state is sealed: it holds for one retry of the same command by the same principal, for a bounded time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::future::BoxFuture;
+use onetool_run::RunReply;
+use onetool_sdk::{ClientBridge, Progress, ProgressSink, ToolError};
+use parking_lot::Mutex;
+use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses};
+use serde_json::{Value as Json, json};
+use subtle::ConstantTimeEq as _;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use crate::access::Principal;
+
+/// Runs that wait for input at one time; the one that waits longest makes room for another.
+const MAX_WAITING: usize = 256;
+/// Questions of one run that wait to be put into a reply.
+const MAX_QUESTIONS: usize = 16;
+
+/// A question of a run, and where its answer goes.
+struct Question {
+    request: InputRequest,
+    answer: oneshot::Sender<Json>,
+}
+
+/// The client as tools of such a run see it.
+pub(super) struct RoundTrips {
+    questions: mpsc::Sender<Question>,
+    capabilities: ClientCapabilities,
+}
+
+impl RoundTrips {
+    async fn ask(&self, method: &str, params: Json) -> Result<Json, ToolError> {
+        let request = serde_json::from_value(json!({"method": method, "params": params}))
+            .map_err(|error| ToolError::arguments(format!("invalid request to the client: {error}")))?;
+        let (answer, answered) = oneshot::channel();
+        let gone = || ToolError::unavailable("the client did not answer");
+        self.questions.send(Question { request, answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
+    }
+}
+
+#[async_trait]
+impl ClientBridge for RoundTrips {
+    async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
+        if self.capabilities.elicitation.is_none() {
+            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
+        }
+        let answer = self.ask("elicitation/create", params).await?;
+        let action = answer.get("action").and_then(Json::as_str).unwrap_or("cancel");
+        let action = if ["accept", "decline"].contains(&action) { action } else { "cancel" };
+        Ok(json!({"action": action, "content": answer.get("content")}))
+    }
+
+    async fn sample(&self, params: Json) -> Result<Json, ToolError> {
+        if self.capabilities.sampling.is_none() {
+            return Err(ToolError::unavailable("the client has no model to offer (it does not support sampling)"));
+        }
+        self.ask("sampling/createMessage", params).await
+    }
+}
+
+/// A run, until it has its reply.
+pub(super) struct ActiveRun {
+    work: BoxFuture<'static, RunReply>,
+    questions: mpsc::Receiver<Question>,
+    /// Questions that the client was asked and has not answered.
+    open: BTreeMap<String, (InputRequest, oneshot::Sender<Json>)>,
+    asked: usize,
+    cancel: CancellationToken,
+    _cancel_on_drop: DropGuard,
+    pub(super) progress: Arc<RelayedProgress>,
+}
+
+/// What a run came to.
+pub(super) enum Step {
+    Finished(RunReply),
+    NeedsInput(InputRequests),
+}
+
+impl ActiveRun {
+    /// Prepares a run; `start` gets the client to ask, where progress goes, and what cancels the run.
+    pub(super) fn new(
+        capabilities: ClientCapabilities,
+        start: impl FnOnce(Arc<RoundTrips>, Arc<RelayedProgress>, CancellationToken) -> BoxFuture<'static, RunReply>,
+    ) -> Self {
+        let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
+        let progress = Arc::new(RelayedProgress::default());
+        let cancel = CancellationToken::new();
+        let client = Arc::new(RoundTrips { questions: sender, capabilities });
+        let work = start(client, progress.clone(), cancel.clone());
+        Self {
+            work,
+            questions,
+            open: BTreeMap::new(),
+            asked: 0,
+            _cancel_on_drop: cancel.clone().drop_guard(),
+            cancel,
+            progress,
+        }
+    }
+
+    /// Hands over the client's answers. Questions that it left out stay open.
+    pub(super) fn answer(&mut self, answers: InputResponses) {
+        for (key, answer) in answers {
+            if let Some((_, waiting)) = self.open.remove(&key) {
+                let _ = waiting.send(answer);
+            }
+        }
+    }
+
+    /// Goes on until the run is finished or needs input. A request that is cancelled cancels the run.
+    pub(super) async fn advance(&mut self, cancelled: &CancellationToken) -> Step {
+        if self.open.is_empty() {
+            let question = tokio::select! {
+                biased;
+                reply = &mut self.work => return Step::Finished(reply),
+                Some(question) = self.questions.recv() => question,
+                () = cancelled.cancelled() => {
+                    self.cancel.cancel();
+                    return Step::Finished((&mut self.work).await);
+                }
+            };
+            self.keep(question);
+            while let Ok(question) = self.questions.try_recv() {
+                self.keep(question);
+            }
+        }
+        Step::NeedsInput(self.open.iter().map(|(key, (request, _))| (key.clone(), request.clone())).collect())
+    }
+
+    fn keep(&mut self, question: Question) {
+        self.asked += 1;
+        self.open.insert(format!("input-{}", self.asked), (question.request, question.answer));
+    }
+
+    /// The run goes on by itself while nobody waits for it: its limits hold, and its other calls end.
+    fn detach(mut self) -> Self {
+        let work = std::mem::replace(&mut self.work, Box::pin(std::future::pending()));
+        let running = tokio::spawn(work);
+        self.work = Box::pin(async move { running.await.unwrap_or_else(|_| super::runs::failed_inside()) });
+        self
+    }
+}
+
+/// Progress of a run whose requests change.
+#[derive(Default)]
+pub(super) struct RelayedProgress(Mutex<Option<Arc<dyn ProgressSink>>>);
+
+impl RelayedProgress {
+    /// From now on to `sink`.
+    pub(super) fn connect(&self, sink: Option<Arc<dyn ProgressSink>>) {
+        *self.0.lock() = sink;
+    }
+}
+
+impl ProgressSink for RelayedProgress {
+    fn report(&self, progress: Progress) {
+        if let Some(sink) = &*self.0.lock() {
+            sink.report(progress);
+        }
+    }
+}
+
+/// What a state is bound to besides its run.
+#[derive(Clone, Copy)]
+pub(super) struct Binding<'a> {
+    pub(super) principal: Principal,
+    pub(super) command: &'a str,
+}
+
+/// A state that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("requestState is invalid, expired or used already, or belongs to another call; call run again without it")]
+pub(super) struct InvalidState;
+
+/// Runs that wait for a client's answers.
+pub(super) struct WaitingRuns {
+    key: [u8; 32],
+    runs: Mutex<HashMap<Uuid, Waiting>>,
+}
+
+struct Waiting {
+    run: ActiveRun,
+    until: Instant,
+}
+
+impl Default for WaitingRuns {
+    fn default() -> Self {
+        let mut key = [0; 32];
+        key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+        key[16..].copy_from_slice(Uuid::new_v4().as_bytes());
+        Self { key, runs: Mutex::default() }
+    }
+}
+
+impl WaitingRuns {
+    /// Keeps a run until its client calls again; returns the state that leads to it.
+    pub(super) fn park(&self, run: ActiveRun, binding: Binding<'_>, patience: Duration) -> String {
+        let id = Uuid::new_v4();
+        let run = run.detach();
+        let mut runs = self.runs.lock();
+        let now = Instant::now();
+        runs.retain(|_, waiting| waiting.until > now);
+        if runs.len() >= MAX_WAITING {
+            let oldest = runs.iter().min_by_key(|(_, waiting)| waiting.until).map(|(id, _)| *id);
+            oldest.map(|id| runs.remove(&id));
+        }
+        runs.insert(id, Waiting { run, until: now + patience });
+        let mut state = id.as_bytes().to_vec();
+        state.extend_from_slice(self.seal(id, binding).as_bytes());
+        URL_SAFE_NO_PAD.encode(state)
+    }
+
+    /// The run that a state leads to, once.
+    pub(super) fn take(&self, state: &str, binding: Binding<'_>) -> Result<ActiveRun, InvalidState> {
+        let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| InvalidState)?;
+        let (id, seal) = bytes.split_first_chunk::<16>().ok_or(InvalidState)?;
+        let id = Uuid::from_bytes(*id);
+        if !bool::from(self.seal(id, binding).as_bytes().as_slice().ct_eq(seal)) {
+            return Err(InvalidState);
+        }
+        let waiting = self.runs.lock().remove(&id).ok_or(InvalidState)?;
+        if waiting.until <= Instant::now() { Err(InvalidState) } else { Ok(waiting.run) }
+    }
+
+    /// Forgets, and so cancels, runs whose clients did not come back.
+    pub(super) fn sweep(&self) {
+        let now = Instant::now();
+        self.runs.lock().retain(|_, waiting| waiting.until > now);
+    }
+
+    fn seal(&self, id: Uuid, binding: Binding<'_>) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(id.as_bytes());
+        hasher.update(&binding.principal.fingerprint().to_le_bytes());
+        hasher.update(binding.command.as_bytes());
+        hasher.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elicit(text: &str) -> Json {
+        json!({"message": text, "requestedSchema": {"type": "object", "properties": {}}})
+    }
+
+    fn asking(capabilities: ClientCapabilities) -> ActiveRun {
+        ActiveRun::new(capabilities, |client, _, _| {
+            Box::pin(async move {
+                let (a, b) = tokio::join!(client.elicit(elicit("a")), client.elicit(elicit("b")));
+                let text = format!("{:?} {:?}", a.map(|a| a["action"].clone()), b.map(|b| b["action"].clone()));
+                RunReply { text, parts: Vec::new(), is_error: false }
+            })
+        })
+    }
+
+    fn elicitation() -> ClientCapabilities {
+        serde_json::from_value(json!({"elicitation": {}})).unwrap()
+    }
+
+    const BINDING: Binding<'static> = Binding { principal: Principal::Anyone, command: "x" };
+
+    #[tokio::test]
+    async fn questions_that_come_together_are_asked_together_and_each_is_answered() {
+        let never = CancellationToken::new();
+        let mut run = asking(elicitation());
+        let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("it asks") };
+        assert_eq!(requests.len(), 2);
+        let waiting = WaitingRuns::default();
+        let state = waiting.park(run, BINDING, Duration::from_secs(60));
+        let mut run = waiting.take(&state, BINDING).unwrap();
+        run.answer(InputResponses::from([("input-1".to_owned(), json!({"action": "accept", "content": {}}))]));
+        let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("one is open") };
+        assert_eq!(requests.keys().collect::<Vec<_>>(), ["input-2"]);
+        run.answer(InputResponses::from([("input-2".to_owned(), json!({"action": "nonsense"}))]));
+        let Step::Finished(reply) = run.advance(&never).await else { panic!("all is answered") };
+        assert_eq!(reply.text, r#"Ok(String("accept")) Ok(String("cancel"))"#);
+    }
+
+    #[tokio::test]
+    async fn a_state_holds_once_and_for_its_own_call_alone() {
+        let waiting = WaitingRuns::default();
+        let park = || waiting.park(asking(elicitation()), BINDING, Duration::from_secs(60));
+        let state = park();
+        assert!(waiting.take(&state, Binding { command: "y", ..BINDING }).is_err());
+        assert!(waiting.take(&format!("{state}A"), BINDING).is_err());
+        assert!(waiting.take("", BINDING).is_err());
+        assert!(waiting.take(&state, BINDING).is_ok());
+        assert!(waiting.take(&state, BINDING).is_err());
+        let late = waiting.park(asking(elicitation()), BINDING, Duration::ZERO);
+        assert!(waiting.take(&late, BINDING).is_err());
+        let first = park();
+        for _ in 0..MAX_WAITING {
+            park();
+        }
+        assert!(waiting.take(&first, BINDING).is_err(), "the oldest made room");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_cannot_be_asked_is_not_asked() {
+        let mut run = asking(ClientCapabilities::default());
+        let Step::Finished(reply) = run.advance(&CancellationToken::new()).await else { panic!("nothing to ask") };
+        assert!(reply.text.contains("does not support elicitation"), "{}", reply.text);
+    }
+}

@@ -1,0 +1,149 @@
+//! `tools/call`: a run, and what it came to as a result.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt as _;
+use onetool_run::RunReply;
+use onetool_sdk::{CallContext, Caller, Part};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, InputRequiredResult, InputResponses,
+    ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+
+use super::Handler;
+use super::client::ClientPeer;
+use super::logging::ClientLog;
+use super::progress::ClientProgress;
+use super::rounds::{ActiveRun, Binding, InvalidState, Step};
+use crate::Principal;
+
+impl Handler {
+    /// A run for a client that can be asked while it waits.
+    pub(super) async fn run(&self, command: &str, context: RequestContext<RoleServer>) -> RunReply {
+        let mut ctx = CallContext::new(Caller::Run);
+        ctx.cancel = context.ct.child_token();
+        let mut progress = None;
+        if let Some(token) = context.meta.get_progress_token() {
+            let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
+            progress = Some(sending);
+            ctx.progress = sink;
+        }
+        ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
+        let reply = guarded(self.service.runner().run(command, ctx)).await;
+        if let Some(progress) = progress {
+            progress.finish().await;
+        }
+        reply
+    }
+
+    /// A run for a client that is told what is needed, and calls again.
+    pub(super) async fn run_in_rounds(
+        &self,
+        command: &str,
+        retry: Option<(String, InputResponses)>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let binding = Binding { principal: principal(&context), command };
+        let mut run = match retry {
+            None => self.start(command.to_owned(), context.client_capabilities().unwrap_or_default()),
+            Some((state, answers)) => {
+                let mut run = self.shared.waiting.take(&state, binding).map_err(invalid_state)?;
+                run.answer(answers);
+                run
+            }
+        };
+        let log = ClientLog::default();
+        if let Some(level) = context.meta.log_level() {
+            log.set_level(&*self.service, context.peer.clone(), level);
+        }
+        let progress = context.meta.get_progress_token().map(|token| {
+            let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
+            run.progress.connect(Some(sink));
+            sending
+        });
+        let step = run.advance(&context.ct).await;
+        run.progress.connect(None);
+        if let Some(progress) = progress {
+            progress.finish().await;
+        }
+        log.finish().await;
+        Ok(match step {
+            Step::Finished(reply) => result_of(reply).into(),
+            Step::NeedsInput(requests) => {
+                let patience = self.service.served().server.mcp.input_timeout;
+                let state = self.shared.waiting.park(run, binding, patience);
+                InputRequiredResult::new(Some(requests), Some(state)).into()
+            }
+        })
+    }
+
+    fn start(&self, command: String, capabilities: ClientCapabilities) -> ActiveRun {
+        let service = self.service.clone();
+        ActiveRun::new(capabilities, move |client, progress, cancel| {
+            let mut ctx = CallContext::new(Caller::Run);
+            ctx.cancel = cancel;
+            ctx.progress = progress;
+            ctx.client = Some(client);
+            Box::pin(async move { guarded(service.runner().run(&command, ctx)).await })
+        })
+    }
+}
+
+/// A panic inside ends this run, not the session.
+async fn guarded(run: impl Future<Output = RunReply>) -> RunReply {
+    AssertUnwindSafe(Box::pin(run)).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a run panicked");
+        failed_inside()
+    })
+}
+
+pub(super) fn failed_inside() -> RunReply {
+    RunReply {
+        text: "RuntimeError: the server failed inside; the log has the details".to_owned(),
+        parts: Vec::new(),
+        is_error: true,
+    }
+}
+
+/// Whether the request follows revision 2026-07-28, in which servers send no requests.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+fn principal(context: &RequestContext<RoleServer>) -> Principal {
+    let parts = context.extensions.get::<axum::http::request::Parts>();
+    parts.and_then(|parts| parts.extensions.get::<Principal>().copied()).unwrap_or(Principal::Anyone)
+}
+
+fn invalid_state(error: InvalidState) -> ErrorData {
+    ErrorData::invalid_params(error.to_string(), None)
+}
+
+pub(super) fn refused(text: &str) -> CallToolResponse {
+    result_of(RunReply { text: text.to_owned(), parts: Vec::new(), is_error: true }).into()
+}
+
+pub(super) fn result_of(reply: RunReply) -> CallToolResult {
+    let mut content = Vec::with_capacity(1 + reply.parts.len());
+    if !reply.text.is_empty() || reply.parts.is_empty() {
+        content.push(ContentBlock::text(reply.text));
+    }
+    content.extend(reply.parts.into_iter().map(block));
+    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}
+
+fn block(part: Part) -> ContentBlock {
+    match part {
+        Part::Text(text) => ContentBlock::text(text),
+        Part::Image { media_type, data } => ContentBlock::image(STANDARD.encode(data), media_type),
+        Part::Other(json) => {
+            let text = json.to_string();
+            serde_json::from_value(json).unwrap_or_else(|_| ContentBlock::text(text))
+        }
+    }
+}

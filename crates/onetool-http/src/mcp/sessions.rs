@@ -1,0 +1,290 @@
+//! MCP sessions over HTTP: how many there are, whose they are, and when they end.
+//!
+//! A session that was idle for long, or that made room for another, ends; its client does not notice: what it said in
+//! `initialize` is remembered, and its next request brings the session back. Only a client that deletes its session
+//! gets "not found" from then on.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::stream::{Stream, StreamExt as _};
+use parking_lot::Mutex;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::WorkerTransport;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, LocalSessionWorker,
+};
+use rmcp::transport::streamable_http_server::session::{
+    RestoreOutcome, ServerSseMessage, SessionId, SessionManager, SessionState, SessionStore, SessionStoreError,
+};
+
+use super::events::Events;
+use crate::access::Principal;
+
+/// Ended sessions that are remembered.
+const MAX_REMEMBERED: usize = 4096;
+/// The library's name for "from the beginning" of a session's own stream.
+const FROM_THE_START: &str = "0";
+
+tokio::task_local! {
+    /// Whose request is being served.
+    pub(super) static OWNER: Owner;
+}
+
+/// Who opened a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) principal: Principal,
+    pub(super) address: Option<IpAddr>,
+}
+
+/// How many sessions there may be, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SessionLimits {
+    pub(super) idle: Duration,
+    pub(super) all: usize,
+    pub(super) per_client: usize,
+}
+
+/// All sessions.
+pub(super) struct Sessions {
+    inner: LocalSessionManager,
+    records: Arc<Records>,
+    limits: Box<dyn Fn() -> SessionLimits + Send + Sync>,
+}
+
+#[derive(Default)]
+pub(super) struct Records {
+    open: Mutex<HashMap<SessionId, Record>>,
+    remembered: Mutex<HashMap<String, Remembered>>,
+}
+
+struct Record {
+    owner: Owner,
+    last_used: Instant,
+    /// Streams that the client has open.
+    streams: usize,
+}
+
+struct Remembered {
+    state: SessionState,
+    principal: Principal,
+    last_used: Instant,
+}
+
+/// Every session has a stream open.
+#[derive(Debug, thiserror::Error)]
+#[error("{count} sessions are in use; end one, or try again later")]
+pub(super) struct SessionsFull {
+    count: usize,
+}
+
+impl Sessions {
+    pub(super) fn new(events: Arc<Events>, limits: impl Fn() -> SessionLimits + Send + Sync + 'static) -> Self {
+        let mut inner = LocalSessionManager::default().with_event_store(events);
+        // Sessions end by our rules: the library's timer would end runs that take longer than it.
+        inner.session_config.keep_alive = None;
+        Self { inner, records: Arc::default(), limits: Box::new(limits) }
+    }
+
+    /// What is remembered of sessions that ended.
+    pub(super) fn remembered(&self) -> Arc<Records> {
+        self.records.clone()
+    }
+
+    /// Whether a request of `principal` may use this session. One that is unknown belongs to nobody.
+    pub(super) fn may_use(&self, id: &str, principal: Principal) -> bool {
+        let owner = self.records.open.lock().get(id).map(|record| record.owner.principal);
+        let owner = owner.or_else(|| self.records.remembered.lock().get(id).map(|remembered| remembered.principal));
+        owner.is_none_or(|owner| owner == principal)
+    }
+
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.records.open.lock().contains_key(id)
+    }
+
+    /// Ends the sessions that have been idle for longest, until `owner` may open another.
+    pub(super) async fn make_room(&self, owner: Owner) -> Result<(), SessionsFull> {
+        loop {
+            let victim = {
+                let limits = (self.limits)();
+                let open = self.records.open.lock();
+                let own = open.values().filter(|record| record.owner == owner).count();
+                if own < limits.per_client && open.len() < limits.all {
+                    return Ok(());
+                }
+                let is_candidate = |record: &Record| own < limits.per_client || record.owner == owner;
+                open.iter()
+                    .filter(|(_, record)| record.streams == 0 && is_candidate(record))
+                    .min_by_key(|(_, record)| record.last_used)
+                    .map(|(id, _)| id.clone())
+                    .ok_or(SessionsFull { count: if own < limits.per_client { open.len() } else { own } })?
+            };
+            self.end(&victim).await;
+        }
+    }
+
+    /// Ends sessions that nobody has used for long.
+    pub(super) async fn end_idle(&self) {
+        let limit = (self.limits)().idle;
+        let idle: Vec<SessionId> = {
+            let open = self.records.open.lock();
+            let is_idle = |record: &Record| record.streams == 0 && record.last_used.elapsed() >= limit;
+            open.iter().filter(|(_, record)| is_idle(record)).map(|(id, _)| id.clone()).collect()
+        };
+        for id in idle {
+            self.end(&id).await;
+            tracing::info!("an idle session ended");
+        }
+    }
+
+    async fn end(&self, id: &SessionId) {
+        if let Err(error) = self.close_session(id).await {
+            tracing::debug!(%error, "a session did not end cleanly");
+        }
+    }
+
+    fn begin(&self, id: SessionId) {
+        let unknown = Owner { principal: Principal::Anyone, address: None };
+        let owner = OWNER.try_with(|owner| *owner).unwrap_or(unknown);
+        self.records.open.lock().insert(id, Record { owner, last_used: Instant::now(), streams: 0 });
+    }
+
+    fn in_use(&self, id: &SessionId) -> InUse {
+        self.records.adjust(id, |record| record.streams += 1);
+        InUse { records: self.records.clone(), id: id.clone() }
+    }
+}
+
+impl Records {
+    fn adjust(&self, id: &SessionId, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.open.lock().get_mut(id) {
+            record.last_used = Instant::now();
+            change(record);
+        }
+    }
+}
+
+/// A stream of a session; while it is open, the session is not idle.
+struct InUse {
+    records: Arc<Records>,
+    id: SessionId,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.records.adjust(&self.id, |record| record.streams = record.streams.saturating_sub(1));
+    }
+}
+
+fn counted<S>(stream: S, in_use: InUse) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
+where
+    S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+{
+    stream.map(move |event| {
+        let _open = &in_use;
+        event
+    })
+}
+
+impl SessionManager for Sessions {
+    type Error = LocalSessionManagerError;
+    type Transport = WorkerTransport<LocalSessionWorker>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let (id, transport) = self.inner.create_session().await?;
+        self.begin(id.clone());
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.inner.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        self.inner.has_session(id).await
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.records.open.lock().remove(id);
+        self.inner.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let in_use = self.in_use(id);
+        Ok(counted(self.inner.create_stream(id, message).await?, in_use))
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        self.records.adjust(id, |_| {});
+        self.inner.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let in_use = self.in_use(id);
+        Ok(counted(self.inner.create_standalone_stream(id).await?, in_use))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let in_use = self.in_use(id);
+        if last_event_id == FROM_THE_START {
+            // Nothing was sent on the session's own stream yet: it is a new one.
+            return Ok(counted(self.inner.create_standalone_stream(id).await?.left_stream(), in_use));
+        }
+        Ok(counted(self.inner.resume(id, last_event_id).await?.right_stream(), in_use))
+    }
+
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
+        let outcome = self.inner.restore_session(id.clone()).await?;
+        if matches!(outcome, RestoreOutcome::Restored(_)) {
+            self.begin(id);
+        }
+        Ok(outcome)
+    }
+}
+
+#[async_trait]
+impl SessionStore for Records {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        let mut remembered = self.remembered.lock();
+        Ok(remembered.get_mut(id).map(|remembered| {
+            remembered.last_used = Instant::now();
+            remembered.state.clone()
+        }))
+    }
+
+    async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
+        let principal = OWNER.try_with(|owner| owner.principal).unwrap_or(Principal::Anyone);
+        let mut remembered = self.remembered.lock();
+        if remembered.len() >= MAX_REMEMBERED {
+            let oldest = remembered.iter().min_by_key(|(_, one)| one.last_used).map(|(id, _)| id.clone());
+            oldest.map(|id| remembered.remove(&id));
+        }
+        let state = Remembered { state: state.clone(), principal, last_used: Instant::now() };
+        remembered.insert(id.to_owned(), state);
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
+        self.remembered.lock().remove(id);
+        Ok(())
+    }
+}

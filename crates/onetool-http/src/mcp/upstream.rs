@@ -1,0 +1,164 @@
+//! Prompts and resources of upstream MCP servers: prompts as `server/prompt`, resources as `ot://server/{server}/{uri}`.
+//!
+//! Servers are asked at the same time, each for a bounded time; one that does not answer is left out of a list. A
+//! policy that denies a server's `prompt` or `read` denies them here too.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt as _};
+use onetool_run::{Permission, Shared as Tools};
+use onetool_sdk::{CallContext, Caller, Offer, Origin, QualifiedName, ToolError};
+use rmcp::ErrorData;
+use rmcp::model::{
+    ErrorCode, GetPromptResult, JsonObject, Prompt, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+
+use crate::Service;
+
+/// How long a server may take for its part of a list.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Servers that are asked at once.
+const AT_ONCE: usize = 16;
+/// What a URI of an upstream resource begins with.
+const PREFIX: &str = "ot://server/";
+
+/// The functions of a server's pack that stand for its prompts and resources, for policies.
+const PROMPT: &str = "prompt";
+const READ: &str = "read";
+
+pub(super) async fn prompts(service: &dyn Service) -> Vec<Prompt> {
+    let mut all: Vec<Prompt> = list(service, PROMPT, Offer::Prompts).await;
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+pub(super) async fn resources(service: &dyn Service) -> Vec<Resource> {
+    list(service, READ, Offer::Resources).await
+}
+
+pub(super) async fn templates(service: &dyn Service) -> Vec<ResourceTemplate> {
+    list(service, READ, Offer::ResourceTemplates).await
+}
+
+/// Asks every server; names and URIs get the server's name in front.
+async fn list<T: DeserializeOwned>(service: &dyn Service, function: &str, offer: Offer) -> Vec<T> {
+    let tools = service.runner().toolbox().now();
+    let packs: Vec<String> = servers(&tools).filter(|pack| is_allowed(&tools, pack, function)).collect();
+    let asking = packs.into_iter().map(|pack| {
+        let (tools, offer) = (tools.clone(), offer.clone());
+        async move {
+            let ctx = context();
+            let answer = tokio::time::timeout(PATIENCE, ask(&tools, &pack, offer, &ctx)).await;
+            let items = match answer {
+                Ok(Ok(Some(Json::Array(items)))) => items,
+                Ok(Err(error)) => {
+                    tracing::info!(pack, %error, "a server's prompts or resources are left out");
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            };
+            items.into_iter().filter_map(|item| serde_json::from_value(qualified(&pack, item)).ok()).collect::<Vec<T>>()
+        }
+    });
+    stream::iter(asking).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect()
+}
+
+fn servers(tools: &Tools) -> impl Iterator<Item = String> {
+    let packs: Vec<String> = tools
+        .catalog()
+        .packs()
+        .filter(|pack| matches!(pack.origin, Origin::Proxy { .. }))
+        .map(|pack| pack.name.clone())
+        .collect();
+    packs.into_iter()
+}
+
+fn is_allowed(tools: &Tools, pack: &str, function: &str) -> bool {
+    tools.permission(&QualifiedName::new(pack, function)) == Permission::Allow
+}
+
+fn context() -> CallContext {
+    let mut ctx = CallContext::new(Caller::Run);
+    ctx.deadline = Some(Instant::now() + PATIENCE);
+    ctx
+}
+
+async fn ask(tools: &Tools, pack: &str, offer: Offer, ctx: &CallContext) -> Result<Option<Json>, ToolError> {
+    let Some(entry) = tools.catalog().pack(pack) else { return Ok(None) };
+    entry.source.offer(pack, offer, ctx).await
+}
+
+fn qualified(pack: &str, mut item: Json) -> Json {
+    for (key, with) in [("uri", format!("{PREFIX}{pack}/")), ("uriTemplate", format!("{PREFIX}{pack}/"))] {
+        if let Some(uri) = item.get(key).and_then(Json::as_str) {
+            item[key] = format!("{with}{uri}").into();
+        }
+    }
+    if let Some(name) = item.get("name").and_then(Json::as_str) {
+        item["name"] = format!("{pack}/{name}").into();
+    }
+    item
+}
+
+/// The prompt `server/prompt`; `None` where the name is not of that form.
+pub(super) async fn prompt(
+    service: &dyn Service,
+    name: &str,
+    arguments: JsonObject,
+    ctx: &CallContext,
+) -> Option<Result<GetPromptResult, ErrorData>> {
+    let (pack, prompt) = name.split_once('/')?;
+    let offer = Offer::Prompt { name: prompt.to_owned(), arguments };
+    Some(one(service, pack, PROMPT, offer, ctx).await)
+}
+
+/// The resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
+pub(super) async fn read(
+    service: &dyn Service,
+    uri: &str,
+    ctx: &CallContext,
+) -> Option<Result<ReadResourceResult, ErrorData>> {
+    let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
+    let result = one::<ReadResourceResult>(service, pack, READ, Offer::Read { uri: original.to_owned() }, ctx).await;
+    Some(result.map(|mut result| {
+        for contents in &mut result.contents {
+            match contents {
+                ResourceContents::TextResourceContents { uri, .. }
+                | ResourceContents::BlobResourceContents { uri, .. } => *uri = format!("{PREFIX}{pack}/{uri}"),
+                _ => {}
+            }
+        }
+        result
+    }))
+}
+
+async fn one<T: DeserializeOwned>(
+    service: &dyn Service,
+    pack: &str,
+    function: &str,
+    offer: Offer,
+    ctx: &CallContext,
+) -> Result<T, ErrorData> {
+    let tools: Arc<Tools> = service.runner().toolbox().now();
+    let unknown =
+        || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
+    if !servers(&tools).any(|server| server == pack) {
+        return Err(unknown());
+    }
+    if !is_allowed(&tools, pack, function) {
+        let message = format!("{pack}.{function} is not allowed by security.policy");
+        return Err(ErrorData::new(ErrorCode::INVALID_REQUEST, message, None));
+    }
+    let answer = ask(&tools, pack, offer, ctx).await.map_err(|error| failed(&error))?.ok_or_else(unknown)?;
+    serde_json::from_value(answer).map_err(|error| {
+        ErrorData::internal_error(format!("the server '{pack}' sent an invalid answer: {error}"), None)
+    })
+}
+
+fn failed(error: &ToolError) -> ErrorData {
+    let hint = error.hint.as_ref().map(|hint| json!({"hint": hint}));
+    ErrorData::internal_error(error.message.clone(), hint)
+}

@@ -1,0 +1,80 @@
+//! Answers as streams of events: what happens on the way, then the outcome. When the client goes away, the work is
+//! cancelled.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use onetool_sdk::{Progress, ProgressSink};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Events that wait to be sent; reports of progress beyond are dropped, outcomes wait.
+const QUEUE: usize = 256;
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Where the events of one answer go.
+#[derive(Clone)]
+pub(super) struct EventSender(mpsc::Sender<Event>);
+
+impl EventSender {
+    /// Sends, waiting for a slow reader. `false` when it has gone.
+    pub(super) async fn send(&self, name: &str, data: &impl Serialize) -> bool {
+        match serde_json::to_string(data) {
+            Ok(data) => self.0.send(Event::default().event(name).data(data)).await.is_ok(),
+            Err(_) => true,
+        }
+    }
+
+    /// Sends unless the queue is full.
+    pub(super) fn offer(&self, name: &str, data: &impl Serialize) {
+        if let Ok(data) = serde_json::to_string(data) {
+            let _ = self.0.try_send(Event::default().event(name).data(data));
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ProgressRow {
+    done: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl ProgressSink for EventSender {
+    fn report(&self, progress: Progress) {
+        let Progress { done, total, message } = progress;
+        self.offer("progress", &ProgressRow { done, total, message });
+    }
+}
+
+/// Whether the client wants events rather than one document.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
+}
+
+/// Answers with the events that `work` sends. `cancel` is cancelled when the answer is dropped.
+pub(super) fn stream_of<F>(cancel: CancellationToken, work: impl FnOnce(EventSender) -> F) -> Response
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    tokio::spawn(work(EventSender(sender)));
+    let guard = cancel.drop_guard();
+    let events = stream::unfold((receiver, guard), |(mut receiver, guard)| async {
+        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), (receiver, guard)))
+    });
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("X-Accel-Buffering", HeaderValue::from_static("no"));
+    response
+}

@@ -1,0 +1,109 @@
+//! What the admin page needs beyond bundles: every tool of the toolbox, runs, activity, approvals, servers, results,
+//! configuration and secrets, all below `/api`.
+//!
+//! Calls and runs go through the same runner and toolbox as everywhere else. What only the program as a whole can do
+//! (restart a server, write a secret) is asked of [`Operations`].
+
+mod activity;
+mod approvals;
+mod calls;
+mod config;
+mod events;
+mod listing;
+mod model;
+mod operations;
+mod results;
+mod runs;
+mod servers;
+mod session;
+mod tools;
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use onetool_run::ToolboxView;
+use onetool_run::activity::Activity;
+use onetool_run::approvals::Approvals;
+use onetool_sdk::ToolSource;
+use onetool_state::switches::Switches;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::RestState;
+use super::routes::Routes;
+use crate::ApiError;
+
+pub use model::{ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, TokenRow};
+pub use operations::Operations;
+pub use session::PageSessions;
+
+/// What the program offers to people who look at it.
+#[derive(Clone)]
+pub struct AdminParts {
+    pub view: Arc<dyn ToolboxView>,
+    /// Sources whose packs have no flag of their own, as they are behind the switches.
+    pub switchable: Vec<Arc<dyn ToolSource>>,
+    pub switches: Arc<Switches>,
+    pub activity: Arc<Activity>,
+    pub approvals: Arc<Approvals>,
+    pub operations: Arc<dyn Operations>,
+}
+
+/// The same, with what belongs to one server.
+pub(crate) struct Admin {
+    pub(crate) parts: AdminParts,
+    /// Runs that were started here and have not ended.
+    pub(crate) running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    /// Streams end when the server does.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Deref for Admin {
+    type Target = AdminParts;
+
+    fn deref(&self) -> &AdminParts {
+        &self.parts
+    }
+}
+
+/// The API's state with that of the page.
+#[derive(Clone)]
+struct AdminState {
+    rest: RestState,
+    admin: Arc<Admin>,
+}
+
+impl Deref for AdminState {
+    type Target = RestState;
+
+    fn deref(&self) -> &RestState {
+        &self.rest
+    }
+}
+
+impl FromRequestParts<RestState> for AdminState {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &RestState) -> Result<Self, ApiError> {
+        let admin = state.admin.clone().ok_or_else(|| ApiError::not_found("this server has no admin page"))?;
+        Ok(Self { rest: state.clone(), admin })
+    }
+}
+
+/// Every topic of the page.
+pub(super) fn topics() -> Vec<Routes> {
+    vec![
+        session::routes(),
+        tools::routes(),
+        calls::routes(),
+        runs::routes(),
+        activity::routes(),
+        approvals::routes(),
+        results::routes(),
+        servers::routes(),
+        config::routes(),
+    ]
+}

@@ -1,0 +1,37 @@
+//! What the page may ask of the program as a whole.
+
+use async_trait::async_trait;
+use onetool_sdk::ToolError;
+
+use super::model::{ChangedTool, ConfigReply, SecretRow, ServerRow};
+
+/// Everything that is not a call and not a bundle.
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// The project's folder, for people.
+    fn project(&self) -> String;
+
+    /// MCP servers and Python workers.
+    fn servers(&self) -> Vec<ServerRow>;
+
+    /// Connects a server anew, or lets a worker start anew with its next call.
+    async fn restart(&self, name: &str) -> Result<(), ToolError>;
+
+    /// What a server or worker said last. Blocks.
+    fn log_of(&self, name: &str) -> Result<Vec<String>, ToolError>;
+
+    /// Tools of servers that differ from what was accepted.
+    fn changed_tools(&self) -> Vec<ChangedTool>;
+
+    async fn accept_changes(&self, server: &str) -> Result<(), ToolError>;
+
+    fn configuration(&self) -> ConfigReply;
+
+    /// Reads the configuration again. Blocks.
+    fn reload(&self) -> Result<(), ToolError>;
+
+    fn secrets(&self) -> Vec<SecretRow>;
+
+    /// Writes a secret, or removes it. Blocks.
+    fn set_secret(&self, name: &str, value: Option<&str>) -> Result<(), ToolError>;
+}

@@ -1,0 +1,108 @@
+//! Results that were too large for a reply.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery};
+use onetool_state::results::{Matching, Query, ResultError, ResultStore};
+use utoipa_axum::routes;
+
+use super::super::bundles::blocking;
+use super::super::input::Parameters;
+use super::super::model::ErrorReply;
+use super::super::routes::Routes;
+use super::AdminState;
+use super::model::{ResultPageReply, ResultRow, ResultsReply};
+use crate::ApiError;
+
+/// Results that are listed.
+const LISTED: usize = 500;
+const DEFAULT_LINES: i64 = 200;
+const MOST_LINES: i64 = 1_000;
+/// Bytes of one page.
+const PAGE_BYTES: usize = 1 << 20;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().admin(routes!(list)).admin(routes!(read))
+}
+
+fn store(state: &AdminState) -> ResultStore {
+    state.admin.view.state().results.clone()
+}
+
+/// Stored results, the newest first.
+#[utoipa::path(get, path = "/api/results", tag = "results", responses(
+    (status = 200, body = ResultsReply),
+))]
+async fn list(state: AdminState) -> Result<Json<ResultsReply>, ApiError> {
+    let results = blocking(move || {
+        Ok(store(&state)
+            .list(LISTED)
+            .into_iter()
+            .map(|meta| ResultRow {
+                handle: meta.handle,
+                tool: meta.tool,
+                created_at: meta.created_at,
+                bytes: meta.size_bytes,
+                lines: meta.total_lines,
+            })
+            .collect())
+    })
+    .await?;
+    Ok(Json(ResultsReply { results }))
+}
+
+/// Lines of a stored result.
+#[utoipa::path(get, path = "/api/results/{handle}", tag = "results", params(
+    ("handle" = String, Path),
+    ("offset" = Option<i64>, Query, description = "lines, or matches, to pass over", minimum = 0),
+    ("limit" = Option<i64>, Query, description = "at most 1000", minimum = 1),
+    ("search" = Option<String>, Query, description = "a regular expression: only lines that match"),
+    ), responses(
+    (status = 200, body = ResultPageReply),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+async fn read(
+    state: AdminState,
+    Path(handle): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<ResultPageReply>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let offset = number(&mut parameters, "offset", 0)?;
+    let limit = number(&mut parameters, "limit", DEFAULT_LINES)?.min(MOST_LINES);
+    let search = parameters.text("search")?.unwrap_or_default();
+    parameters.end()?;
+    let query = Query::new(offset.saturating_add(1), limit, PAGE_BYTES)
+        .map_err(from_result_error)?
+        .searching(&search, Matching::Regex);
+    let page = blocking(move || store(&state).query(&handle, &query, &|| true).map_err(from_result_error)).await?;
+    Ok(Json(ResultPageReply {
+        lines: page.lines,
+        offset: page.offset.saturating_sub(1),
+        total_lines: page.total_lines,
+        has_more: page.has_more,
+    }))
+}
+
+fn number(parameters: &mut Parameters, name: &str, otherwise: i64) -> Result<i64, ApiError> {
+    match parameters.text(name)? {
+        None => Ok(otherwise),
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|number| *number >= 0)
+            .ok_or_else(|| ApiError::invalid(format!("{name} is a whole number from 0"))),
+    }
+}
+
+fn from_result_error(error: ResultError) -> ApiError {
+    match error {
+        ResultError::NotFound { .. } | ResultError::Expired { .. } => ApiError::not_found(error.to_string()),
+        ResultError::Offset(_) | ResultError::Limit(_) | ResultError::Pattern(_) => {
+            ApiError::invalid(error.to_string())
+        }
+        ResultError::Cancelled | ResultError::State(_) => {
+            tracing::error!(%error, "a stored result could not be read");
+            ApiError::internal("the result could not be read").with_hint("see the log")
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! MCP servers and Python workers: how they are, what they said, and a fresh start.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use utoipa_axum::routes;
+
+use super::super::bundles::blocking;
+use super::super::model::ErrorReply;
+use super::super::routes::Routes;
+use super::AdminState;
+use super::model::{LogReply, PinsReply, ServersReply};
+use crate::ApiError;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .admin(routes!(list))
+        .admin(routes!(log))
+        .admin(routes!(restart))
+        .admin(routes!(pins))
+        .admin(routes!(accept))
+}
+
+/// Servers and workers.
+#[utoipa::path(get, path = "/api/servers", tag = "servers", responses(
+    (status = 200, body = ServersReply),
+))]
+async fn list(state: AdminState) -> Json<ServersReply> {
+    Json(ServersReply { servers: state.admin.operations.servers() })
+}
+
+/// What a server or worker said last, as far as the log level keeps it.
+#[utoipa::path(get, path = "/api/servers/{name}/log", tag = "servers", params(("name" = String, Path)), responses(
+    (status = 200, body = LogReply),
+    (status = 404, body = ErrorReply),
+))]
+async fn log(state: AdminState, Path(name): Path<String>) -> Result<Json<LogReply>, ApiError> {
+    let lines = blocking(move || Ok(state.admin.operations.log_of(&name)?)).await?;
+    Ok(Json(LogReply { lines }))
+}
+
+/// Connects a server anew, or lets a worker start anew with its next call.
+#[utoipa::path(post, path = "/api/servers/{name}/restart", tag = "servers", params(("name" = String, Path)), responses(
+    (status = 204, description = "it starts"),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it is disabled", body = ErrorReply),
+))]
+async fn restart(state: AdminState, Path(name): Path<String>) -> Result<StatusCode, ApiError> {
+    state.admin.operations.restart(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Tools of servers that differ from what was accepted.
+#[utoipa::path(get, path = "/api/pins", tag = "servers", responses(
+    (status = 200, body = PinsReply),
+))]
+async fn pins(state: AdminState) -> Json<PinsReply> {
+    Json(PinsReply { pins: state.admin.operations.changed_tools() })
+}
+
+/// Accepts a server's tools as they are now.
+#[utoipa::path(post, path = "/api/pins/{server}/accept", tag = "servers", params(("server" = String, Path)), responses(
+    (status = 204, description = "accepted"),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "what it offers is not known", body = ErrorReply),
+))]
+async fn accept(state: AdminState, Path(server): Path<String>) -> Result<StatusCode, ApiError> {
+    state.admin.operations.accept_changes(&server).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,227 @@
+//! Every tool of the toolbox: listed, described, searched, switched on and off.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request};
+use axum::http::{HeaderMap, StatusCode};
+use chrono::Utc;
+use onetool_run::activity::ActivityKind;
+use onetool_run::{Awaited, FoundKind};
+use onetool_sdk::{CallContext, Caller, QualifiedName};
+use onetool_state::stats::{Assumptions, Period, Report};
+use utoipa_axum::routes;
+
+use super::super::bundles::blocking;
+use super::super::input::{self, Parameters};
+use super::super::model::{EnabledBody, ErrorReply};
+use super::super::routes::Routes;
+use super::AdminState;
+use super::calls::tool_name;
+use super::listing::{self, Listing};
+use super::model::{ActivityRow, HitRow, PacksReply, SearchReply, ToolDetailReply, ToolboxReply, UseReply};
+use crate::ApiError;
+use crate::Scope;
+
+/// Calls that a tool's page shows.
+const RECENT: usize = 20;
+/// Hits of a search.
+const HITS: usize = 200;
+const MAX_QUERY_CHARS: usize = 200;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .read(routes!(list))
+        .read(routes!(packs))
+        .read(routes!(search))
+        .read(routes!(get))
+        .admin(routes!(switch))
+        .admin(routes!(switch_pack))
+}
+
+async fn listed(state: &AdminState) -> Result<Listing, ApiError> {
+    state.admin.view.settle(Awaited::Tools, &CallContext::new(Caller::Rest)).await;
+    let state = state.clone();
+    blocking(move || listing::read(&state)).await
+}
+
+/// All packs and tools, whatever their kind.
+#[utoipa::path(get, path = "/api/tools", tag = "toolbox", params(
+    ("includeDisabled" = Option<bool>, Query, description = "show what is switched off too"),
+    ), responses(
+    (status = 200, body = ToolboxReply),
+    (status = 400, body = ErrorReply),
+))]
+async fn list(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<ToolboxReply>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let include_disabled = parameters.flag("includeDisabled")?;
+    parameters.end()?;
+    let listing = listed(&state).await?;
+    let (packs, tools) = listing.rows(include_disabled);
+    Ok(Json(ToolboxReply { packs, tools }))
+}
+
+/// All packs, with those that are switched off.
+#[utoipa::path(get, path = "/api/packs", tag = "toolbox", responses(
+    (status = 200, body = PacksReply),
+))]
+async fn packs(state: AdminState) -> Result<Json<PacksReply>, ApiError> {
+    let (packs, _) = listed(&state).await?.rows(true);
+    Ok(Json(PacksReply { packs }))
+}
+
+/// Everything that is known of one tool.
+#[utoipa::path(get, path = "/api/tools/{name}", tag = "toolbox", params(
+    ("name" = String, Path, description = "pack.function"),
+    ), responses(
+    (status = 200, body = ToolDetailReply),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+async fn get(
+    state: AdminState,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<ToolDetailReply>, ApiError> {
+    let name = tool_name(&name)?;
+    let sees_activity = state.access.scopes(&headers)?.contains(&Scope::Admin);
+    let listing = listed(&state).await?;
+    let entry = listing.take(&name).ok_or_else(|| ApiError::not_found(format!("there is no tool {name}")))?;
+    let recent = recent_calls(&state, &name, sees_activity);
+    let used = UseReply { last_at: recent.first().map(|call| call.at), ..used(&state, &name).await };
+    let (pack, tool) = entry;
+    let spec = tool.spec;
+    Ok(Json(ToolDetailReply {
+        signature: spec.signature.render(&name.to_string()),
+        description: spec.description.clone(),
+        input_schema: spec.input_schema.to_json(),
+        output_schema: spec.output_schema.clone(),
+        returns: spec.returns.clone().or_else(|| spec.signature.returns.clone()),
+        example: spec.example.clone(),
+        origin: pack.origin.clone(),
+        versions: tool.versions,
+        row: tool.row,
+        used,
+        recent,
+    }))
+}
+
+fn recent_calls(state: &AdminState, name: &QualifiedName, sees_activity: bool) -> Vec<ActivityRow> {
+    if !sees_activity {
+        return Vec::new();
+    }
+    let name = name.to_string();
+    let events = state.admin.activity.recent().into_iter().rev();
+    let own = events.filter(|event| event.kind == ActivityKind::Call && event.name == name);
+    own.take(RECENT).map(ActivityRow::from).collect()
+}
+
+async fn used(state: &AdminState, name: &QualifiedName) -> UseReply {
+    let toolbox = state.admin.view.state();
+    let settings = toolbox.stats.clone();
+    let Some(trail) = toolbox.trail.clone().filter(|_| settings.enabled) else { return UseReply::default() };
+    let name = name.to_string();
+    let report = blocking(move || {
+        let assumptions = Assumptions {
+            context_per_call: settings.context_per_call,
+            time_overhead_per_call_ms: settings.time_overhead_per_call_ms,
+            input_cost: settings.input_cost,
+            output_cost: settings.output_cost,
+            chars_per_token: settings.chars_per_token,
+        };
+        Report::read(Some(&*trail), Period::All, Some(&name), assumptions, Utc::now())
+            .map_err(|_| ApiError::internal("the statistics could not be read"))
+    });
+    // A tool's page is worth showing without its statistics.
+    report.await.map_or_else(
+        |_| UseReply::default(),
+        |report| UseReply {
+            calls: report.calls.calls,
+            errors: report.calls.errors,
+            average_ms: report.calls.average_ms(),
+            last_at: None,
+        },
+    )
+}
+
+/// Switches a tool on or off. A bundle's tool has its own flag; for others the switch is kept in the project's folder.
+#[utoipa::path(patch, path = "/api/tools/{name}", tag = "toolbox", request_body = EnabledBody, params(
+    ("name" = String, Path, description = "pack.function"),
+    ), responses(
+    (status = 204, description = "switched"),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "its bundle is disabled", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+async fn switch(state: AdminState, Path(name): Path<String>, request: Request) -> Result<StatusCode, ApiError> {
+    let name = tool_name(&name)?;
+    let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    let listing = listed(&state).await?;
+    blocking(move || listing.switch_tool(&state, &name, body.is_enabled)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Switches a pack on or off.
+#[utoipa::path(patch, path = "/api/packs/{name}", tag = "toolbox", request_body = EnabledBody, params(
+    ("name" = String, Path),
+    ), responses(
+    (status = 204, description = "switched"),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+async fn switch_pack(state: AdminState, Path(name): Path<String>, request: Request) -> Result<StatusCode, ApiError> {
+    let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    let listing = listed(&state).await?;
+    blocking(move || listing.switch_pack(&state, &name, body.is_enabled)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Finds tools, packs, snippets and aliases, in the order of `ot.help`.
+#[utoipa::path(get, path = "/api/search", tag = "toolbox", params(
+    ("q" = String, Query, min_length = 1, max_length = 200),
+    ("includeDisabled" = Option<bool>, Query, description = "find tools that are switched off too, after the others"),
+    ), responses(
+    (status = 200, body = SearchReply),
+    (status = 400, body = ErrorReply),
+))]
+async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<SearchReply>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let wanted = parameters.text("q")?.filter(|query| !query.trim().is_empty());
+    let include_disabled = parameters.flag("includeDisabled")?;
+    parameters.end()?;
+    let wanted = wanted.ok_or_else(|| ApiError::invalid("q says what to look for"))?;
+    if wanted.chars().count() > MAX_QUERY_CHARS {
+        return Err(ApiError::invalid(format!("q has at most {MAX_QUERY_CHARS} characters")));
+    }
+    let hits = blocking(move || {
+        let found = state.admin.view.state().find(&wanted);
+        let mut hits: Vec<HitRow> = found
+            .into_iter()
+            .take(HITS)
+            .map(|found| HitRow { kind: kind_name(found.kind).to_owned(), name: found.name, summary: found.summary })
+            .collect();
+        if include_disabled {
+            let words: Vec<String> = wanted.split_whitespace().map(str::to_lowercase).collect();
+            let (_, tools) = listing::read(&state)?.rows(true);
+            let is_hit = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
+            let off = tools.into_iter().filter(|tool| !tool.is_enabled);
+            let off = off.filter(|tool| is_hit(&format!("{} {}", tool.name, tool.summary).to_lowercase()));
+            hits.extend(off.map(|tool| HitRow { kind: "tool".to_owned(), name: tool.name, summary: tool.summary }));
+            hits.truncate(HITS);
+        }
+        Ok(hits)
+    })
+    .await?;
+    Ok(Json(SearchReply { hits }))
+}
+
+fn kind_name(kind: FoundKind) -> &'static str {
+    match kind {
+        FoundKind::Tool => "tool",
+        FoundKind::Pack => "pack",
+        FoundKind::Snippet => "snippet",
+        FoundKind::Alias => "alias",
+    }
+}

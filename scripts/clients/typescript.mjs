@@ -1,0 +1,110 @@
+// The official TypeScript clients: `typescript.mjs stdio|http 1|2|2-legacy TARGET`, run where they are installed.
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+
+const [transport, line, target] = process.argv.slice(2);
+const require = createRequire(process.cwd() + '/');
+const load = (name) => import(pathToFileURL(require.resolve(name)));
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const assert = (holds, message) => { if (!holds) throw new Error(typeof message === 'string' ? message : JSON.stringify(message)); };
+
+const asked = [], messages = [];
+const elicit = async (request) => {
+  asked.push(request.params.message);
+  const content = {};
+  for (const [name, shape] of Object.entries(request.params.requestedSchema?.properties ?? {})) content[name] = shape.type === 'boolean' ? true : 'yes';
+  return { action: 'accept', content };
+};
+const sample = async () => ({ role: 'assistant', model: 'test', content: { type: 'text', text: 'sampled' } });
+const log = (notification) => { messages.push(notification.params); };
+const info = { name: 'try_clients', version: '1' };
+const capabilities = { elicitation: {}, sampling: {} };
+
+let client, stdio, http;
+if (line === '1') {
+  const types = await load('@modelcontextprotocol/sdk/types.js');
+  const { Client } = await load('@modelcontextprotocol/sdk/client/index.js');
+  ({ StdioClientTransport: stdio } = await load('@modelcontextprotocol/sdk/client/stdio.js'));
+  ({ StreamableHTTPClientTransport: http } = await load('@modelcontextprotocol/sdk/client/streamableHttp.js'));
+  client = new Client(info, { capabilities });
+  client.setRequestHandler(types.ElicitRequestSchema, elicit);
+  client.setRequestHandler(types.CreateMessageRequestSchema, sample);
+  client.setNotificationHandler(types.LoggingMessageNotificationSchema, log);
+} else {
+  const sdk = await load('@modelcontextprotocol/client');
+  ({ StdioClientTransport: stdio } = await load('@modelcontextprotocol/client/stdio'));
+  http = sdk.StreamableHTTPClientTransport;
+  const mode = line === '2' ? 'auto' : 'legacy';
+  client = new sdk.Client(info, { capabilities, versionNegotiation: { mode } });
+  client.setRequestHandler('elicitation/create', elicit);
+  client.setRequestHandler('sampling/createMessage', sample);
+  client.setNotificationHandler('notifications/message', log);
+}
+if (transport === 'stdio') {
+  const [command, folder] = target.split(' ');
+  await client.connect(new stdio({ command, args: ['serve'], cwd: folder, env: { ...process.env, HOME: folder } }));
+} else {
+  await client.connect(new http(new URL(target)));
+}
+
+const run = async (command, options) => {
+  const params = { name: 'run', arguments: { command } };
+  const result = line === '1' ? await client.callTool(params, undefined, options) : await client.callTool(params, options);
+  const text = result.content.filter((block) => block.type === 'text').map((block) => block.text).join('\n');
+  return { text, failed: result.isError === true, kinds: result.content.map((block) => block.type) };
+};
+
+const checks = {
+  async run() { assert((await run('40 + 2')).text === '42', 'not 42'); },
+  async error() { const { text, failed } = await run('1 / 0'); assert(failed && text.includes('ZeroDivisionError'), text); },
+  async image() { assert((await run('up.image()')).kinds.includes('image'), 'no image'); },
+  async progress() {
+    const seen = [];
+    await run('up.steps()', { onprogress: (progress) => seen.push(progress.progress) });
+    assert(seen.length > 0 && seen.every((value, at) => at === 0 || value > seen[at - 1]), seen);
+  },
+  async logging() {
+    if (line === '2') return 'left out: it sets no level in this revision';
+    await client.setLoggingLevel('debug');
+    messages.length = 0;
+    await run('1');
+    for (let at = 0; at < 50 && messages.length === 0; at++) await pause(100);
+    assert(messages.length > 0, 'no message');
+  },
+  async resources() { assert((await client.readResource({ uri: 'ot://tools' })).contents[0].text.includes('file.read'), 'no file.read'); },
+  async prompts() {
+    const prompt = await client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
+    assert(prompt.messages[0].content.text.includes('Ada'), prompt);
+  },
+  async ask() {
+    asked.length = 0;
+    const { text } = await run("file.write('asked.txt', 'x'); 'written'");
+    assert(text === 'written' && asked.some((question) => question.includes('file.write')), [text, asked]);
+  },
+  async elicitation() {
+    asked.length = 0;
+    const { text, failed } = await run('up.ask()');
+    assert(!failed && asked.length > 0, text);
+  },
+  async sampling() { const { text } = await run('up.sample()'); assert(text.includes('sampled'), text); },
+  async cancel() {
+    const controller = new AbortController();
+    const slow = run('while True: pass', { signal: controller.signal }).catch(() => {});
+    await pause(500);
+    controller.abort('enough');
+    await slow;
+    assert((await run('1 + 1')).text === '2', 'not 2');
+  },
+  async idle() { await pause(2000); assert((await run("'awake'")).text === 'awake', 'asleep'); },
+};
+const results = {};
+for (const [name, check] of Object.entries(checks)) {
+  try {
+    const late = pause(40000).then(() => { throw new Error('no answer'); });
+    results[name] = (await Promise.race([check(), late])) ?? 'ok';
+  } catch (error) {
+    results[name] = `FAILED: ${error.message ?? error}`.slice(0, 300);
+  }
+}
+process.stdout.write(JSON.stringify(results));
+process.exit(0);
