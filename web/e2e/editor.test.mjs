@@ -1,0 +1,41 @@
+// Bundles and HTTP tools made on the page.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { skip, withPage } from './harness.mjs';
+
+test('a bundle and a tool are made, tried dry, versioned, and deleted', { skip }, () =>
+  withPage({ server: { config: 'http:\n  allowed_hosts: [api.example.com]\n' }, browser: { at: '#/editor' } }, async ({ page, server, browser }) => {
+    await page.getByRole('button', { name: 'New bundle' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('weather');
+    await page.getByLabel('displayName', { exact: true }).fill('Weather');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'weather' }).waitFor();
+    await page.getByRole('button', { name: 'New tool' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('current');
+    await page.getByLabel('displayName', { exact: true }).fill('Current weather');
+    await page.getByLabel('urlTemplate', { exact: true }).fill('ftp://nowhere');
+    await page.getByRole('button', { name: 'Save' }).click();
+    // The server's own words, where the form is.
+    await page.getByText(/http/).first().waitFor();
+    await page.locator('.notice.bad').waitFor();
+    await page.getByLabel('urlTemplate', { exact: true }).fill('https://api.example.com/v1?q=${city}');
+    await page.getByLabel('argSchema', { exact: true }).fill('{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('current v1 was saved').waitFor();
+    await page.getByRole('button', { name: 'New version' }).click();
+    await page.getByLabel('version', { exact: true }).fill('v2');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('current v2 was saved').waitFor();
+    await browser.go('#/tools/weather.current');
+    await page.getByLabel('city', { exact: true }).fill('São Paulo');
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    await page.getByText('https://api.example.com/v1?q=S%C3%A3o%20Paulo').waitFor();
+    await browser.go('#/editor');
+    await page.getByRole('link', { name: 'weather' }).click();
+    await page.getByRole('button', { name: 'Remove current v1' }).click();
+    await page.getByRole('button', { name: 'Remove current v2' }).click();
+    await page.getByText('This bundle has no tools yet.').waitFor();
+    await page.getByRole('button', { name: 'Delete bundle' }).click();
+    await page.getByText('No bundles of your own yet.').waitFor();
+    assert.equal((await server.json('GET', 'api/tools/weather.current')).status, 404);
+  }));

@@ -1,0 +1,199 @@
+// Console, palette, activity, approvals, settings.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import test from 'node:test';
+import { Browser, Server, skip, upstream, withPage } from './harness.mjs';
+
+const finder = (page) => page.getByRole('combobox', { name: 'Find a tool, snippet or page' });
+const ready = (page) => page.locator('.editor-host[data-ready="true"]').waitFor();
+
+test('the console completes, runs, shows errors at their line, and remembers', { skip }, () =>
+  withPage({ browser: { at: '#/console' } }, async ({ page }) => {
+    await ready(page);
+    await page.keyboard.type('demo.ro');
+    await page.getByRole('option', { name: 'rows' }).waitFor();
+    // The editor takes no key for a choice in the first moment after it offers one.
+    await page.waitForTimeout(200);
+    await page.keyboard.press('Enter');
+    await page.getByText('demo.rows(count: int = 50)').waitFor();
+    await page.keyboard.type('count=2');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('Succeeded').waitFor();
+    await page.locator('.tree').getByText('row 1').waitFor();
+    await page.getByText('Calls (1)').click();
+    await page.locator('li').getByText('demo.rows', { exact: true }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('.cm-content').click();
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('x = 1\nprint("seen")\nnowhere.call()');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('Failed').first().waitFor();
+    await page.locator('.cm-lint-marker-error').waitFor();
+    await page.getByRole('button', { name: 'Use again' }).last().click();
+    await page.locator('.cm-content').getByText('count').waitFor();
+  }));
+
+test('a run is stopped', { skip }, () =>
+  withPage({ browser: { at: '#/console?code=demo.slow()' } }, async ({ page }) => {
+    await ready(page);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+  }));
+
+test('the palette finds by meaning, opens, and inserts into the console', { skip }, () =>
+  withPage({ server: { config: 'snippets:\n  hello:\n    description: Say hello\n    body: "1"\n' } }, async ({ page }) => {
+    await page.locator('.tool-line').first().waitFor();
+    await page.keyboard.press('Control+K');
+    await finder(page).fill('hello');
+    await page.getByRole('option', { name: /hello/ }).first().waitFor();
+    await finder(page).fill('list of records');
+    await page.getByRole('option', { name: /demo\.rows/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'demo.rows' }).waitFor();
+    await page.keyboard.press('Control+K');
+    await finder(page).fill('cons');
+    await page.keyboard.press('Enter');
+    await ready(page);
+    await page.keyboard.type('+');
+    await finder(page).fill('list of records');
+    await page.getByRole('option', { name: /demo\.rows/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.querySelector('.editor-host').shadowRoot.activeElement !== null);
+    await page.keyboard.type('count=1');
+    await page.locator('.cm-content').getByText('demo').waitFor();
+    assert.equal((await page.locator('.cm-line').first().textContent()), 'demo.rows(count=1)');
+  }));
+
+test('activity shows calls as they happen, with secrets masked', { skip }, () =>
+  withPage({ browser: { at: '#/activity' } }, async ({ page, server }) => {
+    await page.getByText('Live', { exact: true }).waitFor();
+    await server.json('POST', 'api/tools/demo.danger/invoke', { args: { path: 'a', password: 'hunter2' } });
+    await server.json('POST', 'api/runs', { command: 'nowhere' });
+    await page.getByRole('button', { name: /nowhere/ }).waitFor();
+    await page.getByRole('button', { name: /demo\.danger/ }).click();
+    await page.getByRole('dialog').getByText('"password": "********"').waitFor();
+    assert.ok(!(await page.content()).includes('hunter2'));
+    await page.keyboard.press('Escape');
+    await page.getByLabel('Show').selectOption('errors');
+    await page.getByRole('button', { name: /nowhere/ }).waitFor();
+    assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
+  }));
+
+test('stored results are paged and searched; servers and workers restart', { skip }, () =>
+  withPage({ server: { config: `${upstream('hostile')}output:\n  max_inline_size: 2000\n` }, browser: { at: '#/activity/results' } }, async ({ page, server, browser }) => {
+    await page.getByText('No stored results').waitFor();
+    await server.json('POST', 'api/runs', { command: '"\\n".join(f"line {n}" for n in range(1000))' });
+    await browser.go('#/activity/calls');
+    await browser.go('#/activity/results');
+    await page.locator('.plain-list button').first().click();
+    await page.getByRole('dialog').getByText('line 199').waitFor();
+    await page.getByRole('button', { name: '→' }).click();
+    await page.getByRole('dialog').getByText('line 399').waitFor();
+    await page.getByLabel('Show lines that contain').fill('line 77\\d');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByText('line 779').waitFor();
+    await page.keyboard.press('Escape');
+    await browser.go('#/activity/servers');
+    await page.getByText('odd', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Reconnect' }).click();
+    await page.getByText('odd starts again').waitFor();
+    await page.getByRole('button', { name: 'Restart' }).first().click();
+    await page.getByText('demo starts again').waitFor();
+    assert.equal((await server.json('POST', 'api/tools/odd.unions/invoke', { args: { shape: { kind: 'square', side: 1 } } })).status, 200);
+    assert.equal((await server.json('POST', 'api/tools/demo.rows/invoke', { args: {} })).status, 200);
+  }));
+
+const ASK = 'security:\n  policy:\n    "demo.danger": ask\n';
+
+test('a call that needs approval waits for it here', { skip }, () =>
+  withPage({ server: { config: ASK }, browser: { at: '#/approvals' } }, async ({ page, server }) => {
+    await page.getByText('Nothing waits for you.').waitFor();
+    const call = () => server.json('POST', 'api/runs', { command: 'demo.danger(path="a")' });
+    // Whoever looks at the page is asked, once it follows the events.
+    await page.waitForTimeout(500);
+    let run = call();
+    await page.getByText('"path": "a"').waitFor();
+    await page.getByRole('button', { name: 'Refuse' }).click();
+    assert.match((await run).body.text, /declined/);
+    run = call();
+    await page.getByRole('button', { name: 'Allow once' }).click();
+    assert.match((await run).body.text, /deleted a/);
+    run = call();
+    await page.getByRole('button', { name: 'Always allow' }).click();
+    assert.match((await run).body.text, /deleted a/);
+    assert.match((await call()).body.text, /deleted a/);
+    assert.match(readFileSync(join(server.folder, 'home/.onetool/approvals.json'), 'utf8'), /demo\.danger/);
+  }));
+
+test('without anyone who looks, a call that needs approval is refused', { skip }, async () => {
+  const server = await Server.start({ config: ASK });
+  try {
+    const { body } = await server.json('POST', 'api/runs', { command: 'demo.danger(path="a")' });
+    assert.ok(body.isError && body.text.includes('permission'), body.text);
+  } finally {
+    await server.stop();
+  }
+});
+
+test('settings show problems, keep secrets secret, and speak German', { skip }, () =>
+  withPage({ server: { config: 'run:\n  timout: 5\n' }, browser: { at: '#/settings', locale: 'de-DE' } }, async ({ page, server }) => {
+    await page.getByRole('heading', { name: 'Einstellungen' }).waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.lang), 'de');
+    await page.getByText('timout').waitFor();
+    await page.getByLabel('Name').fill('API_KEY');
+    await page.getByLabel('Wert').fill('s3cret-value');
+    await page.getByRole('button', { name: 'Speichern' }).click();
+    await page.getByText('API_KEY wurde gespeichert').waitFor();
+    assert.match(readFileSync(join(server.folder, '.onetool/secrets.yaml'), 'utf8'), /API_KEY: "s3cret-value"/);
+    const { body } = await server.json('GET', 'api/secrets');
+    assert.deepEqual(body, { secrets: [{ name: 'API_KEY', isSet: true }] });
+    assert.ok(!(await page.content()).includes('s3cret-value'));
+    // From now on no run may show it.
+    const run = await server.json('POST', 'api/runs', { command: '"s3cret" + "-value"' });
+    assert.equal(run.body.text, '[REDACTED]');
+    await page.getByLabel('Sprache').selectOption('en');
+    await page.getByRole('heading', { name: 'Settings' }).waitFor();
+    await page.getByLabel('Colours').selectOption('dark');
+    assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(20, 22, 27)');
+  }));
+
+const TOKENS = 'server:\n  tokens:\n    - {token: "reader-0123456789abcdef", scopes: [read]}\n    - {token: "boss-0123456789abcdef", scopes: [admin]}\n';
+
+test('a token signs in, and its scopes decide what is shown', { skip }, () =>
+  withPage({ server: { config: TOKENS } }, async ({ page }) => {
+    await page.getByLabel('Access token').fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('not known').waitFor();
+    await page.getByLabel('Access token').fill('reader-0123456789abcdef');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('file.read', { exact: true }).click();
+    assert.ok(await page.getByRole('button', { name: 'Call', exact: true }).isDisabled());
+    assert.ok(await page.getByRole('switch').first().isDisabled());
+    assert.deepEqual(await page.locator('nav a span').allTextContents(), ['Tools', 'Settings']);
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Access token').fill('boss-0123456789abcdef');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('link', { name: 'Activity' }).click();
+    await page.getByText('Live', { exact: true }).waitFor();
+  }));
+
+test('onetool ui lets one browser in, once', { skip }, async () => {
+  const server = await Server.start({ args: ['ui'] });
+  try {
+    const address = /^open (\S+)/m.exec(server.said)[1];
+    assert.equal((await server.json('GET', 'api/tools')).status, 401);
+    const browser = await Browser.open(server, { at: address.slice(server.base.length + 1) });
+    await browser.page.getByText('file.read', { exact: true }).waitFor();
+    assert.ok(!browser.page.url().includes('code='));
+    await browser.page.reload();
+    await browser.page.getByText('file.read', { exact: true }).waitFor();
+    await browser.close(server);
+    const code = address.split('code=')[1];
+    assert.equal((await server.json('POST', 'api/session', { code })).status, 401);
+  } finally {
+    await server.stop();
+  }
+});

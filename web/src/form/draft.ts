@@ -1,0 +1,89 @@
+// What a form holds while it is filled in. Nothing that was not touched is in it: an absent field stays absent.
+import { type Json, JsonError, fromPlain, isNumber, parse, stringify } from '../json/lossless';
+
+/** Text of a number field or a JSON editor, sent as it stands. */
+export class RawText {
+  constructor(readonly text: string) {}
+}
+
+/** An object under construction; keys keep their order, so that a key that is being typed does not jump. */
+export class Entries {
+  constructor(readonly pairs: readonly (readonly [string, Draft])[]) {}
+
+  get(name: string): Draft {
+    return this.pairs.find(([key]) => key === name)?.[1];
+  }
+
+  with(name: string, value: Draft): Entries {
+    const exists = this.pairs.some(([key]) => key === name);
+    if (value === undefined) return new Entries(this.pairs.filter(([key]) => key !== name));
+    return new Entries(exists ? this.pairs.map((pair) => (pair[0] === name ? ([name, value] as const) : pair)) : [...this.pairs, [name, value]]);
+  }
+}
+
+/** A value of a union, with the option that was chosen for it. */
+export class Chosen {
+  constructor(
+    readonly option: number,
+    readonly value: Draft,
+  ) {}
+}
+
+export type Draft = undefined | null | boolean | string | RawText | Draft[] | Entries | Chosen;
+
+export interface DraftProblem {
+  path: string;
+  message: string;
+}
+
+export const EMPTY = new Entries([]);
+
+/** The value that a draft stands for, and what is not yet a value. */
+export function valueOf(draft: Draft): { value: Json | undefined; problems: DraftProblem[] } {
+  const problems: DraftProblem[] = [];
+  const convert = (draft: Draft, path: string): Json | undefined => {
+    if (draft === undefined) return undefined;
+    if (draft === null || typeof draft === 'boolean' || typeof draft === 'string') return draft;
+    if (draft instanceof Chosen) return convert(draft.value, path);
+    if (draft instanceof RawText) {
+      if (draft.text.trim() === '') return undefined;
+      try {
+        return parse(draft.text);
+      } catch (error) {
+        problems.push({ path, message: error instanceof JsonError ? error.message : String(error) });
+        return undefined;
+      }
+    }
+    if (Array.isArray(draft)) return draft.map((item, index) => convert(item, `${path}/${index}`) ?? null);
+    const map = new Map<string, Json>();
+    for (const [name, inner] of draft.pairs) {
+      const at = `${path}/${name.replace(/~/g, '~0').replace(/\//g, '~1')}`;
+      const value = convert(inner, at);
+      if (value !== undefined) map.set(name, value);
+    }
+    return map;
+  };
+  return { value: convert(draft, ''), problems };
+}
+
+/** The draft of a value, as controls expect it. */
+export function draftOf(value: Json): Draft {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(draftOf);
+  if (value instanceof Map) return new Entries([...value].map(([name, inner]) => [name, draftOf(inner)]));
+  return new RawText(String(value));
+}
+
+export function draftOfPlain(value: unknown): Draft {
+  return draftOf(fromPlain(value));
+}
+
+/** The text that a JSON editor shows for a draft. */
+export function textOf(draft: Draft): string {
+  if (draft === undefined) return '';
+  if (draft instanceof RawText) return draft.text;
+  const { value } = valueOf(draft);
+  return value === undefined ? '' : stringify(value, 2);
+}
+
+export { isNumber };

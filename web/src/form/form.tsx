@@ -1,0 +1,404 @@
+// A form from a JSON Schema. Parts are planned when they are shown, so that a schema that refers to itself costs nothing
+// until somebody opens it.
+import type { ComponentChildren } from 'preact';
+import { useId, useMemo, useRef, useState } from 'preact/hooks';
+import { t } from '../i18n';
+import { stringify, fromPlain, parse } from '../json/lossless';
+import { plain, shortened } from '../text';
+import { Chosen, type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from './draft';
+import { type Plan, plan } from './schema';
+
+export interface FormContext {
+  root: unknown;
+  /** Messages by JSON pointer. */
+  problems: ReadonlyMap<string, string>;
+  /** Whether problems of fields that were not touched are shown too. */
+  showAll: boolean;
+}
+
+interface FieldProps {
+  form: FormContext;
+  schema: unknown;
+  name: string;
+  label?: string;
+  path: string;
+  required: boolean;
+  draft: Draft;
+  onChange(draft: Draft): void;
+  depth: number;
+}
+
+/** The top of the form: the properties of the arguments. */
+export function SchemaForm({ form, draft, onChange }: { form: FormContext; draft: Draft; onChange(draft: Draft): void }) {
+  const top = useMemo(() => plan(form.root, form.root), [form.root]);
+  if (draft instanceof RawText || top.control !== 'object') {
+    return <JsonField form={form} path="" label={t('form.arguments')} draft={draft instanceof Entries && draft.pairs.length === 0 ? undefined : draft} onChange={onChange} plan={top} />;
+  }
+  if (top.properties.length === 0 && top.rest === null) return <p class="quiet">{t('form.none')}</p>;
+  return <ObjectFields form={form} plan={top} path="" draft={draft} onChange={onChange} depth={0} />;
+}
+
+function Field(props: FieldProps) {
+  const { form, schema, name, draft, onChange, path, required, depth } = props;
+  const [asJson, setAsJson] = useState(false);
+  const [touched, setTouched] = useState(false);
+  const planned = useMemo(() => plan(schema, form.root, name), [schema, form.root, name]);
+  const id = useId();
+  const label = plain(props.label ?? name);
+  const problem = touched || form.showAll || draft !== undefined ? form.problems.get(path) : undefined;
+  const isGroup = planned.control === 'object' || planned.control === 'list' || planned.control === 'map' || planned.control === 'union';
+  const showJson = asJson || planned.control === 'json' || unfit(planned, draft);
+  const describedBy = [planned.description && `${id}-description`, problem && `${id}-problem`].filter(Boolean).join(' ') || undefined;
+  const toggle = planned.control !== 'json' && (
+    <button
+      type="button"
+      class="link small"
+      aria-pressed={showJson}
+      aria-label={t('form.editAsJson', { name: label })}
+      title={t('form.editAsJson', { name: label })}
+      onClick={() => {
+        if (showJson) onChange(reread(draft));
+        setAsJson(!showJson);
+      }}
+    >
+      {'{ }'}
+    </button>
+  );
+  const clear = draft !== undefined && !required && (
+    <button type="button" class="link small" aria-label={t('form.clear', { name: label })} onClick={() => { onChange(undefined); setAsJson(false); }}>
+      {t('form.unset')}
+    </button>
+  );
+  const asNull = planned.nullable && draft !== null && (
+    <button type="button" class="link small" aria-label={t('form.setNull', { name: label })} onClick={() => onChange(null)}>null</button>
+  );
+  const head = (
+    <span class="label-line">
+      {isGroup && !showJson ? <span class="label">{label}</span> : <label class="label" for={id}>{label}</label>}
+      {required && <span class="required" title={t('form.required')}>*</span>}
+      <span class="type">{typeName(planned)}</span>
+      <span class="grow" />
+      {asNull}
+      {clear}
+      {toggle}
+    </span>
+  );
+  const body = showJson
+    ? <JsonArea id={id} describedBy={describedBy} invalid={problem !== undefined} draft={draft} onChange={onChange} />
+    : <Control {...props} id={id} plan={planned} describedBy={describedBy} invalid={problem !== undefined} depth={depth} />;
+  const texts = (
+    <>
+      {planned.description && <span class="description" id={`${id}-description`}>{shortened(planned.description, 600)}</span>}
+      {problem && <span class="problem" id={`${id}-problem`} role="alert">{plain(problem)}</span>}
+    </>
+  );
+  if (isGroup && !showJson) {
+    return <fieldset class="field group" aria-label={label} onFocusOut={() => setTouched(true)}>{head}{texts}{body}</fieldset>;
+  }
+  return <div class="field" onFocusOut={() => setTouched(true)}>{head}{body}{texts}</div>;
+}
+
+interface ControlProps extends FieldProps {
+  id: string;
+  plan: Plan;
+  describedBy: string | undefined;
+  invalid: boolean;
+}
+
+function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...rest }: ControlProps) {
+  const common = { id, 'aria-describedby': describedBy, 'aria-invalid': invalid, 'aria-required': rest.required };
+  const placeholder = planned.default === undefined ? undefined : t('form.default', { value: shortened(planned.default, 60) });
+  switch (planned.control) {
+    case 'text': {
+      const value = typeof draft === 'string' ? draft : '';
+      const set = (text: string) => onChange(text === '' && !rest.required ? undefined : text);
+      return planned.multiline
+        ? <textarea {...common} rows={4} placeholder={placeholder} value={value} onInput={(event) => set(event.currentTarget.value)} spellcheck={false} />
+        : <input {...common} type={inputType(planned.format)} placeholder={placeholder ?? formatHint(planned.format)} value={value} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
+    }
+    case 'number': {
+      const value = draft instanceof RawText ? draft.text : '';
+      return <input {...common} type="text" inputMode={planned.integer ? 'numeric' : 'decimal'} class="number" placeholder={placeholder} value={value} autocomplete="off"
+        onInput={(event) => { const text = event.currentTarget.value.trim(); onChange(text === '' ? undefined : new RawText(text)); }} />;
+    }
+    case 'boolean':
+      return (
+        <select {...common} value={draft === undefined ? '' : String(draft)} onChange={(event) => { const value = event.currentTarget.value; onChange(value === '' ? undefined : value === 'true'); }}>
+          <option value="">{placeholder ?? t('form.notSet')}</option>
+          <option value="true">true</option>
+          <option value="false">false</option>
+        </select>
+      );
+    case 'null':
+      return (
+        <select {...common} value={draft === null ? 'null' : ''} onChange={(event) => onChange(event.currentTarget.value === 'null' ? null : undefined)}>
+          <option value="">{t('form.notSet')}</option>
+          <option value="null">null</option>
+        </select>
+      );
+    case 'choice': {
+      const current = draft === undefined ? '' : String(planned.values.findIndex((value) => sameText(value, draft)));
+      return (
+        <select {...common} value={current} onChange={(event) => { const index = event.currentTarget.value; onChange(index === '' ? undefined : draftOfPlain(planned.values[Number(index)])); }}>
+          <option value="">{placeholder ?? t('form.notSet')}</option>
+          {planned.values.map((value, index) => <option key={index} value={String(index)}>{typeof value === 'string' && value !== '' ? shortened(value, 100) : shortened(JSON.stringify(value), 100)}</option>)}
+        </select>
+      );
+    }
+    case 'object':
+      return <Optional {...rest} label={planned.title ?? rest.name} draft={draft} onChange={onChange} empty={EMPTY}>
+        <ObjectFields form={rest.form} plan={planned} path={rest.path} draft={draft} onChange={onChange} depth={rest.depth + 1} />
+      </Optional>;
+    case 'map':
+      return <MapFields {...rest} plan={planned} draft={draft} onChange={onChange} />;
+    case 'list':
+      return <ListFields {...rest} plan={planned} draft={draft} onChange={onChange} />;
+    case 'union':
+      return <UnionField {...rest} id={id} describedBy={describedBy} plan={planned} draft={draft} onChange={onChange} />;
+    case 'json':
+      return null;
+  }
+}
+
+/** A nested object that is absent until somebody adds it. */
+function Optional({ draft, onChange, empty, required, name, children, depth }: Pick<FieldProps, 'draft' | 'onChange' | 'required' | 'name' | 'depth'> & { label: string; empty: Draft; children: ComponentChildren }) {
+  if (draft === undefined && (!required || depth > 6)) {
+    return <button type="button" class="small" onClick={() => onChange(empty)}>{t('form.add', { name: plain(name) })}</button>;
+  }
+  return <div class="nested">{children}</div>;
+}
+
+function ObjectFields({ form, plan: planned, path, draft, onChange, depth }: { form: FormContext; plan: Plan & { control: 'object' }; path: string; draft: Draft; onChange(draft: Draft): void; depth: number }) {
+  const entries = draft instanceof Entries ? draft : EMPTY;
+  const latest = useRef(entries);
+  latest.current = entries;
+  const known = new Set(planned.properties.map((property) => property.name));
+  const others = entries.pairs.filter(([name]) => !known.has(name));
+  const field = (name: string, schema: unknown, required: boolean) => (
+    <Field key={name} form={form} schema={schema} name={name} path={`${path}/${pointerName(name)}`} required={required} draft={entries.get(name)} depth={depth}
+      onChange={(value) => onChange(latest.current.with(name, value))} />
+  );
+  const [newName, setNewName] = useState('');
+  return (
+    <>
+      {planned.properties.map((property) => field(property.name, property.schema, property.required))}
+      {others.map(([name]) => field(name, planned.rest ?? true, false))}
+      {planned.rest !== null && (
+        <div class="row">
+          <input aria-label={t('form.newName')} placeholder={t('form.newName')} value={newName} onInput={(event) => setNewName(event.currentTarget.value)} />
+          <button type="button" class="small" disabled={newName === ''} onClick={() => { onChange(entries.with(newName, '')); setNewName(''); }}>{t('form.addMember')}</button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function MapFields({ form, plan: planned, path, draft, onChange, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'map' } }) {
+  const entries = draft instanceof Entries ? draft : EMPTY;
+  const set = (index: number, name: string, value: Draft) => onChange(new Entries(entries.pairs.map((pair, at) => (at === index ? [name, value] : pair))));
+  return (
+    <div class="nested">
+      {entries.pairs.map(([name, value], index) => (
+        <div class="entry" key={index}>
+          <input aria-label={t('form.newName')} value={name} onInput={(event) => set(index, event.currentTarget.value, value)} />
+          <Field form={form} schema={planned.values} name={name} label={t('form.valueOf', { name })} path={`${path}/${pointerName(name)}`} required={true} draft={value} depth={depth + 1} onChange={(inner) => set(index, name, inner ?? '')} />
+          <button type="button" class="link small" aria-label={t('form.remove', { name })} onClick={() => { const pairs = entries.pairs.filter((_, at) => at !== index); onChange(pairs.length === 0 ? undefined : new Entries(pairs)); }}>✕</button>
+        </div>
+      ))}
+      <button type="button" class="small" onClick={() => onChange(new Entries([...entries.pairs, ['', initial(planned.values, form)]]))}>{t('form.addMember')}</button>
+    </div>
+  );
+}
+
+const MAX_SHOWN_ITEMS = 200;
+
+function ListFields({ form, plan: planned, path, name, draft, onChange, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'list' } }) {
+  const items = Array.isArray(draft) ? draft : [];
+  const latest = useRef(items);
+  latest.current = items;
+  const keys = useRef<number[]>([]);
+  const lastKey = useRef(0);
+  while (keys.current.length < items.length) keys.current.push((lastKey.current += 1));
+  const change = (next: Draft[]) => onChange(next.length === 0 && draft === undefined ? undefined : next);
+  const move = (from: number, to: number) => {
+    const next = [...items];
+    next.splice(to, 0, ...next.splice(from, 1));
+    keys.current.splice(to, 0, ...keys.current.splice(from, 1));
+    change(next);
+  };
+  return (
+    <div class="nested">
+      {items.slice(0, MAX_SHOWN_ITEMS).map((item, index) => (
+        <div class="entry" key={keys.current[index]}>
+          <Field form={form} schema={planned.items} name={name} label={`${index + 1}`} path={`${path}/${index}`} required={true} draft={item} depth={depth + 1}
+            onChange={(value) => change(latest.current.map((old, at) => (at === index ? value : old)))} />
+          <span class="entry-tools">
+            <button type="button" class="link small" disabled={index === 0} aria-label={t('form.up', { name: String(index + 1) })} onClick={() => move(index, index - 1)}>↑</button>
+            <button type="button" class="link small" disabled={index === items.length - 1} aria-label={t('form.down', { name: String(index + 1) })} onClick={() => move(index, index + 1)}>↓</button>
+            <button type="button" class="link small" aria-label={t('form.remove', { name: String(index + 1) })} onClick={() => { keys.current.splice(index, 1); const next = items.filter((_, at) => at !== index); onChange(next.length === 0 ? undefined : next); }}>✕</button>
+          </span>
+        </div>
+      ))}
+      {items.length > MAX_SHOWN_ITEMS && <p class="quiet">{t('form.moreItems', { count: items.length - MAX_SHOWN_ITEMS })}</p>}
+      <button type="button" class="small" disabled={items.length >= planned.max} onClick={() => change([...items, initial(planned.items, form)])}>{t('form.addItem')}</button>
+    </div>
+  );
+}
+
+function UnionField({ form, plan: planned, id, describedBy, draft, onChange, path, name, required, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'union' }; id: string; describedBy: string | undefined }) {
+  const chosen = draft instanceof Chosen ? draft.option : draft === undefined ? -1 : guess(planned, draft, form);
+  const option = planned.options[chosen];
+  const inner = draft instanceof Chosen ? draft.value : draft;
+  const placeholder = planned.default === undefined ? t('form.notSet') : t('form.default', { value: shortened(planned.default, 60) });
+  const isNull = option !== undefined && plan(option.schema, form.root).control === 'null';
+  return (
+    <>
+      <select id={id} aria-label={t('form.variant', { name: plain(name) })} aria-describedby={describedBy} value={String(chosen)}
+        onChange={(event) => {
+          const index = Number(event.currentTarget.value);
+          const schema = planned.options[index]?.schema;
+          onChange(index < 0 ? undefined : new Chosen(index, plan(schema, form.root).control === 'null' ? null : initial(schema, form)));
+        }}>
+        <option value="-1">{placeholder}</option>
+        {planned.options.map((option, index) => <option key={index} value={String(index)}>{plain(option.label)}</option>)}
+      </select>
+      {option && !isNull && (
+        <Field key={chosen} form={form} schema={option.schema} name={name} label={option.label} path={path} required={required} draft={inner} depth={depth + 1}
+          onChange={(value) => onChange(new Chosen(chosen, value))} />
+      )}
+    </>
+  );
+}
+
+/** Which option of a union a value belongs to, by its kind. */
+function guess(planned: Plan & { control: 'union' }, draft: Draft, form: FormContext): number {
+  return planned.options.findIndex(({ schema }) => !unfit(plan(schema, form.root), draft));
+}
+
+function JsonField({ form, path, label, draft, onChange, plan: planned }: { form: FormContext; path: string; label: string; draft: Draft; onChange(draft: Draft): void; plan: Plan }) {
+  const id = useId();
+  const problem = form.problems.get(path);
+  return (
+    <div class="field">
+      <span class="label-line">
+        <label class="label" for={id}>{label}</label>
+        <span class="grow" />
+        {planned.control === 'object' && draft instanceof RawText && (
+          <button type="button" class="link small" onClick={() => onChange(reread(draft) ?? EMPTY)}>{t('form.asForm')}</button>
+        )}
+      </span>
+      <JsonArea id={id} describedBy={problem && `${id}-problem`} invalid={problem !== undefined} draft={draft} onChange={onChange} />
+      {problem && <span class="problem" id={`${id}-problem`} role="alert">{plain(problem)}</span>}
+    </div>
+  );
+}
+
+function JsonArea({ id, describedBy, invalid, draft, onChange }: { id: string; describedBy: string | undefined; invalid: boolean; draft: Draft; onChange(draft: Draft): void }) {
+  return (
+    <textarea id={id} class="code" rows={4} spellcheck={false} aria-describedby={describedBy} aria-invalid={invalid} placeholder="JSON" value={textOf(draft)}
+      onInput={(event) => { const text = event.currentTarget.value; onChange(text.trim() === '' ? undefined : new RawText(text)); }} />
+  );
+}
+
+/** A draft that was edited as JSON, for controls again; unchanged while it is not JSON. */
+function reread(draft: Draft): Draft {
+  if (!(draft instanceof RawText)) return draft;
+  try {
+    return draftOf(parse(draft.text));
+  } catch {
+    return draft;
+  }
+}
+
+/** Whether a draft is something that the control cannot show. */
+function unfit(planned: Plan, draft: Draft): boolean {
+  if (draft === undefined) return false;
+  switch (planned.control) {
+    case 'text':
+      return typeof draft !== 'string';
+    case 'number':
+      return !(draft instanceof RawText) || /^\s*["{[tfn]/.test(draft.text);
+    case 'boolean':
+      return typeof draft !== 'boolean';
+    case 'null':
+      return draft !== null;
+    case 'choice':
+      return !planned.values.some((value) => sameText(value, draft));
+    case 'object':
+    case 'map':
+      return !(draft instanceof Entries);
+    case 'list':
+      return !Array.isArray(draft);
+    case 'union':
+      return draft instanceof RawText && /^\s*["{[]/.test(draft.text);
+    case 'json':
+      return true;
+  }
+}
+
+function sameText(value: unknown, draft: Draft): boolean {
+  const own = valueOf(draft).value;
+  return own !== undefined && stringify(own) === stringify(fromPlain(value));
+}
+
+/** What a new item starts as. */
+function initial(schema: unknown, form: FormContext): Draft {
+  switch (plan(schema, form.root).control) {
+    case 'text':
+      return '';
+    case 'object':
+    case 'map':
+      return EMPTY;
+    case 'list':
+      return [];
+    default:
+      return undefined;
+  }
+}
+
+function pointerName(name: string): string {
+  return name.replace(/~/g, '~0').replace(/\//g, '~1');
+}
+
+function inputType(format: string | undefined): string {
+  switch (format) {
+    case 'password':
+      return 'password';
+    case 'date':
+      return 'date';
+    case 'email':
+      return 'email';
+    case 'uri':
+      return 'url';
+    default:
+      return 'text';
+  }
+}
+
+function formatHint(format: string | undefined): string | undefined {
+  if (format === 'date-time') return '2026-01-31T12:00:00Z';
+  if (format === 'time') return '12:00:00Z';
+  if (format === 'duration') return 'PT1H30M';
+  return format;
+}
+
+function typeName(planned: Plan): string {
+  switch (planned.control) {
+    case 'text':
+      return planned.format ? `string (${shortened(planned.format, 20)})` : 'string';
+    case 'number':
+      return planned.integer ? 'integer' : 'number';
+    case 'choice':
+      return 'enum';
+    case 'map':
+      return 'object';
+    case 'list':
+      return 'array';
+    case 'union':
+      return shortened(planned.options.map((option) => option.label).join(' | '), 60);
+    case 'json':
+      return 'JSON';
+    default:
+      return planned.control;
+  }
+}

@@ -1,0 +1,55 @@
+// Calls that wait for a person: allow once, for the session, always, or refuse.
+import { useState } from 'preact/hooks';
+import { may, segment, send } from '../api';
+import { t, time } from '../i18n';
+import { type Approval, approvals } from '../live';
+import { place } from '../router';
+import { plain } from '../text';
+import { Notice, say, sayProblem } from '../ui/parts';
+import { TextView } from '../ui/result';
+
+type Decision = 'once' | 'session' | 'always' | 'deny';
+const DECISIONS: Decision[] = ['once', 'session', 'always', 'deny'];
+
+export function ApprovalsScreen() {
+  const wanted = place.value.subject;
+  const list = approvals.value;
+  return (
+    <div class="page">
+      <h1>{t('nav.approvals')}</h1>
+      {wanted !== '' && !list.some((approval) => approval.id === wanted) && <Notice>{t('approvals.gone')}</Notice>}
+      {list.length === 0 && <p class="quiet empty">{t('approvals.none')}</p>}
+      <ul class="plain-list cards" aria-live="polite">
+        {list.map((approval) => <Card key={approval.id} approval={approval} isWanted={approval.id === wanted} />)}
+      </ul>
+    </div>
+  );
+}
+
+function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean }) {
+  const [isBusy, setIsBusy] = useState(false);
+  const decide = async (decision: Decision) => {
+    setIsBusy(true);
+    try {
+      await send('POST', `api/approvals/${segment(approval.id)}`, { decision });
+      approvals.value = approvals.value.filter((other) => other.id !== approval.id);
+      say(t(`approvals.${decision}.done`, { name: plain(approval.tool) }));
+    } catch (error) {
+      sayProblem(error);
+    }
+    setIsBusy(false);
+  };
+  return (
+    <li class={`card ${isWanted ? 'wanted' : ''}`}>
+      <div class="row"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{approval.caller} · {time(approval.at)}</span></div>
+      <TextView text={approval.arguments} label={t('activity.arguments')} />
+      <div class="row actions">
+        {DECISIONS.map((decision) => (
+          <button key={decision} type="button" class={decision === 'once' ? 'primary' : decision === 'deny' ? 'danger' : ''} disabled={isBusy || !may('admin')} title={t(`approvals.${decision}.hint`)} onClick={() => void decide(decision)}>
+            {t(`approvals.${decision}`)}
+          </button>
+        ))}
+      </div>
+    </li>
+  );
+}

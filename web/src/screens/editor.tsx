@@ -1,0 +1,223 @@
+// Bundles and their HTTP tools: create, new version, duplicate, delete. The form of a tool is made from a schema like any
+// other form; what the server says of a mistake is shown as it says it.
+import { useMemo, useState } from 'preact/hooks';
+import { get, segment, send } from '../api';
+import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
+import { SchemaForm } from '../form/form';
+import { t } from '../i18n';
+import { fromPlain, toPlain } from '../json/lossless';
+import { address, go, place } from '../router';
+import { plain } from '../text';
+import { loadToolbox } from '../toolbox';
+import { useLoad } from '../ui/load';
+import { Badge, Failure, Notice, say, sayProblem } from '../ui/parts';
+
+interface Bundle {
+  bundleID: string;
+  slug: string;
+  displayName: string;
+  description: string;
+  isBuiltIn: boolean;
+  toolCount: number;
+}
+
+interface Tool {
+  slug: string;
+  version: string;
+  displayName: string;
+  description: string;
+  isEnabled: boolean;
+  type: string;
+}
+
+const TEXT = { type: 'string' };
+
+/** What may be said of a bundle. */
+const BUNDLE_SCHEMA = {
+  type: 'object',
+  properties: {
+    slug: { ...TEXT, pattern: '^[\\p{L}\\p{Nd}-]{1,64}$', description: 'Letters, digits and dashes.' },
+    displayName: TEXT,
+    description: TEXT,
+    secrets: { type: 'array', items: TEXT, description: 'Names of secrets that templates of its tools may use.' },
+  },
+  required: ['slug'],
+};
+
+/** What may be said of an HTTP tool. */
+const TOOL_SCHEMA = {
+  type: 'object',
+  properties: {
+    slug: { ...TEXT, description: 'Letters, digits and dashes.' },
+    version: { ...TEXT, description: 'Any label, such as v1. A stored version does not change; make a new one instead.' },
+    displayName: TEXT,
+    description: { ...TEXT, maxLength: 4000, description: 'What it does, for people and models.' },
+    tags: { type: 'array', items: TEXT },
+    impl: {
+      type: 'object',
+      title: 'Request',
+      properties: {
+        method: { enum: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD'], default: 'GET' },
+        urlTemplate: { ...TEXT, description: '${name} stands for an argument or a secret, ${name:-default} has a default.' },
+        headers: { type: 'object', additionalProperties: TEXT },
+        bodyTemplate: { ...TEXT, maxLength: 100000 },
+        auth: {
+          oneOf: [
+            { title: 'API key', type: 'object', properties: { type: { const: 'apiKey' }, in: { enum: ['header', 'query'] }, name: TEXT, value: { ...TEXT, description: 'A template, such as ${API_KEY}.' } }, required: ['type', 'in', 'name', 'value'] },
+            { title: 'Basic', type: 'object', properties: { type: { const: 'basic' }, username: TEXT, password: TEXT }, required: ['type', 'username', 'password'] },
+            { title: 'Bearer', type: 'object', properties: { type: { const: 'bearer' }, token: TEXT }, required: ['type', 'token'] },
+          ],
+        },
+        secrets: { type: 'array', items: TEXT, description: 'Names of secrets that the templates use.' },
+        successCodes: { type: 'array', items: { type: 'integer' }, description: 'Any 2xx when empty.' },
+        timeoutMs: { type: 'integer', default: 10000 },
+        responseEncoding: { enum: ['json', 'text'], default: 'json' },
+        extractExpr: { ...TEXT, description: 'A JSONPath ($…) or a regular expression.' },
+        errorMode: { enum: ['fail', 'empty'], default: 'fail' },
+        maxRetries: { type: 'integer', maximum: 10 },
+      },
+      required: ['urlTemplate'],
+    },
+    argSchema: { description: 'JSON Schema of the arguments.' },
+    outputSchema: { description: 'JSON Schema of the value.' },
+    maxCallsPerMinute: { type: 'integer', minimum: 1 },
+  },
+  required: ['slug', 'version', 'impl'],
+};
+
+/** What the store sets by itself. */
+const STORED = ['toolID', 'bundleID', 'schemaVersion', 'isBuiltIn', 'isEnabled', 'createdAt', 'modifiedAt', 'lastCalledAt', 'callCount', 'disabledReason', 'type'];
+
+/** Ids are UUIDs of version 7: the time, then chance. */
+function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  let time = Date.now();
+  for (let at = 5; at >= 0; at -= 1) {
+    bytes[at] = time % 256;
+    time = Math.floor(time / 256);
+  }
+  bytes[6] = 0x70 | (bytes[6]! & 0x0f);
+  bytes[8] = 0x80 | (bytes[8]! & 0x3f);
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+export function EditorScreen() {
+  const { data, error, reload } = useLoad<{ bundles: Bundle[] }>('tools/bundles?includeDisabled=true&pageSize=256');
+  const own = data?.bundles.filter((bundle) => !bundle.isBuiltIn) ?? [];
+  const open = own.find((bundle) => bundle.bundleID === place.value.subject);
+  const [draft, setDraft] = useState<Draft | null>(null);
+  const create = async () => {
+    const { value } = valueOf(draft ?? EMPTY);
+    const id = newId();
+    try {
+      await send('PUT', `tools/bundles/${id}`, toPlain(value ?? new Map()));
+      setDraft(null);
+      reload();
+      go('editor', id);
+    } catch (problem) {
+      sayProblem(problem);
+    }
+  };
+  if (open) return <BundlePage key={open.bundleID} bundle={open} onGone={() => { reload(); go('editor'); }} />;
+  return (
+    <div class="page">
+      <div class="row"><h1>{t('nav.editor')}</h1><span class="grow" /><button type="button" class="primary" onClick={() => setDraft(EMPTY)}>{t('editor.newBundle')}</button></div>
+      {error !== null && <Failure error={error} onRetry={reload} />}
+      {draft !== null && (
+        <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void create(); }}>
+          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: NO_PROBLEMS, showAll: false }} draft={draft} onChange={setDraft} />
+          <div class="row actions"><button type="submit" class="primary">{t('save')}</button><button type="button" onClick={() => setDraft(null)}>{t('cancel')}</button></div>
+        </form>
+      )}
+      {data && own.length === 0 && draft === null && <p class="quiet empty">{t('editor.none')}</p>}
+      <ul class="plain-list cards">
+        {own.map((bundle) => (
+          <li key={bundle.bundleID} class="card row"><a href={address('editor', bundle.bundleID)}><strong>{plain(bundle.slug)}</strong></a><span class="quiet grow">{plain(bundle.displayName || bundle.description)}</span><Badge>{bundle.toolCount}</Badge></li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+const NO_PROBLEMS = new Map<string, string>();
+
+function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
+  const path = `tools/bundles/${segment(bundle.bundleID)}`;
+  const { data, error, reload } = useLoad<{ tools: Tool[] }>(`tools/tools?includeDisabled=true&recommendedPageSize=256&bundleIDs=${segment(bundle.bundleID)}`);
+  const [draft, setDraft] = useState<Draft | null>(null);
+  const toolPath = (slug: string, version: string) => `${path}/tools/${segment(slug)}/version/${segment(version)}`;
+  const copyOf = async (tool: Tool, without: 'slug' | 'version') => {
+    try {
+      const stored = await get<Record<string, unknown>>(toolPath(tool.slug, tool.version));
+      for (const name of [...STORED, without]) delete stored[name];
+      setDraft(draftOf(fromPlain(stored)));
+    } catch (problem) {
+      sayProblem(problem);
+    }
+  };
+  const remove = async (work: Promise<unknown>, done: () => void) => {
+    try {
+      await work;
+      done();
+      void loadToolbox();
+    } catch (problem) {
+      sayProblem(problem);
+    }
+  };
+  return (
+    <div class="page">
+      <a href={address('editor')}>← {t('nav.editor')}</a>
+      <div class="row wrap">
+        <h1>{plain(bundle.slug)}</h1>
+        <span class="grow" />
+        <button type="button" class="primary" onClick={() => setDraft(draftOfPlain({ version: 'v1', impl: { urlTemplate: 'https://' }, argSchema: { type: 'object', properties: {}, additionalProperties: false } }))}>{t('editor.newTool')}</button>
+        <button type="button" class="danger" disabled={(data?.tools.length ?? 1) > 0} onClick={() => void remove(send('DELETE', path), onGone)}>{t('editor.deleteBundle')}</button>
+      </div>
+      {error !== null && <Failure error={error} onRetry={reload} />}
+      {draft !== null && <ToolForm draft={draft} onChange={setDraft} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
+      {data && data.tools.length === 0 && draft === null && <p class="quiet empty">{t('editor.noTools')}</p>}
+      <ul class="plain-list cards">
+        {data?.tools.map((tool) => (
+          <li key={`${tool.slug} ${tool.version}`} class="card row wrap">
+            <a href={address('tools', `${identifier(bundle.slug)}.${identifier(tool.slug)}`)}><strong>{plain(tool.slug)}</strong></a>
+            <code>{plain(tool.version)}</code>
+            {!tool.isEnabled && <Badge>{t('tools.off')}</Badge>}
+            <span class="quiet grow">{plain(tool.displayName || tool.description)}</span>
+            <button type="button" class="small" onClick={() => void copyOf(tool, 'version')}>{t('editor.newVersion')}</button>
+            <button type="button" class="small" onClick={() => void copyOf(tool, 'slug')}>{t('editor.duplicate')}</button>
+            <button type="button" class="small danger" aria-label={t('form.remove', { name: `${tool.slug} ${tool.version}` })} onClick={() => void remove(send('DELETE', toolPath(tool.slug, tool.version)), reload)}>✕</button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+const identifier = (slug: string) => slug.replace(/[^\p{L}\p{Nd}_]/gu, '_');
+
+function ToolForm({ draft, onChange, path, onDone }: { draft: Draft; onChange(draft: Draft): void; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
+  const [problem, setProblem] = useState<unknown>(null);
+  const { value, problems } = useMemo(() => valueOf(draft), [draft]);
+  const found = useMemo(() => new Map(problems.map((entry) => [entry.path, entry.message])), [problems]);
+  const name = (key: string) => { const text = value instanceof Map ? value.get(key) : undefined; return typeof text === 'string' ? text : ''; };
+  const save = async () => {
+    setProblem(null);
+    if (problems.length > 0 || !(value instanceof Map)) return;
+    const { slug: _slug, version: _version, ...body } = toPlain(value) as Record<string, unknown>;
+    try {
+      await send('PUT', path(name('slug'), name('version')), { ...body, type: 'http' });
+      onDone(`${name('slug')} ${name('version')}`);
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  return (
+    <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void save(); }}>
+      <SchemaForm form={{ root: TOOL_SCHEMA, problems: found, showAll: true }} draft={draft instanceof Entries ? draft : draft ?? EMPTY} onChange={onChange} />
+      {problem !== null && <Failure error={problem} />}
+      <Notice>{t('editor.hint')}</Notice>
+      <div class="row actions"><button type="submit" class="primary" disabled={name('slug') === '' || name('version') === ''}>{t('save')}</button><button type="button" onClick={() => onDone(null)}>{t('cancel')}</button></div>
+    </form>
+  );
+}

@@ -1,0 +1,241 @@
+// The live tester: a form from the tool's schema, checked as it is filled in; the call goes through the same path as any
+// other.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { ApiError, type Part, type ToolDetail, events, may, request, segment } from '../api';
+import { type Draft, EMPTY, RawText, draftOf, textOf, valueOf } from '../form/draft';
+import { type FormContext, SchemaForm } from '../form/form';
+import { duration, t, time } from '../i18n';
+import { validate } from '../json/client';
+import { type Json, type JsonObject, parse, python, stringify, toPlain } from '../json/lossless';
+import type { Problem } from '../json/protocol';
+import { plain, shortened } from '../text';
+import { CopyButton, Notice } from '../ui/parts';
+import { type Outcome, ResultView } from '../ui/result';
+
+interface Past {
+  at: string;
+  args: string;
+  isError: boolean;
+  durationMs: number;
+}
+
+const MAX_HISTORY = 20;
+const history = new Map<string, Past[]>();
+
+export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }) {
+  const [draft, setDraft] = useState<Draft>(() => start(initial));
+  const [showAll, setShowAll] = useState(false);
+  const [found, setFound] = useState<ReadonlyMap<string, string>>(new Map());
+  const [unchecked, setUnchecked] = useState(false);
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const [progress, setProgress] = useState<string | null>(null);
+  const [, setPast] = useState(0);
+  const running = useRef<AbortController | null>(null);
+  const [isRunning, setIsRunning] = useState(false);
+  const { value, problems } = useMemo(() => valueOf(draft), [draft]);
+  const args = value instanceof Map ? value : null;
+
+  useEffect(() => {
+    let isGone = false;
+    const timer = setTimeout(() => {
+      void validate(tool.inputSchema, toPlain(value ?? new Map())).then((errors) => {
+        if (isGone) return;
+        setUnchecked(errors === null);
+        setFound(messages(errors ?? []));
+      });
+    }, 150);
+    return () => {
+      isGone = true;
+      clearTimeout(timer);
+    };
+  }, [tool.inputSchema, value]);
+  useEffect(() => () => running.current?.abort(), []);
+
+  const all = useMemo(() => {
+    const result = new Map(found);
+    for (const problem of problems) result.set(problem.path, problem.message);
+    return result;
+  }, [found, problems]);
+  const form: FormContext = { root: tool.inputSchema, problems: all, showAll };
+  const blocked = problems.length > 0 || args === null;
+
+  const invoke = async (dryRun: boolean, despite = false) => {
+    setShowAll(true);
+    if (blocked || isRunning) return;
+    if (!despite) {
+      const errors = await validate(tool.inputSchema, toPlain(args));
+      setFound(messages(errors ?? []));
+      if ((errors ?? []).length > 0) return;
+    }
+    const control = new AbortController();
+    running.current = control;
+    setIsRunning(true);
+    setOutcome(null);
+    setProgress(null);
+    const started = performance.now();
+    const sent = stringify(args);
+    const result = await call(tool.name, sent, dryRun, control.signal, setProgress).catch((error: unknown) => failed(error, control.signal, started));
+    setOutcome(result);
+    setIsRunning(false);
+    setProgress(null);
+    const list = history.get(tool.name) ?? [];
+    if (!dryRun) history.set(tool.name, [{ at: new Date().toISOString(), args: sent, isError: result.isError, durationMs: result.durationMs }, ...list].slice(0, MAX_HISTORY));
+    setPast((n) => n + 1);
+  };
+
+  const isJson = draft instanceof RawText;
+  return (
+    <form class="tester" noValidate onSubmit={(event) => { event.preventDefault(); void invoke(false); }}
+      onKeyDown={(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); void invoke(false); } }}>
+      <div class="row">
+        <h3>{t('tester.title')}</h3>
+        <span class="grow" />
+        <button type="button" class="link small" onClick={() => setDraft(isJson ? fromText(draft) : new RawText(textOf(draft) || '{}'))} disabled={isJson && problems.length > 0}>
+          {isJson ? t('form.asForm') : t('form.asJson')}
+        </button>
+        <button type="button" class="link small" onClick={() => { setDraft(EMPTY); setShowAll(false); }}>{t('tester.clear')}</button>
+      </div>
+      <SchemaForm form={form} draft={draft} onChange={setDraft} />
+      {unchecked && <Notice kind="warn">{t('tester.unchecked')}</Notice>}
+      {showAll && all.size > 0 && <Notice kind="warn">{t('tester.problems', { count: all.size })}{all.has('') && `: ${all.get('')}`} {!blocked && may('invoke') && <button type="button" class="link" onClick={() => void invoke(false, true)}>{t('tester.anyway')}</button>}</Notice>}
+      <div class="row actions">
+        <button type="submit" class="primary" disabled={!may('invoke') || !tool.isEnabled || isRunning}>{isRunning ? t('tester.running') : t('tester.run')}</button>
+        {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
+        {tool.kind === 'bundle' && <button type="button" disabled={isRunning || !may('invoke')} onClick={() => void invoke(true)}>{t('tester.dryRun')}</button>}
+        {!tool.isEnabled && <span class="quiet">{t('tester.disabled')}</span>}
+        {tool.isEnabled && !may('invoke') && <span class="quiet">{t('tester.noScope')}</span>}
+        {progress && <span class="quiet" role="status">{plain(progress)}</span>}
+      </div>
+      {outcome && <ResultView outcome={outcome} />}
+      {args && <Equivalents name={tool.name} args={args} />}
+      <History past={history.get(tool.name) ?? []} onPick={(text) => setDraft(draftOf(parse(text)))} />
+    </form>
+  );
+}
+
+function start(initial: string | undefined): Draft {
+  if (initial === undefined) return EMPTY;
+  try {
+    return draftOf(parse(initial));
+  } catch {
+    return EMPTY;
+  }
+}
+
+function fromText(draft: Draft): Draft {
+  const { value } = valueOf(draft);
+  return value instanceof Map ? draftOf(value) : EMPTY;
+}
+
+async function call(name: string, args: string, dryRun: boolean, signal: AbortSignal, onProgress: (text: string) => void): Promise<Outcome> {
+  const started = performance.now();
+  const outcome: Outcome = { isError: false, json: null, text: null, parts: [], durationMs: 0 };
+  const path = `api/tools/${segment(name)}/invoke${dryRun ? '?dryRun=true' : ''}`;
+  const response = await request(path, { method: 'POST', body: `{"args":${args}}`, signal, accept: 'text/event-stream' });
+  for await (const { event, data } of events(response)) {
+    if (event === 'progress') onProgress(progressText(data));
+    else if (event === 'value') outcome.json = data;
+    else if (event === 'error') {
+      const error = JSON.parse(data) as { message: string; hint?: string; code: string };
+      outcome.isError = true;
+      outcome.text = error.message;
+      outcome.hint = error.hint;
+    } else if (event === 'done') {
+      const done = JSON.parse(data) as { durationMs: number; parts?: Part[]; status?: number; attempts?: number };
+      outcome.durationMs = done.durationMs;
+      outcome.parts = done.parts ?? [];
+      outcome.note = done.status ? `HTTP ${done.status}` : undefined;
+    }
+  }
+  outcome.durationMs ||= performance.now() - started;
+  return outcome;
+}
+
+export function progressText(data: string): string {
+  const { done, total, message } = JSON.parse(data) as { done: number; total?: number; message?: string };
+  return [message && shortened(message, 200), total ? `${Math.round((100 * done) / total)} %` : ''].filter(Boolean).join(' · ');
+}
+
+export function failed(error: unknown, signal: AbortSignal, started: number): Outcome {
+  const text = signal.aborted ? t('tester.stopped') : error instanceof Error ? error.message : String(error);
+  return { isError: true, json: null, text, parts: [], durationMs: performance.now() - started, hint: error instanceof ApiError ? error.hint : undefined };
+}
+
+const CONTAINERS = new Set(['properties', 'items', 'prefixItems', 'allOf', 'anyOf', 'oneOf', '$ref', 'if', 'then', 'else', 'additionalProperties']);
+
+/** One message per value: the first that is about itself. */
+function messages(errors: Problem[]): Map<string, string> {
+  const result = new Map<string, string>();
+  for (const error of errors) {
+    if (error.keyword === 'required') {
+      const missing = /"([^"]+)"\.?$/.exec(error.message)?.[1];
+      if (missing !== undefined) {
+        const path = `${error.path}/${missing.replace(/~/g, '~0').replace(/\//g, '~1')}`;
+        if (!result.has(path)) result.set(path, t('problem.required'));
+        continue;
+      }
+    }
+    if (CONTAINERS.has(error.keyword) && errors.some((other) => other !== error && other.path.startsWith(`${error.path}/`))) continue;
+    if (!result.has(error.path)) result.set(error.path, error.message);
+  }
+  return result;
+}
+
+function Equivalents({ name, args }: { name: string; args: JsonObject }) {
+  const lines: [string, string][] = [
+    ['run()', runLine(name, args)],
+    ['curl', curlLine(name, args)],
+    ['onetool', cliLine(name, args)],
+  ];
+  return (
+    <details class="equivalents">
+      <summary>{t('tester.equivalents')}</summary>
+      {lines.map(([label, text]) => (
+        <div class="row" key={label}>
+          <span class="label equivalents-label">{label}</span>
+          <code class="grow">{plain(text)}</code>
+          <CopyButton text={text} />
+        </div>
+      ))}
+    </details>
+  );
+}
+
+export function runLine(name: string, args: JsonObject): string {
+  const plainNames = [...args].filter(([key]) => /^[A-Za-z_]\w*$/.test(key));
+  const others = [...args].filter(([key]) => !/^[A-Za-z_]\w*$/.test(key));
+  const parts = plainNames.map(([key, value]) => `${key}=${python(value)}`);
+  if (others.length > 0) parts.push(`**${python(new Map(others))}`);
+  return `${name}(${parts.join(', ')})`;
+}
+
+const quoted = (text: string) => `'${text.replace(/'/g, `'\\''`)}'`;
+
+function curlLine(name: string, args: JsonObject): string {
+  const body = stringify(new Map<string, Json>([['args', args]]));
+  return `curl -X POST ${quoted(`${location.origin}/api/tools/${segment(name)}/invoke`)} -H 'Content-Type: application/json' -d ${quoted(body)}`;
+}
+
+function cliLine(name: string, args: JsonObject): string {
+  return args.size === 0 ? `onetool call ${name}` : `onetool call ${name} --json ${quoted(stringify(args))}`;
+}
+
+function History({ past, onPick }: { past: Past[]; onPick(args: string): void }) {
+  if (past.length === 0) return null;
+  return (
+    <details>
+      <summary>{t('tester.history')} ({past.length})</summary>
+      <ul class="plain-list">
+        {past.map((entry, index) => (
+          <li key={index} class="row">
+            <span class={entry.isError ? 'dot bad' : 'dot good'} role="img" aria-label={entry.isError ? t('result.failed') : t('result.ok')} />
+            <span class="quiet">{time(entry.at)} · {duration(entry.durationMs)}</span>
+            <code class="grow">{shortened(entry.args, 120)}</code>
+            <button type="button" class="small" onClick={() => onPick(entry.args)}>{t('tester.again')}</button>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+

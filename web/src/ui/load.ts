@@ -1,0 +1,39 @@
+// Something fetched for a screen: loading, there, or failed.
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { get } from '../api';
+
+export interface Loaded<T> {
+  data: T | null;
+  error: unknown;
+  isLoading: boolean;
+  reload(): void;
+  set(data: T): void;
+}
+
+export function useLoad<T>(path: string | null): Loaded<T> {
+  const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown; isLoading: boolean }>({ path: null, data: null, error: null, isLoading: path !== null });
+  const control = useRef<AbortController | null>(null);
+  const load = useCallback(() => {
+    control.current?.abort();
+    if (path === null) return;
+    const own = new AbortController();
+    control.current = own;
+    setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, isLoading: true }));
+    get<T>(path, own.signal).then(
+      (data) => { if (!own.signal.aborted) setState({ path, data, error: null, isLoading: false }); },
+      (error: unknown) => { if (!own.signal.aborted) setState((old) => ({ ...old, error, isLoading: false })); },
+    );
+  }, [path]);
+  useEffect(() => {
+    load();
+    return () => control.current?.abort();
+  }, [load]);
+  const isCurrent = state.path === path;
+  return {
+    data: isCurrent ? state.data : null,
+    error: isCurrent ? state.error : null,
+    isLoading: state.isLoading || !isCurrent,
+    reload: load,
+    set: (data) => setState({ path, data, error: null, isLoading: false }),
+  };
+}
