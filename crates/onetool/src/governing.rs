@@ -24,6 +24,11 @@ pub fn guard(settings: &Resolved) -> Guard {
     for file in settings.secrets.files() {
         guard.hide(file);
     }
+    // A token that is written into a configuration makes a secret of the file.
+    let literals = literal_secrets(settings);
+    for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
+        guard.hide(file);
+    }
     guard.protect(&settings.bundles_dir);
     for pattern in &settings.workers.tools_dir {
         let pattern = settings.folder.join(pattern).display().to_string();
@@ -45,10 +50,48 @@ pub fn guard(settings: &Resolved) -> Guard {
             let is_script = |path: &Path| {
                 path.is_file() && path.extension().is_some_and(|end| SCRIPTS.iter().any(|script| end == *script))
             };
-            args.iter().map(|argument| folder.join(argument)).filter(|path| is_script(path)).for_each(|path| guard.protect(path));
+            args.iter()
+                .map(|argument| folder.join(argument))
+                .filter(|path| is_script(path))
+                .for_each(|path| guard.protect(path));
         }
     }
     guard
+}
+
+/// Names of variables that hold secrets.
+const SECRET_NAMES: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+/// Shorter values are not secrets.
+const MIN_SECRET: usize = 6;
+
+/// The secrets that the configuration itself may hold: tokens of this server, headers and variables of others.
+pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
+    let mut found: Vec<String> = settings.server.tokens.iter().map(|token| token.token.clone()).collect();
+    for server in &settings.servers {
+        match &server.kind {
+            ServerKind::Http { headers, .. } => {
+                found.extend(headers.values().cloned());
+                // `Bearer …`: the token also goes alone.
+                let parts = headers.values().flat_map(|value| value.split_whitespace().skip(1));
+                found.extend(parts.map(str::to_owned));
+            }
+            ServerKind::Stdio { env, .. } => {
+                let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.to_ascii_uppercase().contains(part));
+                found.extend(env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone()));
+            }
+        }
+    }
+    found.extend(settings.telemetry.iter().flat_map(|telemetry| telemetry.header_values()));
+    found.retain(|value| value.len() >= MIN_SECRET);
+    found
+}
+
+/// Whether a file contains one of these texts. One that cannot be read is taken to.
+fn holds_any(file: &Path, texts: &[String]) -> bool {
+    if texts.is_empty() {
+        return false;
+    }
+    std::fs::read_to_string(file).map_or(true, |content| texts.iter().any(|text| content.contains(text.as_str())))
 }
 
 /// A folder that tools import from. Where it is a root itself, or holds one, only what Python would import counts.

@@ -5,7 +5,9 @@ mod cli;
 mod config;
 mod governing;
 mod log;
+mod operations;
 mod recorder;
+mod state;
 mod telemetry;
 mod watch;
 

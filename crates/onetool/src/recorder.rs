@@ -4,24 +4,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use onetool_run::activity::Activity;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
-use onetool_state::stats::{Outcome, Record, StatsRecorder};
+use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
 
 use crate::telemetry::{Exporter, Span};
+
+/// What a run saved: what its calls kept away from the model, and what it cost instead. A run that failed saved nothing,
+/// and neither did one that called nothing.
+fn saved(outcome: &RunOutcome<'_>) -> Saved {
+    if outcome.is_error || outcome.unsent.bytes == 0 {
+        return Saved::default();
+    }
+    let together = outcome.unsent.call_time.saturating_sub(outcome.steps.execute);
+    Saved {
+        kept: outcome.unsent.bytes,
+        cost: (outcome.command.len() + outcome.chars_out) as u64,
+        together_ms: together.as_secs_f64() * 1e3,
+    }
+}
 
 /// Writes calls and runs down. Neither waits for a disk.
 pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
     telemetry: Option<Arc<Exporter>>,
+    activity: Arc<Activity>,
 }
 
 impl CallRecorder {
-    pub fn new(stats: Arc<StatsRecorder>, telemetry: Option<Arc<Exporter>>) -> Self {
-        Self { stats, telemetry }
+    pub fn new(stats: Arc<StatsRecorder>, telemetry: Option<Arc<Exporter>>, activity: Arc<Activity>) -> Self {
+        Self { stats, telemetry, activity }
     }
 }
 
 impl Recorder for CallRecorder {
+    fn wants_arguments(&self) -> bool {
+        self.activity.is_watched()
+    }
+
     fn call(&self, outcome: &CallOutcome<'_>) {
         let name = outcome.name.to_string();
         let ms = outcome.duration.as_secs_f64() * 1e3;
@@ -29,6 +49,7 @@ impl Recorder for CallRecorder {
         if outcome.name.pack != "ot" {
             tracing::info!(span = name, run = %outcome.ctx.run_id, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
         }
+        self.activity.call(outcome, crate::log::without_secrets);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_call(outcome));
         }
@@ -61,12 +82,16 @@ impl Recorder for CallRecorder {
             chars_in = outcome.command.len(),
             chars_out = outcome.chars_out,
         );
+        self.activity.run(outcome, crate::log::without_secrets);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_run(outcome));
         }
-        self.stats.record(Record::run(
-            Utc::now(),
-            Outcome { chars_in: outcome.command.len() as u64, chars_out: outcome.chars_out as u64, ms, error },
-        ));
+        self.stats.record(
+            Record::run(
+                Utc::now(),
+                Outcome { chars_in: outcome.command.len() as u64, chars_out: outcome.chars_out as u64, ms, error },
+            )
+            .with_saved(saved(outcome)),
+        );
     }
 }

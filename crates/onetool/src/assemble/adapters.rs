@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use onetool_config::Secrets;
 use onetool_packs::standard::ResultReader;
-use onetool_run::OutputSettings;
 use onetool_sdk::ToolError;
 use onetool_state::results::ResultStore;
 use onetool_worker::WorkerServices;
@@ -52,13 +51,15 @@ impl onetool_bundles::Secrets for BundleSecrets {
     }
 }
 
+/// Of a stored result, so much is read at once.
+const RESULT_BUFFER_BYTES: usize = 256 << 10;
+
 /// Results that were too large for a reply, for the tools that read them.
-pub(super) struct StoredResults(pub(super) OutputSettings);
+pub(super) struct StoredResults(pub(super) ResultStore);
 
 impl ResultReader for StoredResults {
     fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, ToolError> {
-        let store = ResultStore::new(&self.0.result_store_dir, self.0.result_ttl);
-        let (_, file) = store.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
-        Ok(Box::new(std::io::BufReader::new(file)))
+        let (_, text) = self.0.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
+        Ok(Box::new(std::io::BufReader::with_capacity(RESULT_BUFFER_BYTES, text)))
     }
 }

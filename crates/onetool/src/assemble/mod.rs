@@ -2,7 +2,7 @@
 //!
 //! `parts` are what a reload may replace, each built from its own settings; `reload` decides whether what the files say
 //! now is in force; `toolbox` arranges the parts for the runner; `view` is what the pack `ot` sees, `service` what REST
-//! and MCP see; `adapters` connect crates that do not know each other.
+//! and MCP see; `watch` is what people watch, decide and switch; `adapters` connect crates that do not know each other.
 
 mod adapters;
 mod part;
@@ -11,6 +11,7 @@ mod reload;
 mod service;
 mod toolbox;
 mod view;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -22,11 +23,14 @@ use onetool_run::{Runner, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
+use onetool_state::switches::Switches;
+use onetool_worker::WorkerSource;
 use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
 use adapters::SharedSettings;
 use parts::Parts;
+use watch::Watch;
 
 /// Everything, ready to run.
 pub struct App {
@@ -41,6 +45,8 @@ pub struct App {
     parts: Mutex<Parts>,
     /// What of all this REST and MCP show.
     served: Mutex<Arc<Served>>,
+    /// What people watch and decide; a reload keeps it.
+    watch: Watch,
     /// One reload at a time: what was read last must also come into force last.
     reloading: Mutex<()>,
 }
@@ -75,6 +81,7 @@ impl App {
     fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
         let resolved = Arc::new(config::resolve(&places, config::load(&places)));
         crate::log::hide(resolved.secrets.values());
+        crate::log::hide(crate::governing::literal_secrets(&resolved).iter().map(String::as_str));
         if traces.are_kept(&resolved) {
             crate::log::start(&resolved.log_dir, resolved.log_level);
         }
@@ -82,9 +89,10 @@ impl App {
         let sandbox = Arc::new(Sandbox::new(monty_settings(&resolved, executable), cpython_settings(&resolved)));
         let settings = SharedSettings::new(resolved.clone());
         let parts = Parts::build(&settings, traces)?;
+        let watch = Watch::new(&resolved);
         Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
             runner: Runner::new(
-                Toolbox::new(toolbox::parts(&resolved, &parts, &[], app.clone())),
+                Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone())),
                 sandbox,
                 resolved.run.clone(),
             ),
@@ -95,6 +103,7 @@ impl App {
             settings,
             served: Mutex::new(service::served(&resolved, &parts)),
             parts: Mutex::new(parts),
+            watch,
             reloading: Mutex::new(()),
         }))
     }
@@ -105,6 +114,14 @@ impl App {
 
     pub fn bundles(&self) -> Bundles {
         self.parts.lock().bundles.value.clone()
+    }
+
+    pub fn workers(&self) -> Arc<WorkerSource> {
+        self.parts.lock().workers.value.clone()
+    }
+
+    pub fn switches(&self) -> &Switches {
+        &self.watch.switches
     }
 
     pub fn servers(&self) -> Arc<ProxySource> {
@@ -153,6 +170,7 @@ fn monty_settings(settings: &Resolved, executable: PathBuf) -> MontySettings {
         max_children: keys.max_parallel,
         max_waiting: keys.max_waiting,
         wait: keys.max_wait,
+        idle_timeout: std::time::Duration::from_mins(1),
     }
 }
 

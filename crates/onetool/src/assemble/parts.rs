@@ -1,6 +1,5 @@
 //! The parts that a reload may replace: each with the settings that decide over it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +9,7 @@ use onetool_http::Bundles;
 use onetool_process::SearchPath;
 use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_sdk::{HealthNote, NativeSource, ToolSource};
+use onetool_state::State;
 use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_state::stats::StatsRecorder;
 use onetool_worker::{WorkerSettings, WorkerSource};
@@ -18,14 +18,16 @@ use super::adapters::{BundleSecrets, SharedSettings, WorkerAccess};
 use super::part::Part;
 use super::{Traces, toolbox};
 use crate::config::Resolved;
+use crate::state::StateSettings;
 use crate::telemetry::{Exporter, TelemetrySettings};
 
 /// Everything that a reload may replace. A part that is added here must be built and renewed below, or nothing compiles.
 #[derive(Clone)]
 pub(super) struct Parts {
+    pub(super) state: Part<StateSettings, State>,
     pub(super) stats: Part<RecorderSettings, Arc<StatsRecorder>>,
     pub(super) workers: Part<WorkerSettings, Arc<WorkerSource>>,
-    pub(super) servers: Part<(Vec<ServerSettings>, SearchPath), Servers>,
+    pub(super) servers: Part<ServersSettings, Servers>,
     pub(super) bundles: Part<BundleSettings, Bundles>,
     pub(super) telemetry: Part<Option<TelemetrySettings>, Option<Arc<Exporter>>>,
 }
@@ -34,17 +36,25 @@ pub(super) struct Parts {
 #[derive(Clone, PartialEq)]
 pub(super) struct RecorderSettings {
     is_on: bool,
-    file: PathBuf,
+    state: StateSettings,
     flush_interval: std::time::Duration,
 }
 
 /// What decides over bundles and their requests.
 #[derive(Clone, PartialEq)]
 pub(super) struct BundleSettings {
-    folder: PathBuf,
+    state: StateSettings,
     http: HttpSettings,
     packages: PackageUrls,
     secrets: Secrets,
+}
+
+/// What decides over MCP servers.
+#[derive(Clone, PartialEq)]
+pub(super) struct ServersSettings {
+    servers: Vec<ServerSettings>,
+    search_path: SearchPath,
+    state: StateSettings,
 }
 
 /// MCP servers.
@@ -59,12 +69,15 @@ impl Parts {
     /// Builds every part.
     pub(super) fn build(settings: &SharedSettings, traces: Traces) -> anyhow::Result<Self> {
         let resolved = settings.get();
+        let state = Part::build(StateSettings::new(&resolved), StateSettings::open)?;
+        let shared = &state.value;
         Ok(Self {
-            stats: Part::build(recorder_settings(&resolved, traces), recorder)?,
+            stats: Part::build(recorder_settings(&resolved, traces), |keys| recorder(keys, shared))?,
             workers: Part::build(resolved.workers.clone(), |keys| Ok(workers(keys, settings)))?,
-            servers: Part::build(server_settings(&resolved), |keys| Ok(servers(keys, &resolved)))?,
-            bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved))?,
+            servers: Part::build(servers_settings(&resolved), |keys| Ok(servers(keys, shared)))?,
+            bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved, shared))?,
             telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
+            state,
         })
     }
 
@@ -76,18 +89,21 @@ impl Parts {
         traces: Traces,
         notes: &mut Vec<HealthNote>,
     ) -> Self {
+        let state = self.state.renewed(StateSettings::new(resolved), notes, StateSettings::open);
+        let shared = &state.value;
         Self {
-            stats: self.stats.renewed(recorder_settings(resolved, traces), notes, recorder),
+            stats: self.stats.renewed(recorder_settings(resolved, traces), notes, |keys| recorder(keys, shared)),
             workers: self.workers.renewed(resolved.workers.clone(), notes, |keys| Ok(workers(keys, settings))),
-            servers: self.servers.renewed(server_settings(resolved), notes, |keys| Ok(servers(keys, resolved))),
-            bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved)),
+            servers: self.servers.renewed(servers_settings(resolved), notes, |keys| Ok(servers(keys, shared))),
+            bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved, shared)),
             telemetry: self.telemetry.renewed(resolved.telemetry.clone(), notes, |keys| Ok(exporter(keys))),
+            state,
         }
     }
 
     /// Ends what is not part of `new`, once what is under way had its time.
     pub(super) fn retire(self, new: &Self) {
-        let Self { stats, workers, servers, bundles, telemetry } = self;
+        let Self { state, stats, workers, servers, bundles, telemetry } = self;
         if !Arc::ptr_eq(&stats.value, &new.stats.value)
             && let Err(error) = stats.value.flush()
         {
@@ -106,6 +122,7 @@ impl Parts {
         }
         // Sends what it still has, and ends with its last user.
         drop(telemetry);
+        drop(state);
     }
 }
 
@@ -125,14 +142,14 @@ fn end(source: Arc<dyn ToolSource>) {
 fn recorder_settings(settings: &Resolved, traces: Traces) -> RecorderSettings {
     RecorderSettings {
         is_on: settings.stats.enabled && traces.are_kept(settings),
-        file: settings.stats.file.clone(),
+        state: StateSettings::new(settings),
         flush_interval: settings.stats.flush_interval,
     }
 }
 
-fn recorder(settings: &RecorderSettings) -> anyhow::Result<Arc<StatsRecorder>> {
+fn recorder(settings: &RecorderSettings, state: &State) -> anyhow::Result<Arc<StatsRecorder>> {
     let recorder = if settings.is_on {
-        StatsRecorder::start(&settings.file, settings.flush_interval)?
+        StatsRecorder::start(state.trail(), settings.flush_interval)?
     } else {
         StatsRecorder::disabled()
     };
@@ -143,19 +160,19 @@ fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSour
     Arc::new(WorkerSource::new(settings.clone(), Arc::new(WorkerAccess(shared.clone()))))
 }
 
-fn server_settings(settings: &Resolved) -> (Vec<ServerSettings>, SearchPath) {
-    (settings.servers.clone(), settings.search_path.clone())
+fn servers_settings(settings: &Resolved) -> ServersSettings {
+    ServersSettings {
+        servers: settings.servers.clone(),
+        search_path: settings.search_path.clone(),
+        state: StateSettings::new(settings),
+    }
 }
 
-fn servers((servers, search_path): &(Vec<ServerSettings>, SearchPath), settings: &Resolved) -> Servers {
-    // A folder that is not a project stays as it is: what servers look like is then remembered for the user.
-    let user = settings.global.as_ref().filter(|global| global.is_dir() && !settings.own.is_dir());
-    let folder = user.unwrap_or(&settings.own);
+fn servers(settings: &ServersSettings, state: &State) -> Servers {
     let source = ProxySource::new(ProxySettings {
-        servers: servers.clone(),
-        search_path: search_path.clone(),
-        cache_folder: folder.join("cache").join("servers"),
-        pin_file: folder.join("pins.json"),
+        servers: settings.servers.clone(),
+        search_path: settings.search_path.clone(),
+        state: state.clone(),
         offers: Offers::default(),
     });
     Servers { source: Arc::new(source), since: Instant::now() }
@@ -163,23 +180,24 @@ fn servers((servers, search_path): &(Vec<ServerSettings>, SearchPath), settings:
 
 fn bundle_settings(settings: &Resolved) -> BundleSettings {
     BundleSettings {
-        folder: settings.bundles_dir.clone(),
+        state: StateSettings::new(settings),
         http: settings.http.clone(),
         packages: settings.packages.clone(),
         secrets: settings.secrets.clone(),
     }
 }
 
-fn bundles(settings: &BundleSettings, resolved: &Resolved) -> anyhow::Result<Bundles> {
+fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> anyhow::Result<Bundles> {
     let secrets = Arc::new(BundleSecrets(settings.secrets.clone()));
     let engine = Arc::new(HttpEngine::new(settings.http.clone(), secrets));
-    let native = NativeSource::new(toolbox::native_packs(resolved, &Arc::new(StatsRecorder::disabled()), None)).packs();
+    let uncounted = Arc::new(StatsRecorder::disabled());
+    let native = NativeSource::new(toolbox::native_packs(resolved, state, &uncounted, None)).packs();
     let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
     built_in.extend(built_in_bundles(&settings.packages));
     let native_functions =
         native.iter().flat_map(|pack| pack.tools.keys().map(|tool| format!("{}.{tool}", pack.name))).collect();
     let store = BundleStore::open(Options {
-        folder: settings.folder.clone(),
+        state: state.clone(),
         limits: Limits::default(),
         built_in,
         native_functions,

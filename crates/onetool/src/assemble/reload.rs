@@ -19,6 +19,7 @@ impl App {
         let old = self.settings.get();
         let new = Arc::new(config::resolve(&self.places, config::load(&self.places)));
         crate::log::hide(new.secrets.values());
+        crate::log::hide(crate::governing::literal_secrets(&new).iter().map(String::as_str));
         let held_back = held_back(&old, &new);
         let settings = if held_back.is_empty() { new } else { old };
         let mut pending = held_back.clone();
@@ -32,7 +33,7 @@ impl App {
         self.settings.replace(settings.clone());
         *self.parts.lock() = parts.clone();
         *self.served.lock() = service::served(&settings, &parts);
-        self.runner.toolbox().replace(toolbox::parts(&settings, &parts, &pending, self.this.clone()));
+        self.runner.toolbox().replace(toolbox::parts(&settings, &parts, &self.watch, &pending, self.this.clone()));
         self.runner.replace_settings(settings.run.clone());
         let (sandbox, python) = (self.runner.sandbox().clone(), cpython_settings(&settings));
         tokio::spawn(async move { sandbox.replace_cpython(python).await });

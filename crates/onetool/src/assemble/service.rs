@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use onetool_http::rest::admin::AdminParts;
 use onetool_http::{LogMessage, Served, Service};
 use onetool_run::Runner;
 use tokio::sync::broadcast;
@@ -24,6 +25,18 @@ impl Service for App {
 
     fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage> {
         crate::log::listen(level)
+    }
+
+    fn admin(&self) -> Option<AdminParts> {
+        let app = self.this.upgrade()?;
+        Some(AdminParts {
+            view: app.clone(),
+            switchable: vec![self.workers(), self.servers()],
+            switches: self.watch.switches.clone(),
+            activity: self.watch.activity.clone(),
+            approvals: self.watch.approvals.clone(),
+            operations: app,
+        })
     }
 
     /// The first run must find its child and all tools ready; a client need not wait for that.

@@ -3,29 +3,44 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use indexmap::IndexMap;
 use onetool_bundles::GatedSource;
-use onetool_packs::{file, standard};
-use onetool_run::{ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
-use onetool_sdk::{HealthNote, NativePack, NativeSource, ToolSource};
+use onetool_packs::{file, llm, standard, web};
+use onetool_run::{LearnedShapes, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_sdk::{HealthNote, NativePack, NativeSource, ToolSource, to_python_identifier};
+use onetool_state::State;
+use onetool_state::results::ResultStore;
 use onetool_state::stats::StatsRecorder;
 
 use super::App;
 use super::adapters::StoredResults;
 use super::parts::Parts;
+use super::watch::Watch;
 use crate::config::Resolved;
 use crate::governing;
 use crate::recorder::CallRecorder;
 
 /// What the runner works with. `pending` are further notes for the health report.
-pub(super) fn parts(settings: &Resolved, parts: &Parts, pending: &[HealthNote], app: Weak<App>) -> ToolboxParts {
+pub(super) fn parts(
+    settings: &Resolved,
+    parts: &Parts,
+    watch: &Watch,
+    pending: &[HealthNote],
+    app: Weak<App>,
+) -> ToolboxParts {
+    let switched = |source: Arc<dyn ToolSource>| Arc::new(SwitchedSource::new(source, watch.switches.clone()));
     let stats = &parts.stats.value;
-    let native = Arc::new(NativeSource::new(native_packs(settings, stats, Some(app))));
+    let native = Arc::new(NativeSource::new(native_packs(settings, &parts.state.value, stats, Some(app))));
+    // Where a user has a pack of the same name, that one is meant.
+    let replaceable =
+        NativeSource::new(vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())]);
     // In order of precedence.
     let sources: Vec<Arc<dyn ToolSource>> = vec![
         Arc::new(GatedSource::new(native, parts.bundles.value.store.clone())),
-        parts.workers.value.clone(),
+        switched(parts.workers.value.clone()),
         parts.bundles.value.source.clone(),
-        parts.servers.value.source.clone(),
+        switched(parts.servers.value.source.clone()),
+        switched(Arc::new(replaceable)),
     ];
     ToolboxParts {
         sources,
@@ -37,29 +52,51 @@ pub(super) fn parts(settings: &Resolved, parts: &Parts, pending: &[HealthNote], 
             servers: Vec::new(),
             topics: settings.topics.clone(),
             output: settings.output.clone(),
+            results: ResultStore::new(&parts.state.value, settings.output.retention()),
             stats: settings.stats.clone(),
+            trail: settings.stats.enabled.then(|| parts.state.value.trail()),
             folder: settings.folder.clone(),
             storage: storage(settings),
             engine: "3.14 (monty)".to_owned(),
             notes: settings.notes.iter().chain(pending).cloned().collect(),
+            overrides: settings.overrides.clone(),
+            docs: docs(settings),
+            learned: Arc::new(if settings.stats.shapes && settings.own.is_dir() {
+                LearnedShapes::in_file(settings.stats.file.with_file_name("shapes.json"))
+            } else {
+                LearnedShapes::disabled()
+            }),
+            permissions: settings.permissions.clone().with_approvals(watch.approvals.clone()),
             search: Arc::default(),
         },
         projects: settings.projects.clone(),
-        permissions: settings.permissions.clone(),
         gate: settings.run.gate.clone(),
-        recorder: Arc::new(CallRecorder::new(stats.clone(), parts.telemetry.value.clone())),
+        recorder: Arc::new(CallRecorder::new(stats.clone(), parts.telemetry.value.clone(), watch.activity.clone())),
     }
 }
 
 /// The native packs. `ot` reports on the app that it is part of; without one, only the names of its functions count.
-pub(super) fn native_packs(settings: &Resolved, stats: &Arc<StatsRecorder>, app: Option<Weak<App>>) -> Vec<NativePack> {
+pub(super) fn native_packs(
+    settings: &Resolved,
+    state: &State,
+    stats: &Arc<StatsRecorder>,
+    app: Option<Weak<App>>,
+) -> Vec<NativePack> {
+    let results = StoredResults(ResultStore::new(state, settings.output.retention()));
     let view: Weak<dyn ToolboxView> = app.unwrap_or_else(Weak::new);
     vec![
         ot_pack(view, stats.clone()),
         file::pack(settings.file_pack.clone().with_guard(governing::guard(settings))),
-        standard::pack(Arc::new(StoredResults(settings.output.clone()))),
+        standard::pack(Arc::new(results), state.documents()),
         project_pack(&settings.projects),
     ]
+}
+
+/// Where packs are documented, by pack: what `servers.<name>.docs` and `tools.<pack>.docs` say.
+fn docs(settings: &Resolved) -> IndexMap<String, Option<String>> {
+    let of_servers =
+        settings.servers.iter().filter_map(|server| Some((to_python_identifier(&server.name), server.docs.clone()?)));
+    of_servers.chain(settings.pack_docs.clone()).collect()
 }
 
 /// Where files are written, the folder that holds the others by default first.

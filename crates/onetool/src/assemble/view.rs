@@ -21,6 +21,9 @@ impl ToolboxView for App {
     fn state(&self) -> Arc<ToolboxState> {
         let shared = self.runner.toolbox().now();
         let mut state = (*shared.state).clone();
+        if let Some((major, minor)) = self.runner.sandbox().python_version() {
+            state.engine = format!("{}, {major}.{minor} (cpython)", state.engine);
+        }
         let parts = self.parts.lock().clone();
         state.servers = parts
             .servers

@@ -62,6 +62,10 @@ pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
+            // Whoever wrote the tool wants to see where.
+            if let Some(traceback) = &error.traceback {
+                eprintln!("{}", traceback.trim_end());
+            }
             eprintln!("{}: {}", error.exception(), error.text());
             Ok(ExitCode::FAILURE)
         }

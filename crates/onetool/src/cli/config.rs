@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use onetool_sdk::Severity;
 
 use super::Location;
 use super::table::print;
@@ -55,7 +56,9 @@ fn files(at: Location) -> anyhow::Result<ExitCode> {
         eprintln!("no configuration file; the defaults are in force\nhint: `onetool init` writes one");
     }
     for note in &settings.notes {
-        eprintln!("error: {}: {}", note.subject, note.message);
+        let severity = if note.severity == Severity::Error { "error" } else { "warning" };
+        eprintln!("{severity}: {}: {}", note.subject, note.message);
     }
-    Ok(if settings.notes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_error = settings.notes.iter().any(|note| note.severity == Severity::Error);
+    Ok(if has_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -78,16 +78,38 @@ impl ConfigFile {
             (Some(old), Backup::Keep) => Some(write_backup(&self.path, old)?),
             _ => None,
         };
-        atomic::write(&self.path, self.new.as_bytes())?;
+        write_over(&self.path, &self.new)?;
         Ok(copy)
     }
+
+    /// Writes a file with secrets: readable by its owner alone, and without a copy.
+    pub fn save_private(&self) -> anyhow::Result<()> {
+        atomic::write(&real(&self.path), self.new.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Replaces a user's file. Its permissions stay, and a link stays a link.
+pub fn write_over(path: &Path, content: &str) -> anyhow::Result<()> {
+    let target = real(path);
+    let permissions = std::fs::metadata(&target).ok().map(|meta| meta.permissions());
+    atomic::write(&target, content.as_bytes())?;
+    if let Some(permissions) = permissions {
+        std::fs::set_permissions(&target, permissions).with_context(|| target.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The file behind links.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Whether a copy of the old file is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Backup {
     Keep,
-    /// The file only grows, or holds secrets that should not lie around twice.
+    /// The change is small and easily undone.
     Skip,
 }
 

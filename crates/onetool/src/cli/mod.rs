@@ -13,16 +13,20 @@ mod import;
 mod init;
 mod location;
 mod new_file;
+mod packs;
 mod progress;
 mod run;
 mod scaffold;
 mod secret_values;
+mod self_command;
 mod serve;
 mod servers;
+mod state;
 mod stats;
 mod table;
 mod tools;
 mod trust;
+mod ui;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,6 +60,7 @@ Examples:
   onetool help web search                 look for a tool by what it does
   onetool init                            write a first configuration
   onetool serve                           serve MCP on standard input and output
+  onetool ui                              open the admin page in a browser
 
 Connect a client: command `onetool`, arguments `serve`.";
 
@@ -65,6 +70,8 @@ enum Command {
     Run(run::RunArgs),
     /// Serve MCP on standard input and output
     Serve(serve::ServeArgs),
+    /// Open the admin page in a browser
+    Ui(ui::UiArgs),
     /// Call one tool and print its result
     Call(call::CallArgs),
     /// Manage bundles of HTTP tools
@@ -87,12 +94,19 @@ enum Command {
     Export(import::ExportArgs),
     /// Check the installation: configuration, uv, Python, sandbox, servers, secrets, disk
     Doctor(doctor::DoctorArgs),
+    /// Move shared state between files and a database
+    State(state::StateArgs),
+    /// Add packs from the gallery, and keep them up to date
+    Packs(packs::PacksArgs),
     /// Write a first configuration
     Init(init::InitArgs),
     /// Write a first file with tools of your own
     Scaffold(scaffold::ScaffoldArgs),
     /// Trust what came with this folder's repository, after showing what it would run
     Trust(trust::TrustArgs),
+    /// Show which version this is and where it came from
+    #[command(name = "self")]
+    SelfCommand(self_command::SelfArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -118,6 +132,7 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Run(args) => run::main(args, cli.location).await,
             Command::Serve(args) => serve::main(args, cli.location).await,
+            Command::Ui(args) => ui::main(args, cli.location).await,
             Command::Call(args) => call::main(args, cli.location).await,
             Command::Tools(args) => tools::main(args, cli.location).await,
             Command::Help(args) => help::main(args, cli.location).await,
@@ -128,8 +143,11 @@ pub fn main() -> ExitCode {
             Command::Import(args) => import::import(args, cli.location),
             Command::Export(args) => import::export(args, cli.location),
             Command::Doctor(args) => doctor::main(args, cli.location).await,
+            Command::State(args) => state::main(args).await,
+            Command::Packs(args) => packs::main(args, cli.location),
             Command::Init(args) => init::main(args, cli.location),
             Command::Scaffold(args) => scaffold::main(args, cli.location),
+            Command::SelfCommand(args) => self_command::main(args),
             Command::Completions(args) => completions::main(args),
             Command::Trust(args) => trust::main(args, cli.location),
             Command::Bundles(args) => bundles::main(args, cli.location).await,

@@ -1,6 +1,6 @@
 //! `onetool run`: the same path as the server's, in this process.
 
-use std::io::{Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ pub struct RunArgs {
     file: Option<PathBuf>,
 }
 
+/// The exit code of a program that the interrupt key ended.
+const INTERRUPTED: u8 = 130;
+
 /// Code from a pipe or a file, at most, in bytes; the run itself allows less.
 const MAX_INPUT: u64 = 64 << 20;
 
@@ -44,15 +47,26 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = crate::cli::progress::sink();
     let cancel = ctx.cancel.clone();
-    let run = app.runner.run(&code, ctx);
+    let is_terminal = std::io::stdout().is_terminal();
+    let run = async {
+        // A pipe takes it all; what is too much for a reader is stored.
+        if is_terminal { app.runner.run(&code, ctx).await } else { app.runner.run_whole(&code, ctx).await }
+    };
     tokio::pin!(run);
+    let mut interrupted = false;
     let reply = loop {
         tokio::select! {
             reply = &mut run => break reply,
-            _ = tokio::signal::ctrl_c() => cancel.cancel(),
+            _ = tokio::signal::ctrl_c() => {
+                interrupted = true;
+                cancel.cancel();
+            }
         }
     };
     app.shutdown().await;
+    if interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     if reply.is_error {
         eprintln!("{}", reply.text);
         return Ok(ExitCode::FAILURE);

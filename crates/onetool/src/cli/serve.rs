@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use onetool_http::{DEFAULT_ADDRESS, mcp, parse_address};
+use onetool_http::{Audience, DEFAULT_ADDRESS, mcp, parse_address};
 
 use super::Location;
 use crate::assemble::App;
@@ -15,14 +15,15 @@ use crate::watch;
 const EXAMPLES: &str = "\
 Examples:
   onetool serve                        MCP on standard input and output, as clients start it
-  onetool serve --http                 MCP and REST at server.bind, else at 127.0.0.1:8765
+  onetool serve --http                 the admin page, REST and MCP at server.bind, else at
+                                       127.0.0.1:8765
   onetool serve --http 127.0.0.1:9000  the same, elsewhere";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// Serve over HTTP instead: MCP at /mcp, the REST API below /tools, its description at /docs. Without an address,
-    /// at `server.bind` of the configuration, else at 127.0.0.1:8765
+    /// Serve over HTTP instead: the admin page at /, MCP at /mcp, the REST API below /tools and /api, its description at
+    /// /docs. Without an address, at `server.bind` of the configuration, else at 127.0.0.1:8765
     #[expect(clippy::option_option, reason = "absent, without an address, and with one are three things")]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     http: Option<Option<String>>,
@@ -35,7 +36,7 @@ pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
     match given {
         Some(address) => {
             let address = address.or(app.settings().server.bind).unwrap_or(DEFAULT_ADDRESS);
-            onetool_http::serve(app, address).await?;
+            onetool_http::serve(app, address, Audience::Everyone).await?;
         }
         None => mcp::serve_stdio(app).await?,
     }

@@ -7,7 +7,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub use onetool_config::{ConfigPlaces, load};
+pub use onetool_config::{ConfigPlaces, load, secrets_file};
 pub use resolve::{Resolved, resolve};
 #[cfg(test)]
 use sections::SECTIONS;

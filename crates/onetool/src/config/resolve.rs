@@ -7,19 +7,27 @@ use onetool_bundles::{HttpSettings, PackageUrls};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, VERSION};
 use onetool_http::ServerSettings as HttpServerSettings;
 use onetool_packs::file::FileSettings;
+use onetool_packs::llm::LlmSettings;
+use onetool_packs::web::WebSettings;
 use onetool_process::SearchPath;
 use onetool_proxy::ServerSettings;
 use onetool_run::keys::RunKeys;
-use onetool_run::{OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, Topic, keys};
+use onetool_run::{
+    OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, ToolOverride, Topic, keys,
+};
 use onetool_sandbox::is_standard_module;
-use onetool_sdk::{HealthNote, to_python_identifier};
+use onetool_sdk::{HealthNote, Redactor, to_python_identifier};
 use onetool_worker::WorkerSettings;
 use serde_json::Value as Json;
 
 use super::ConfigPlaces;
 use super::sections::SECTIONS;
+use crate::governing;
 use crate::log::{LOG_DIR, LOG_LEVEL, Level};
 use crate::telemetry::TelemetrySettings;
+
+/// Shorter secrets would redact ordinary text.
+const MIN_SECRET: usize = 6;
 
 /// Everything that a configuration says.
 #[derive(Clone)]
@@ -42,11 +50,17 @@ pub struct Resolved {
     pub instructions: Option<String>,
     pub run_description: Option<String>,
     pub pack_instructions: IndexMap<String, String>,
+    /// What is said of tools instead of what they say themselves.
+    pub overrides: IndexMap<String, ToolOverride>,
+    /// Where packs are documented, as `tools.<pack>.docs` says; `None` is nowhere.
+    pub pack_docs: Vec<(String, Option<String>)>,
     pub permissions: Permissions,
     pub workers: WorkerSettings,
     pub file_pack: FileSettings,
     /// Where programs are looked up.
     pub search_path: SearchPath,
+    pub web_pack: WebSettings,
+    pub llm_pack: LlmSettings,
     pub bundles_dir: PathBuf,
     pub http: HttpSettings,
     pub packages: PackageUrls,
@@ -55,6 +69,8 @@ pub struct Resolved {
     pub tools: IndexMap<String, Json>,
     /// Where spans go, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
+    /// The address of the shared state, where it is not kept in files.
+    pub state: Option<String>,
     pub log_level: Level,
     pub log_dir: PathBuf,
     pub secrets: Secrets,
@@ -69,6 +85,16 @@ pub struct Resolved {
     pub notes: Vec<HealthNote>,
 }
 
+/// An address, or `off`, which YAML reads as a flag.
+fn pack_docs(tools: &IndexMap<String, Json>) -> Vec<(String, Option<String>)> {
+    let docs = |own: &Json| match own.get("docs")? {
+        Json::Bool(false) => Some(None),
+        Json::String(text) => Some(Some(text.clone()).filter(|text| text != "off")),
+        _ => None,
+    };
+    tools.iter().filter_map(|(pack, own)| Some((pack.clone(), docs(own)?))).collect()
+}
+
 /// Resolves a configuration.
 pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let mut reader = Reader::new(places, loaded);
@@ -79,7 +105,11 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let prompts = reader.read(&keys::PROMPTS);
     let run = keys::run_settings(&mut reader, &run_keys, &security);
     let permissions = keys::permissions(&mut reader, &security.policy);
-    let python = run_keys.python.as_deref().map(|program| reader.program(&["run", "python"], program));
+    let python = run_keys.python.as_deref().map(|program| {
+        // A version is for `uv` to find.
+        let is_version = program.contains('.') && program.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+        if is_version { PathBuf::from(program) } else { reader.program(&["run", "python"], program) }
+    });
     let output = keys::output(&mut reader);
     let stats = keys::stats(&mut reader);
     let aliases = keys::aliases(&mut reader);
@@ -101,18 +131,22 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         trust: reader.trust().clone(),
         ..WorkerSettings::new(&reader.read(&onetool_worker::WORKERS))
     };
+    let web_pack = WebSettings::read(&mut reader);
+    let llm_pack = LlmSettings::read(&mut reader);
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let http = HttpSettings::read(&mut reader);
     let packages = PackageUrls::read(&mut reader);
     let server = HttpServerSettings::read(&mut reader);
     let telemetry = TelemetrySettings::read(&mut reader);
+    let state = crate::state::address(&mut reader);
     let log_level = reader.read(&LOG_LEVEL);
     let log_dir = reader.read(&LOG_DIR);
     let log_dir = reader.folder(&["log_dir"], &log_dir);
     reader.check_unknown(SECTIONS);
+    let overrides = keys::overrides(&prompts);
     let Outcome { notes, secrets, files, unreadable, absent, restart } = reader.finish();
-    Resolved {
+    let mut resolved = Resolved {
         folder: places.project.clone(),
         own,
         global: places.global.clone(),
@@ -127,18 +161,23 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         servers,
         topics,
         instructions: prompts.instructions,
-        run_description: prompts.tools.run.description,
+        run_description: prompts.tools.get("run").and_then(|run| run.description.clone()),
+        overrides,
+        pack_docs: pack_docs(&tools),
         pack_instructions: prompts.packs,
         permissions,
         workers,
         file_pack,
         search_path,
+        web_pack,
+        llm_pack,
         bundles_dir,
         http,
         packages,
         server,
         tools,
         telemetry,
+        state,
         log_level,
         log_dir,
         secrets,
@@ -147,7 +186,12 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         absent,
         restart,
         notes,
-    }
+    };
+    // What is written into the configuration is as secret as what is in secrets.yaml.
+    let literals = governing::literal_secrets(&resolved);
+    let secrets = resolved.secrets.values().filter(|value| value.len() >= MIN_SECRET);
+    resolved.run.redactor = Redactor::new(secrets.chain(literals.iter().map(String::as_str)));
+    resolved
 }
 
 /// Names of servers whose packs code cannot reach as one would think.

@@ -3,6 +3,7 @@
 use onetool_config::{AnySection, INCLUDE, INHERIT, VERSION};
 
 use crate::log::{LOG_DIR, LOG_LEVEL};
+use crate::state::STATE;
 use crate::telemetry::TELEMETRY;
 
 /// Every section, in the order of the reference and of the commented example.
@@ -21,13 +22,16 @@ pub const SECTIONS: &[&dyn AnySection] = &[
     &onetool_worker::WORKERS,
     &onetool_run::keys::TOOLS,
     &onetool_packs::file::FILE,
+    &onetool_packs::llm::LLM,
     &onetool_run::keys::TOPICS,
     &onetool_bundles::PACKAGE,
+    &onetool_packs::web::WEB,
     &onetool_bundles::HTTP,
     &onetool_bundles::BUNDLES,
     &onetool_http::keys::SERVER,
     &onetool_run::keys::PROMPTS,
     &onetool_run::keys::STATS,
+    &STATE,
     &LOG_LEVEL,
     &LOG_DIR,
     &TELEMETRY,

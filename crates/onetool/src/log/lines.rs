@@ -11,7 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// A field's text in a line at the most.
+/// A field's text in a line at most.
 const MAX_FIELD: usize = 4 << 10;
 
 pub(super) struct JsonLines {

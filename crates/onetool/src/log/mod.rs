@@ -120,6 +120,11 @@ fn redactor() -> Redactor {
     SECRETS.read().1.clone()
 }
 
+/// The text without any secret that there was since the start.
+pub fn without_secrets(text: String) -> String {
+    redactor().owned(text)
+}
+
 fn filter(level: Level) -> EnvFilter {
     let level = match level {
         Level::Trace => "trace",

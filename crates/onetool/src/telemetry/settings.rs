@@ -28,6 +28,13 @@ pub struct TelemetrySettings {
     pub(super) headers: HeaderMap,
 }
 
+impl TelemetrySettings {
+    /// The values of its headers, which may be secrets.
+    pub fn header_values(&self) -> Vec<String> {
+        self.headers.values().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect()
+    }
+}
+
 /// What is wrong with an address.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {

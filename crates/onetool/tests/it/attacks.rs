@@ -88,7 +88,8 @@ async fn no_attempt_succeeds() {
     let mut successes = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let attack: Attack = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let attack: Attack =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let doors = if attack.doors.is_empty() { vec![Door::Stdio] } else { attack.doors.clone() };
         for door in doors {

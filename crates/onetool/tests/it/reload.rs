@@ -90,7 +90,7 @@ async fn a_new_tool_file_and_a_changed_secret_are_noticed() {
 from onetool import get_secret
 def tell() -> str:
     \"\"\"Tell.\"\"\"
-    return 'word: ' + str(get_secret('WORD'))[::-1]
+    return 'word: ' + str(get_secret('WORD', None))[::-1]
 ";
     let project = Project::empty();
     project.write(".onetool/secrets.yaml", "WORD: first-word\n");
@@ -117,8 +117,10 @@ async fn tools_may_be_edited_and_removed_while_they_are_served() {
     project.write(".onetool/tools/live/live_tools.py", "def f(): return {'version': 2}\ndef g(): return 0\n");
     assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
     project.write(".onetool/tools/live/live_tools.py", "def g(: return 0\n");
-    let torn = client.err("live.f()").await;
-    assert!(torn.contains("live_tools.py: line 1: "), "{torn}");
+    // An edit that cannot be read keeps the last good version, and health says so.
+    assert_eq!(client.json("live.f()").await, serde_json::json!({"version": 2}));
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("live_tools.py") && health.contains("line 1: "), "{health}");
     std::fs::remove_file(&file).unwrap();
     let gone = client.err("live.f()").await;
     assert!(gone.contains("live"), "{gone}");

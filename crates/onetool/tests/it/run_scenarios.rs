@@ -113,7 +113,7 @@ async fn cleanup_on_store_removes_expired_files() {
     let project = with_output("result_ttl: 1");
     let client = project.serve().await;
     let old = expired(&client).await;
-    let new = summary(&client, "demo.big(size=60000)").await["handle"].as_str().unwrap().to_owned();
+    let new = summary(&client, "demo.big(size=60001)").await["handle"].as_str().unwrap().to_owned();
     let names =
         |end: &str| stored(&project, end).iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>();
     for end in [".txt", ".meta.json"] {

@@ -166,6 +166,27 @@ async fn servers_are_added_switched_and_removed_in_place() {
     assert!(unknown.code == 1 && unknown.err.contains("there are: old"), "{}", unknown.err);
 }
 
+/// Many keep their settings elsewhere, under version control.
+#[cfg(unix)]
+#[tokio::test]
+async fn links_and_permissions_of_edited_files_stay() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let project = with_clients("");
+    let real = project.write("dotfiles/mcp.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let link = project.path().join("home/.cursor/mcp.json");
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let done = outcome(&project, &["import", "--client", "cursor", "--write"]).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&real).unwrap().contains("onetool"));
+    assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    let secrets = project.path().join(".onetool/secrets.yaml");
+    assert!(!secrets.exists() || secrets.metadata().unwrap().permissions().mode() & 0o077 == 0);
+}
+
 #[tokio::test]
 async fn the_project_is_found_from_below_or_by_name() {
     let project = Project::with("alias: {v: ot.version}\n");

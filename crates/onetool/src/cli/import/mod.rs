@@ -227,7 +227,7 @@ impl Import {
         }
         let mut page = Page::new();
         if self.secrets.is_changed() {
-            self.secrets.save(Backup::Skip)?;
+            self.secrets.save_private()?;
             page.put(Tone::Good, "wrote").put(Tone::Plain, &format!(" {}", self.secrets.path.display())).end_line();
         }
         if self.file.is_changed() {

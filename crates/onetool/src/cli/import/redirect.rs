@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::clients::{Client, ClientFile, Layout};
 use super::jsonc;
 use super::read::{path_of, text_of};
-use crate::cli::config_file::{BACKUP, write_backup};
+use crate::cli::config_file::{BACKUP, write_backup, write_over};
 
 /// A client's file, before and after.
 pub struct Redirect {
@@ -83,7 +83,7 @@ impl Redirect {
     /// Writes it, and returns the copy of what was there before.
     pub fn save(&self) -> anyhow::Result<PathBuf> {
         let copy = write_backup(&self.path, &self.old)?;
-        onetool_state::atomic::write(&self.path, self.new.as_bytes())?;
+        write_over(&self.path, &self.new)?;
         Ok(copy)
     }
 }

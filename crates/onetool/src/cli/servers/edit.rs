@@ -81,7 +81,7 @@ pub fn add(args: AddArgs, places: &ConfigPlaces) -> anyhow::Result<ExitCode> {
         for (name, value) in &moved {
             secrets.set(&[name], &Json::String(value.clone()))?;
         }
-        secrets.save(Backup::Skip)?;
+        secrets.save_private()?;
         let names: Vec<&str> = moved.keys().map(String::as_str).collect();
         page.put(Tone::Good, "moved");
         page.put(Tone::Plain, &format!(" {} to {}", names.join(", "), secrets.path.display())).end_line();
@@ -126,14 +126,14 @@ pub fn remove(name: &str, places: &ConfigPlaces) -> anyhow::Result<ExitCode> {
     let (mut file, name) = find(name, places)?;
     file.remove(&["servers", &name])?;
     file.save(Backup::Skip)?;
-    done("removed", &name, &file)
+    done("removed", &name, "from", &file)
 }
 
 pub fn switch(name: &str, is_on: bool, places: &ConfigPlaces) -> anyhow::Result<ExitCode> {
     let (mut file, name) = find(name, places)?;
     file.set(&["servers", &name, "enabled"], &json!(is_on))?;
     file.save(Backup::Skip)?;
-    done(if is_on { "enabled" } else { "disabled" }, &name, &file)
+    done(if is_on { "enabled" } else { "disabled" }, &name, "in", &file)
 }
 
 /// The file that configures this server, and the server's name in it. The name of its pack does too.
@@ -154,9 +154,9 @@ fn find(name: &str, places: &ConfigPlaces) -> anyhow::Result<(ConfigFile, String
     }
 }
 
-fn done(what: &str, name: &str, file: &ConfigFile) -> anyhow::Result<ExitCode> {
+fn done(what: &str, name: &str, preposition: &str, file: &ConfigFile) -> anyhow::Result<ExitCode> {
     let mut page = Page::new();
-    page.put(Tone::Good, what).put(Tone::Plain, &format!(" {name} in {}", file.path.display())).end_line();
+    page.put(Tone::Good, what).put(Tone::Plain, &format!(" {name} {preposition} {}", file.path.display())).end_line();
     page.print()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -34,8 +34,11 @@ fn show_health() {
     let house = house();
     let tools = house.yaml("ot.tools(info='list')").as_array().unwrap().len();
     let text = house.ok("ot.health()");
+    // The version of the full Python stands there once it is known.
+    let python = text.lines().nth(1).unwrap_or_default();
+    assert!(python.starts_with("python: \"3.14 (monty)"), "{text}");
     let expected = format!(
-        "version: \"{VERSION}\"\npython: \"3.14 (monty)\"\ncwd: {}\nregistry: {{status: ok, tool_count: {tools}}}\n\
+        "version: \"{VERSION}\"\n{python}\ncwd: {}\nregistry: {{status: ok, tool_count: {tools}}}\n\
          proxy: {{status: ok, server_count: 1, servers: {{github: connected}}}}\n",
         house.project.path().display()
     );
@@ -147,7 +150,7 @@ fn a_folder_that_cannot_be_written_to_is_told() {
 fn the_first_question_after_a_start_knows_the_servers() {
     for (question, part) in [
         ("ot.tools()", "github.search"),
-        ("ot.packs()", "{name: github, source: proxy, tool_count: 2}"),
+        ("ot.packs()", "{name: github, source: proxy, tool_count: 2,"),
         ("ot.help(query='github.search')", "# github.search"),
         ("ot.health()", "{github: connected}"),
     ] {
@@ -161,7 +164,7 @@ fn a_server_that_never_answers_delays_nobody_for_long() {
     let project = Project::with("servers:\n  silent: {command: sleep, args: ['600'], timeout: 600}\n");
     let house = House::of(project);
     // Waited for until its own timeout, the run would have ended before.
-    assert!(house.ok("ot.packs()").contains("{name: silent, source: proxy, tool_count: 0}"));
+    assert!(house.ok("ot.packs()").contains("{name: silent, source: proxy, tool_count: 0,"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod result;
 mod snippets;
 mod stats;
 mod tools;
+mod what_a_model_sees;
 mod wrong_input;
 
 use std::path::Path;

@@ -84,3 +84,19 @@ fn a_configuration_that_is_gone_stays_in_force() {
     house.ok("ot.reload()");
     house.ok("file.list()");
 }
+
+#[test]
+fn an_included_file_that_is_gone_holds_back_until_nothing_includes_it() {
+    let house = House::of(example_project());
+    house.project.write(".onetool/rules.yaml", "security: {policy: {'file.*': deny}}\n");
+    house.project.write(".onetool/onetool.yaml", "include: rules.yaml\n");
+    house.ok("ot.reload()");
+    assert!(house.err("file.list()").contains("denied"));
+    std::fs::remove_file(house.project.path().join(".onetool/rules.yaml")).unwrap();
+    let refusal = house.err("ot.reload()");
+    assert!(refusal.contains("rules.yaml: this file is gone"), "{refusal}");
+    assert!(house.err("file.list()").contains("denied"));
+    house.project.write(".onetool/onetool.yaml", "alias: {v: ot.version}\n");
+    house.ok("ot.reload()");
+    house.ok("file.list()");
+}

@@ -24,7 +24,12 @@ fn filter_by_pattern() {
     );
     assert_eq!(house.ok("ot.tools(pattern='SEARCH')"), house.ok("ot.tools(pattern='search')"), "case does not matter");
     assert_eq!(column(&house.yaml("ot.tools(pattern='b_sea')"), "name"), ["brave.web_search"], "any part of the name");
-    assert_eq!(house.ok("ot.tools(pattern='brave.*')"), "[]", "a pattern is text, not an expression");
+    assert_eq!(house.ok("ot.tools(pattern='xyznonexistent.*')"), "[]", "a pattern is text, not an expression");
+    assert_eq!(
+        column(&house.yaml("ot.tools(pattern='make an empty workbook')"), "name")[0],
+        "excel.scaffold",
+        "words that no name contains are searched for"
+    );
 }
 
 #[test]
@@ -40,8 +45,8 @@ fn info_level_min() {
     let house = house();
     assert_eq!(
         house.ok("ot.tools(pattern='firecrawl')"),
-        "- {name: firecrawl.scrape, description: Scrape one site.}\n\
-         - {name: firecrawl.crawl, description: Follow the links of a site.}"
+        "- {name: firecrawl.scrape, description: Scrape one site., signature: \"firecrawl.scrape(site: str) -> str\"}\n\
+         - {name: firecrawl.crawl, description: Follow the links of a site., signature: \"firecrawl.crawl(site: str, depth: int = 1) -> list[str]\"}"
     );
     for entry in house.yaml("ot.tools(info='min')").as_array().unwrap() {
         assert_eq!(keys(entry), ["name", "description"]);
@@ -79,13 +84,13 @@ fn proxy_tool_signature_from_schema() {
     let full = house.yaml("ot.tools(pattern='github', info='full')");
     assert_eq!(
         column(&full, "signature"),
-        ["github.search(query: str, repo: str = '...', page: int = 1)", "github.version(name: str)"]
+        [
+            "github.search(query: str, repo: str = '...', page: int = 1) -> str | dict | list",
+            "github.version(name: str) -> str | dict | list"
+        ]
     );
     // The signature is what a call takes.
-    assert_eq!(
-        house.ok("github.search('todo', page=2)"),
-        r#"{"tool": "search", "arguments": {"query": "todo", "page": 2}}"#
-    );
+    assert_eq!(house.ok("github.search('todo', page=2)"), r#"{"tool":"search","arguments":{"query":"todo","page":2}}"#);
 }
 
 #[test]

@@ -24,7 +24,8 @@ async fn what_was_acknowledged_survives_a_kill_and_nothing_is_half_written() {
     let mut writers = Vec::new();
     for _ in 0..WRITERS {
         let (acknowledged, number, enough) = (acknowledged.clone(), number.clone(), enough.clone());
-        let (client, base, bundle, body) = (onetool_outbound::client_builder().build().unwrap(), f.server.base.clone(), bundle.clone(), f.get("/x"));
+        let (client, base, bundle, body) =
+            (onetool_outbound::client_builder().build().unwrap(), f.server.base.clone(), bundle.clone(), f.get("/x"));
         writers.push(tokio::spawn(async move {
             loop {
                 let path = tool_path(&bundle, &format!("t-{}", number.fetch_add(1, Ordering::Relaxed)), "v1");

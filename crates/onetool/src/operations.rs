@@ -1,0 +1,317 @@
+//! What the admin page asks of the program: servers and workers, the configuration, secrets.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use onetool_proxy::{AcceptError, ServerKind as UpstreamKind};
+use onetool_run::approvals::StandingApprovals;
+use onetool_run::{ToolboxView as _, switch_note};
+use onetool_sdk::{ErrorKind, HealthNote, Origin, QualifiedName, Severity, ToolError, ToolSource as _};
+use onetool_state::atomic::{self, Lock};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::assemble::App;
+use crate::config::secrets_file;
+use onetool_http::AccessToken;
+use onetool_http::rest::admin::{
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, TokenRow,
+};
+
+/// Of the log, so much is searched for what a server said.
+const LOG_TAIL: u64 = 4 << 20;
+const LOG_LINES: usize = 500;
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+#[async_trait]
+impl Operations for App {
+    fn project(&self) -> String {
+        self.settings().folder.display().to_string()
+    }
+
+    fn servers(&self) -> Vec<ServerRow> {
+        let settings = self.settings();
+        let detail = |name: &str| {
+            let server = settings.servers.iter().find(|server| server.name == name)?;
+            Some(match &server.kind {
+                // Arguments may hold secrets.
+                UpstreamKind::Stdio { command, .. } => command.clone(),
+                UpstreamKind::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            })
+        };
+        let mut rows: Vec<ServerRow> = self
+            .servers()
+            .status()
+            .into_iter()
+            .map(|server| ServerRow {
+                detail: detail(&server.name),
+                name: server.name,
+                kind: ServerKind::Server,
+                state: server.state.as_str().to_owned(),
+                reason: server.reason,
+                tool_count: server.tool_count,
+            })
+            .collect();
+        let workers = self.workers();
+        let running = workers.running();
+        rows.extend(workers.packs().iter().map(|pack| ServerRow {
+            name: pack.name.clone(),
+            kind: ServerKind::Worker,
+            state: if running.contains(&pack.name) { "running" } else { "idle" }.to_owned(),
+            reason: pack.note.clone(),
+            tool_count: pack.tools.len(),
+            detail: match &pack.origin {
+                Origin::Worker { file } => Some(file.display().to_string()),
+                _ => None,
+            },
+        }));
+        rows
+    }
+
+    async fn restart(&self, name: &str) -> Result<(), ToolError> {
+        let servers = self.servers();
+        if let Some(outcome) = servers.reconnect(name).await {
+            return outcome;
+        }
+        let workers = self.workers();
+        if workers.packs().iter().any(|pack| pack.name == name) {
+            workers.restart(name);
+            return Ok(());
+        }
+        Err(unknown(name))
+    }
+
+    fn log_of(&self, name: &str) -> Result<Vec<String>, ToolError> {
+        let settings = self.settings();
+        if settings.servers.iter().any(|server| server.name == name) {
+            crate::log::flush();
+            return Ok(log_lines(&settings.log_dir.join("onetool.log"), name));
+        }
+        let workers = self.workers();
+        if workers.packs().iter().any(|pack| pack.name == name) {
+            return Ok(workers.last_words(name).lines().map(str::to_owned).collect());
+        }
+        Err(unknown(name))
+    }
+
+    fn changed_tools(&self) -> Vec<ChangedTool> {
+        let changed = self.servers().changed_tools();
+        changed.into_iter().map(|(server, tool, now)| ChangedTool { server, tool, now }).collect()
+    }
+
+    async fn accept_changes(&self, server: &str) -> Result<(), ToolError> {
+        self.servers().accept(server).await.map_err(|error| match error {
+            AcceptError::UnknownServer { .. } | AcceptError::UnknownTool { .. } => {
+                ToolError::not_found(error.to_string())
+            }
+            AcceptError::NotKnown { .. } | AcceptError::Pins(_) => ToolError::unavailable(error.to_string()),
+        })
+    }
+
+    fn configuration(&self) -> ConfigReply {
+        let settings = self.settings();
+        let mut notes: Vec<HealthNote> = self.state().notes.clone();
+        notes.extend(switch_note(self.switches()));
+        let problem = |note: HealthNote| ConfigProblem {
+            severity: match note.severity {
+                Severity::Info => "info",
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            }
+            .to_owned(),
+            subject: note.subject,
+            message: note.message,
+        };
+        let token = |(index, token): (usize, &AccessToken)| TokenRow {
+            name: format!("server.tokens[{index}]"),
+            scopes: token.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
+        };
+        ConfigReply {
+            files: settings.files.iter().map(|path| ConfigFile { path: path.display().to_string() }).collect(),
+            problems: notes.into_iter().map(problem).collect(),
+            tokens: settings.server.tokens.iter().enumerate().map(token).collect(),
+        }
+    }
+
+    fn reload(&self) -> Result<(), ToolError> {
+        onetool_run::ToolboxView::reload(self)
+    }
+
+    fn secrets(&self) -> Vec<SecretRow> {
+        let settings = self.settings();
+        let secrets = settings.secrets.all();
+        secrets.iter().map(|(name, value)| SecretRow { name: name.clone(), is_set: !value.is_empty() }).collect()
+    }
+
+    fn set_secret(&self, name: &str, value: Option<&str>) -> Result<(), ToolError> {
+        if value.is_none() && self.settings().secrets.get(name).is_none() {
+            return Err(ToolError::not_found(format!("there is no secret {name}")));
+        }
+        let path = secrets_file(self.places());
+        write_secret(&path, name, value)?;
+        if let Some(value) = value {
+            crate::log::hide(std::iter::once(value));
+        }
+        self.reload_now();
+        if value.is_none() && self.settings().secrets.get(name).is_some() {
+            return Err(ToolError::new(
+                ErrorKind::Conflict,
+                format!("{name} is also set in another file; remove it there"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str) -> ToolError {
+    ToolError::not_found(format!("no server and no pack of Python tools is named '{name}'"))
+}
+
+/// Changes one line of a file of `NAME: value` lines; everything else, comments too, stays as it is.
+fn write_secret(path: &Path, name: &str, value: Option<&str>) -> Result<(), ToolError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(path = %path.display(), %error, "the secret was not written");
+        ToolError::new(ErrorKind::Conflict, "the file of secrets cannot be changed").with_hint("see the log")
+    };
+    let _lock = Lock::take(&path.with_extension("lock"), LOCK_PATIENCE).map_err(|error| failed(&error))?;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(&error)),
+    };
+    let is_own =
+        |line: &str| line.split_once(':').is_some_and(|(key, _)| key.trim_end().trim_matches(['"', '\'']) == name);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| is_own(line));
+    // A value may go on over the lines that are indented below its name.
+    let end = at.map(|at| {
+        let more = lines[at + 1..].iter().take_while(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
+        at + 1 + more.count()
+    });
+    let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    // A JSON string is a YAML string.
+    let written = value.map(|value| format!("{name}: {}", Json::from(value)));
+    match (at, end) {
+        (Some(at), Some(end)) => {
+            kept.splice(at..end, written);
+        }
+        _ => kept.extend(written),
+    }
+    let mut text = kept.join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    atomic::write(path, text.as_bytes()).map_err(|error| failed(&error))
+}
+
+/// What a server said, and what we said of it.
+fn log_lines(path: &Path, server: &str) -> Vec<String> {
+    let Ok(mut file) = std::fs::File::open(path) else { return Vec::new() };
+    let length = file.metadata().map_or(0, |found| found.len());
+    if file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL))).is_err() {
+        return Vec::new();
+    }
+    let mut bytes = Vec::new();
+    if file.take(LOG_TAIL).read_to_end(&mut bytes).is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| line.contains("\"server\""))
+        .filter_map(|line| serde_json::from_str::<Json>(line).ok())
+        .filter(|line| line.get("server").and_then(Json::as_str) == Some(server))
+        .map(|line| {
+            let field = |name: &str| line.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+            format!("{} {} {}", field("ts"), field("level"), field("message"))
+        })
+        .collect();
+    lines.drain(..lines.len().saturating_sub(LOG_LINES));
+    lines
+}
+
+/// Approvals for good, by project, in the user's own folder: a project must not bring its own.
+pub struct KeptApprovals {
+    path: PathBuf,
+    project: String,
+    known: Mutex<Option<ApprovalFile>>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct ApprovalFile {
+    /// Tools that need not ask, by project folder.
+    #[serde(default)]
+    projects: BTreeMap<String, Vec<String>>,
+}
+
+impl KeptApprovals {
+    pub fn new(global: &Path, project: &Path) -> Self {
+        Self { path: global.join("approvals.json"), project: project.display().to_string(), known: Mutex::new(None) }
+    }
+
+    fn read(&self) -> Result<ApprovalFile, String> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", self.path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ApprovalFile::default()),
+            Err(error) => Err(format!("{}: {error}", self.path.display())),
+        }
+    }
+}
+
+impl StandingApprovals for KeptApprovals {
+    fn is_allowed(&self, tool: &QualifiedName) -> bool {
+        let mut known = self.known.lock();
+        // A file that cannot be read allows nothing.
+        let file = known.get_or_insert_with(|| self.read().unwrap_or_default());
+        file.projects.get(&self.project).is_some_and(|tools| tools.contains(&tool.to_string()))
+    }
+
+    fn allow(&self, tool: &QualifiedName) -> Result<(), String> {
+        let _lock = Lock::take(&self.path.with_extension("lock"), LOCK_PATIENCE).map_err(|error| error.to_string())?;
+        let mut file = self.read()?;
+        let tools = file.projects.entry(self.project.clone()).or_default();
+        let name = tool.to_string();
+        if !tools.contains(&name) {
+            tools.push(name);
+        }
+        let bytes = serde_json::to_vec_pretty(&file).map_err(|error| error.to_string())?;
+        atomic::write(&self.path, &bytes).map_err(|error| error.to_string())?;
+        *self.known.lock() = Some(file);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_changes_its_own_line_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.yaml");
+        std::fs::write(&path, "# mine\nA: one\nB: |\n  two\n  lines\nC: 3\n").unwrap();
+        let read = || std::fs::read_to_string(&path).unwrap();
+        write_secret(&path, "B", Some("x: \"y\" # z")).unwrap();
+        assert_eq!(read(), "# mine\nA: one\nB: \"x: \\\"y\\\" # z\"\nC: 3\n");
+        write_secret(&path, "A", None).unwrap();
+        write_secret(&path, "D", Some("new")).unwrap();
+        assert_eq!(read(), "# mine\nB: \"x: \\\"y\\\" # z\"\nC: 3\nD: \"new\"\n");
+    }
+
+    #[test]
+    fn approvals_are_kept_by_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = QualifiedName::new("p", "f");
+        let kept = |project: &str| KeptApprovals::new(folder.path(), Path::new(project));
+        kept("/one").allow(&tool).unwrap();
+        assert!(kept("/one").is_allowed(&tool));
+        assert!(!kept("/two").is_allowed(&tool));
+        std::fs::write(folder.path().join("approvals.json"), "[").unwrap();
+        assert!(!kept("/one").is_allowed(&tool));
+        assert!(kept("/one").allow(&tool).is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! What the server offers besides its tool: prompts, completion, notifications of change, and the transport of old.
+
+use futures_util::StreamExt as _;
+use reqwest::{Method, Response};
+use rmcp::model::{GetPromptRequestParams, JsonObject};
+use serde_json::{Value as Json, json};
+
+use crate::client::{HttpServer, PATIENCE, Project};
+
+const SNIPPETS: &str = "\
+snippets:
+  greet:
+    description: Greets somebody
+    params:
+      name: {required: true, description: whom to greet}
+      greeting: {default: hello}
+    body: \"print({{ greeting | literal }}, {{ name | literal }})\"
+";
+
+fn arguments(pairs: Json) -> JsonObject {
+    pairs.as_object().unwrap().clone()
+}
+
+#[tokio::test]
+async fn snippets_are_prompts_with_arguments() {
+    let project = Project::with(SNIPPETS);
+    let client = project.serve().await;
+    let prompts = client.service.list_prompts(None).await.unwrap().prompts;
+    assert_eq!(prompts.len(), 1);
+    let listed = serde_json::to_value(&prompts[0]).unwrap();
+    assert_eq!(
+        listed,
+        json!({"name": "greet", "description": "Greets somebody", "arguments": [
+            {"name": "name", "description": "whom to greet", "required": true},
+            {"name": "greeting", "required": false},
+        ]})
+    );
+    // Whatever a value contains, it stays a value.
+    let mut request = GetPromptRequestParams::new("greet");
+    request.arguments = Some(arguments(json!({"name": "O'Neil\nfoo=bar"})));
+    let prompt = serde_json::to_value(client.service.get_prompt(request).await.unwrap()).unwrap();
+    assert_eq!(
+        prompt["messages"][0]["content"]["text"],
+        "Run this with the tool `run`:\n\n```python\nprint('hello', \"O'Neil\\nfoo=bar\")\n```"
+    );
+    for (name, given, reason) in [
+        ("greet", json!({}), "missing parameter 'name'"),
+        ("greet", json!({"name": "x", "nope": "y"}), "unknown parameter 'nope'"),
+        ("nope", json!({}), "unknown prompt 'nope'"),
+    ] {
+        let mut request = GetPromptRequestParams::new(name);
+        request.arguments = Some(arguments(given));
+        let error = client.service.get_prompt(request).await.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_tools_and_defaults_of_prompts_are_completed() {
+    let project = Project::with(SNIPPETS);
+    let client = project.serve().await;
+    let complete = async |reference: Json, name: &str, value: &str| {
+        let params = json!({"ref": reference, "argument": {"name": name, "value": value}});
+        let request = serde_json::from_value(params).unwrap();
+        client.service.complete(request).await.map(|result| result.completion.values)
+    };
+    let tool = json!({"type": "ref/resource", "uri": "ot://tool/{name}"});
+    assert_eq!(complete(tool.clone(), "name", "file.re").await.unwrap(), ["file.read"]);
+    assert!(complete(tool, "name", "zzz").await.unwrap().is_empty());
+    let greet = json!({"type": "ref/prompt", "name": "greet"});
+    assert_eq!(complete(greet.clone(), "greeting", "he").await.unwrap(), ["hello"]);
+    assert!(complete(greet, "name", "").await.unwrap().is_empty());
+    assert!(complete(json!({"type": "ref/prompt", "name": "nope"}), "x", "").await.is_err());
+}
+
+/// Reads a stream of events until one contains `wanted`.
+async fn until(response: Response, wanted: &str) -> String {
+    let mut text = String::new();
+    let mut stream = response.bytes_stream();
+    let reading = async {
+        while !text.contains(wanted) {
+            let chunk = stream.next().await.expect("the stream ended").unwrap();
+            text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    };
+    if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+        panic!("never: {wanted} in {text}");
+    }
+    text
+}
+
+const ERA: &str = "2026-07-28";
+
+#[tokio::test]
+async fn clients_of_both_eras_hear_of_changes() {
+    let project = Project::with(SNIPPETS);
+    let server = project.serve_http().await;
+    let accept = "application/json, text/event-stream";
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let opened = server.request(Method::POST, "/mcp").header("accept", accept).json(&hello).send().await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    let post = |body: Json| {
+        let request = server.request(Method::POST, "/mcp").header("accept", accept).json(&body);
+        request.header("mcp-session-id", session.clone()).send()
+    };
+    post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.unwrap();
+    let subscribed =
+        post(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "ot://tools"}}));
+    let subscribed = subscribed.await.unwrap().text().await.unwrap();
+    assert!(subscribed.contains("\"result\""), "{subscribed}");
+    let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
+    let session_stream = listening.header("mcp-session-id", session.clone()).send().await.unwrap();
+
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": ERA,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "_meta": meta, "notifications": {"toolsListChanged": true, "promptsListChanged": true,
+        "resourceSubscriptions": ["ot://tools"]}}});
+    let stream = server.request(Method::POST, "/mcp").header("accept", accept).header("mcp-protocol-version", ERA);
+    let stream = stream.header("mcp-method", "subscriptions/listen").json(&listen).send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+
+    let change = async {
+        // A look at what there is comes first; only then can a change be noticed. Every further change is one too.
+        for number in 0.. {
+            tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+            let description = format!("prompts: {{tools: {{run: {{description: Changed {number}}}}}}}\n");
+            let snippet = format!("snippets: {{s{number}: '1'}}\n");
+            project.write(".onetool/onetool.yaml", &format!("{description}{snippet}"));
+            let tools = format!("def f{number}() -> int:\n    return 1\n");
+            project.write(&format!(".onetool/tools/p{number}/p{number}_tools.py"), &tools);
+        }
+    };
+    let both = async {
+        for (response, era) in [(session_stream, "session"), (stream, "stream")] {
+            let text = until(response, "notifications/resources/updated").await;
+            assert!(text.contains("notifications/tools/list_changed"), "{era}: {text}");
+            assert!(text.contains("notifications/prompts/list_changed"), "{era}: {text}");
+        }
+    };
+    tokio::select! {
+        () = both => {}
+        () = change => {}
+    }
+}
+
+async fn message(server: &HttpServer, path: &str, body: Json) -> u16 {
+    server.request(Method::POST, path).json(&body).send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn http_with_sse_of_the_first_revision_is_served_behind_its_switch() {
+    let project = Project::empty();
+    let off = project.serve_http().await;
+    let (status, reply) = off.get("/sse").await;
+    assert_eq!(status, 404);
+    assert!(reply["error"]["hint"].as_str().unwrap().contains("server.legacy_sse: true"), "{reply}");
+
+    let project = Project::with("server: {legacy_sse: true}\n");
+    let server = project.serve_http().await;
+    let mut stream = server.request(Method::GET, "/sse").send().await.unwrap().bytes_stream();
+    let mut text = String::new();
+    let mut read_until = async |wanted: &str| {
+        let reading = async {
+            while !text.contains(wanted) {
+                text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("an event").unwrap()));
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("never {wanted}"));
+        text.clone()
+    };
+    let first = read_until("\n\n").await;
+    assert!(first.starts_with("event: endpoint\n"), "{first}");
+    let path = first.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    assert_eq!(message(&server, &path, hello).await, 202);
+    assert!(read_until("\"serverInfo\"").await.contains("\"protocolVersion\":\"2024-11-05\""));
+    assert_eq!(message(&server, &path, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await, 202);
+    let run = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "run", "arguments": {"command": "6 * 7"}}});
+    assert_eq!(message(&server, &path, run.clone()).await, 202);
+    read_until("\"text\":\"42\"").await;
+    assert_eq!(message(&server, &path, json!({"nope": 1})).await, 400);
+    drop(stream);
+    let started = std::time::Instant::now();
+    while message(&server, &path, run.clone()).await != 404 {
+        assert!(started.elapsed() < PATIENCE, "the session ends with its stream");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_of_upstream_servers_come_through() {
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
+    let server = json!({"command": "python3", "args": [file, "--mode", "normal"]});
+    let configured = |policy: Json| {
+        let gone = json!({"command": "no-such-program-anywhere"});
+        let policy = json!({"policy": policy});
+        Project::with(&json!({"servers": {"up": server, "gone": gone}, "security": policy}).to_string())
+    };
+    let project = configured(json!({}));
+    let client = project.serve().await;
+    client.ok("up.echo(text='x')").await;
+    let prompts = client.service.list_prompts(None).await.unwrap().prompts;
+    assert_eq!(prompts.iter().map(|prompt| prompt.name.as_str()).collect::<Vec<_>>(), ["up/greet"]);
+    let mut request = GetPromptRequestParams::new("up/greet");
+    request.arguments = Some(arguments(json!({"who": "Ada"})));
+    let prompt = serde_json::to_string(&client.service.get_prompt(request).await.unwrap()).unwrap();
+    assert!(prompt.contains("Ada"), "{prompt}");
+
+    let resources = client.service.list_resources(None).await.unwrap().resources;
+    let uris: Vec<&str> = resources.iter().map(|resource| resource.uri.as_str()).collect();
+    assert_eq!(uris, ["ot://tools", "ot://server/up/note://1"]);
+    assert_eq!(resources[1].description.as_deref(), Some("xy"), "invisible characters are gone");
+    let templates = client.service.list_resource_templates(None).await.unwrap().resource_templates;
+    assert!(templates.iter().any(|template| template.uri_template.starts_with("ot://server/up/")), "{templates:?}");
+    let read = async |client: &crate::client::Client, uri: &str| {
+        client.service.read_resource(rmcp::model::ReadResourceRequestParams::new(uri)).await
+    };
+    let note = serde_json::to_value(read(&client, "ot://server/up/note://1").await.unwrap()).unwrap();
+    assert_eq!(note["contents"][0]["uri"], "ot://server/up/note://1", "{note}");
+    let missing = read(&client, "ot://server/nobody/note://1").await.unwrap_err().to_string();
+    assert!(missing.contains("no server 'nobody'"), "{missing}");
+
+    let strict = configured(json!({"up.prompt": "deny", "up.read": "deny"}));
+    let client = strict.serve().await;
+    client.ok("up.echo(text='x')").await;
+    assert!(client.service.list_prompts(None).await.unwrap().prompts.is_empty());
+    let denied = read(&client, "ot://server/up/note://1").await.unwrap_err().to_string();
+    assert!(denied.contains("up.read is not allowed by security.policy"), "{denied}");
+}
