@@ -1,0 +1,162 @@
+"""The documentation is true: its links lead somewhere, its commands exist, its configurations are understood.
+
+    scripts/test_docs.sh
+"""
+
+from __future__ import annotations
+
+import ast
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = pathlib.Path(os.environ["ONETOOL_BINARY"]).resolve()
+FILES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("packs/**/README.md"), ROOT / "packaging/README.md"])
+NAMES = [str(path.relative_to(ROOT)) for path in FILES]
+
+
+def blocks(language: str):
+    for path, name in zip(FILES, NAMES):
+        for number, text in enumerate(re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.M | re.S), start=1):
+            yield pytest.param(text, id=f"{name}-{number}")
+
+
+def onetool(*arguments: str, folder: pathlib.Path, stdin: str | None = None) -> subprocess.CompletedProcess:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "NO_COLOR": "1"}
+    return subprocess.run([BINARY, *arguments], cwd=folder, env=environment, capture_output=True, text=True, input=stdin, timeout=120)
+
+
+def slug(heading: str) -> str:
+    text = re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading).lower())
+    return text.replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name):
+    path = ROOT / name
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        other = (path.parent / file).resolve() if file else path
+        assert other.exists(), f"{name}: {target}"
+        if anchor:
+            headings = {slug(heading) for heading in re.findall(r"^#+ (.+)$", other.read_text(), re.M)}
+            assert anchor in headings, f"{name}: {target}"
+
+
+@pytest.mark.parametrize("text", list(blocks("python")))
+def test_python_is_python(text):
+    compile(text, "<docs>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("text", list(blocks("json")))
+def test_json_is_json(text):
+    json.loads(text)
+
+
+@pytest.mark.parametrize("text", list(blocks("toml")))
+def test_toml_is_toml(text):
+    tomllib.loads(text)
+
+
+@pytest.mark.parametrize("text", list(blocks("yaml")))
+def test_configurations_are_understood(text, tmp_path):
+    if text.startswith("# .onetool/secrets.yaml"):
+        return
+    (tmp_path / ".onetool").mkdir()
+    # Names that the text takes from the secrets, with some value each.
+    secrets = "".join(f"{name}: value-of-{name.lower()}\n" for name in set(re.findall(r"\$\{(\w+)\}", text)))
+    (tmp_path / ".onetool/secrets.yaml").write_text(secrets)
+    (tmp_path / ".onetool/onetool.yaml").write_text(text)
+    said = onetool("run", "1+1", folder=tmp_path)
+    assert (said.returncode, said.stdout.strip(), said.stderr) == (0, "2", "")
+
+
+def commands():
+    for parameter in blocks("sh"):
+        for line in parameter.values[0].splitlines():
+            line = re.sub(r"\s+#.*", "", line).strip()
+            if re.match(r"(target/release/)?onetool ", line):
+                yield pytest.param(line, id=f"{parameter.id}: {line[:50]}")
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_commands_exist(line, tmp_path):
+    """A command that clap does not understand ends with 2; `--help` in its place keeps it from doing anything."""
+    words = shlex.split(line)[1:]
+    path = []
+    for word in words:
+        if not re.fullmatch(r"[a-z][a-z-]*", word):
+            break
+        if onetool(*path, word, "--help", folder=tmp_path).returncode != 0:
+            break
+        path.append(word)
+    assert path, line
+    shown = onetool(*path, "--help", folder=tmp_path).stdout
+    usage = re.search(r"Usage: onetool((?: [a-z-]+)*)", shown)[1].split()
+    assert usage == path[: len(usage)] and usage, f"{line}: {usage}"
+    for option in re.findall(r"(?<= )--[a-z-]+", line):
+        assert option in shown or option in ("--config",), f"{line}: {option}"
+
+
+def test_the_quick_start_works(tmp_path):
+    """Its commands but for the first, which test_packages.py runs, and the client, which it is."""
+    text = (ROOT / "docs/quickstart.md").read_text()
+    first = re.search(r"```sh\n(.*?)```", text, re.S)[1]
+    lines = [re.sub(r"\s+#.*", "", line) for line in first.splitlines()]
+    assert lines[1] == "cd my-project"
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=tmp_path, check=True)
+    for line in lines[2:]:
+        words = shlex.split(line)
+        assert words[0] == "onetool"
+        done = onetool(*words[1:], folder=tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    assert json.loads(done.stdout)["branch"] == "main"
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path, check=True)
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    done = onetool("run", "-", folder=tmp_path, stdin=snippet)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stdout + done.stderr
+
+
+class Links(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found, self.ids = [], set()
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        if "id" in named:
+            self.ids.add(named["id"])
+        if tag == "a" and "href" in named:
+            self.found.append(named["href"])
+
+
+def test_the_site_is_whole(tmp_path):
+    subprocess.run([ROOT / "scripts/docs", "--output", tmp_path], check=True, capture_output=True)
+    pages = {}
+    for path in tmp_path.glob("*.html"):
+        pages[path.name] = links = Links()
+        links.feed(path.read_text())
+    assert set(pages) == {f"{path.stem}.html" for path in ROOT.glob("docs/*.md")}
+    for name, links in pages.items():
+        for target in links.found:
+            file, _, anchor = target.partition("#")
+            if re.match(r"[a-z]+:", target) or file.startswith("../"):
+                continue
+            assert (file or name) in pages, f"{name}: {target}"
+            assert not anchor or anchor in pages[file or name].ids, f"{name}: {target}"
+    index = json.loads((tmp_path / "search.json").read_text())
+    assert any("resolve_path" in part["text"] for part in index)
+    for part in index:
+        file, _, anchor = part["url"].partition("#")
+        assert anchor in pages[file].ids, part["url"]

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Checks the documentation: links, commands, configurations, the quick start, the site. Needs uv and a built onetool.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${ONETOOL_BINARY:-}" ]; then
+    target="${CARGO_TARGET_DIR:-target}"
+    ONETOOL_BINARY="$target/release/onetool"
+    [ -x "$ONETOOL_BINARY" ] || ONETOOL_BINARY="$target/debug/onetool"
+fi
+export ONETOOL_BINARY
+exec uv run --quiet --no-project --isolated --python '>=3.11' --with pytest \
+    python -m pytest -q -p no:cacheprovider --rootdir docs docs/test_docs.py "$@"
