@@ -1,2 +1,2 @@
-path: int = file.list(path='app')['path']
+path: int = file.list(path='app', details=True)['path']
 file.info(path=path)['type']

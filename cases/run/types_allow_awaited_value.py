@@ -1,2 +1,2 @@
-listing = await file.list(path='app')
+listing = await file.list(path='app', details=True)
 (await file.info(path=listing['path']))['type']

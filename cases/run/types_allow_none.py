@@ -1,3 +1,3 @@
 limit = None
 ot.version()
-len(file.list(path='app', limit=limit)['entries'])
+len(file.list(path='app', limit=limit, details=True)['entries'])

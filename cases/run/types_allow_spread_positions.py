@@ -1,3 +1,3 @@
 arguments = ['app', 2]
 ot.version()
-len(file.list(*arguments)['entries'])
+len(file.list(*arguments, details=True)['entries'])

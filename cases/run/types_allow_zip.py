@@ -1,2 +1,2 @@
 ot.version()
-[file.list(path=p, depth=d)['path'] for p, d in zip(['app'], [1])]
+[file.list(path=p, depth=d, details=True)['path'] for p, d in zip(['app'], [1])]

@@ -1,0 +1,1 @@
+raise ValueError({'path': file.info(path='app')['path']})

@@ -1,0 +1,1 @@
+[file.read(p) for p in file.glob("**/*.py", path="app")]

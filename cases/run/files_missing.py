@@ -1,0 +1,1 @@
+open("app/src/mian.py")

@@ -1,0 +1,1 @@
+open(".onetool/onetool.yaml", "w").write("x")

@@ -1,0 +1,1 @@
+json.loads("[" + str(len(file.read("app/src/main.py"))) + "]")

@@ -1,0 +1,1 @@
+file.read("app/src/main.py")

@@ -1,0 +1,1 @@
+await asyncio.gather(brave.web_search(query='a'), demo.text())

@@ -1,0 +1,4 @@
+n = 5
+if isinstance(n, int):
+    return ot.version() != ''
+file.info(path=n)

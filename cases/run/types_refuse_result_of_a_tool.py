@@ -1,0 +1,2 @@
+details = file.info(path='app')
+file.read(path=details)

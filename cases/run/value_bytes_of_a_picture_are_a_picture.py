@@ -1,0 +1,1 @@
+b"\x89PNG\r\n\x1a\n" + bytes(20)

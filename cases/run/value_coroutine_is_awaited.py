@@ -1,0 +1,3 @@
+async def main():
+    return demo.text()
+main()

@@ -1,0 +1,2 @@
+import asyncio
+asyncio.sleep(0, "done")

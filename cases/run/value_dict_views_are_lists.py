@@ -1,0 +1,2 @@
+d = {"a": 1}
+[d.keys(), d.values(), d.items()]

@@ -1,0 +1,2 @@
+import itertools
+itertools.count()

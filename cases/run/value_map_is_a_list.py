@@ -1,0 +1,1 @@
+map(str.upper, ["a", "b"])

@@ -1,0 +1,1 @@
+{"a": float("nan"), "b": [float("inf"), -float("inf")]}
