@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All tests, on a machine that has Rust, Python 3 and pip. Installs what the tests need besides: uv, for Python tools, and
-# Chromium, for pages that people look at, where apt can install it. Where there is no browser, the tests that need one are
-# left out, and this says so.
+# All tests, on a machine that has Rust, Python 3 and pip. Installs what the tests need besides: uv, for Python tools,
+# PostgreSQL, for state that several servers share, and Chromium, for pages that people look at, where apt can install them.
+# Where there is no browser, the tests that need one are left out, and this says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ browser() {
     return 1
 }
 
-install_chromium() {
+install_package() {
     local as_root=()
     command -v apt-get >/dev/null 2>&1 || { echo "there is no apt-get here"; return 1; }
     if [ "$(id -u)" != 0 ]; then
@@ -30,12 +30,22 @@ install_chromium() {
     local options=(-qq -o DPkg::Lock::Timeout=60 -o Acquire::Retries=2)
     "${as_root[@]}" timeout 120 apt-get "${options[@]}" update >/dev/null || echo "the list of packages may be old"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 420 \
-        apt-get "${options[@]}" install --yes --no-install-recommends chromium >/dev/null
+        apt-get "${options[@]}" install --yes --no-install-recommends "$1" >/dev/null
 }
+
+postgres() {
+    command -v initdb >/dev/null 2>&1 || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
+}
+
+if ! postgres; then
+    echo "== PostgreSQL is missing; installing it for the tests of shared state" >&2
+    install_package postgresql >&2 </dev/null || true
+    postgres || echo "== No PostgreSQL could be installed: the tests of onetool-state-postgres will fail without it." >&2
+fi
 
 if [ -z "${ONETOOL_SKIP_BROWSER_TESTS:-}" ] && ! browser >/dev/null; then
     echo "== Chromium is missing; installing it for the tests of pages" >&2
-    install_chromium >&2 </dev/null || true
+    install_package chromium >&2 </dev/null || true
     if ! browser >/dev/null; then
         echo "== No Chromium could be installed: THE TESTS IN A BROWSER ARE LEFT OUT. Install chromium to have them run." >&2
         export ONETOOL_SKIP_BROWSER_TESTS=1
@@ -43,5 +53,16 @@ if [ -z "${ONETOOL_SKIP_BROWSER_TESTS:-}" ] && ! browser >/dev/null; then
 fi
 
 cargo test --workspace
+
+# The admin page: its own tests, that dist/ is what the sources give, and the page in a browser.
+if command -v npm >/dev/null 2>&1; then
+    export ONETOOL_BIN="${ONETOOL_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool}"
+    (cd web && npm ci --silent --no-audit && npm run --silent check && npm test --silent && npm run --silent e2e)
+else
+    echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE ARE LEFT OUT." >&2
+fi
 cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
+bash scripts/test_packs.sh
+bash scripts/test_packages.sh
+bash scripts/test_docs.sh
