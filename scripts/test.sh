@@ -57,7 +57,9 @@ cargo test --workspace
 # The admin page: its own tests, that dist/ is what the sources give, and the page in a browser.
 if command -v npm >/dev/null 2>&1; then
     export ONETOOL_BIN="${ONETOOL_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool}"
-    (cd web && npm ci --silent --no-audit && npm run --silent check && npm test --silent && npm run --silent e2e)
+    (cd web && npm ci --silent --no-audit && npm run --silent check && npm test --silent)
+    # A browser on a busy machine may be late once; what fails twice is broken.
+    (cd web && npm run --silent e2e) || { echo "== The page is tried once more" >&2; (cd web && npm run --silent e2e); }
 else
     echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE ARE LEFT OUT." >&2
 fi

@@ -53,8 +53,8 @@ test('the palette finds by meaning, opens, and inserts into the console', { skip
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'demo.rows' }).waitFor();
     await page.keyboard.press('Control+K');
-    await finder(page).fill('cons');
-    await page.keyboard.press('Enter');
+    await finder(page).fill('console');
+    await page.getByRole('option', { name: /Console/ }).first().click();
     await ready(page);
     await page.keyboard.type('+');
     await finder(page).fill('list of records');
