@@ -63,7 +63,7 @@ class Http:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def request(self, method: str, path: str, body: dict | None = None) -> tuple[float, dict]:
-        """Milliseconds until the reply is read, and the reply; one that is no success raises."""
+        """Milliseconds until the reply is read, and the reply; one that is not a success raises."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data else {}
         started = time.perf_counter()

@@ -17,7 +17,7 @@
 # ///
 """Symbols and references in source code: Python, JavaScript, TypeScript, Rust, Go, Java, C, C++, C#, Ruby and PHP.
 
-Read from the syntax, so that comments and strings are no hits, and code that does not compile is understood too.
+Read from the syntax, so that comments and strings are not hits, and code that does not compile is understood too.
 """
 
 from __future__ import annotations

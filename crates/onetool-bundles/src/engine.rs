@@ -222,7 +222,7 @@ impl HttpEngine {
             let redirect = reply.status.is_redirection() && !is_success(tool, reply.status);
             let Some(target) = redirect.then(|| reply.headers.get(LOCATION)).flatten() else { return Ok(reply) };
             let target = target.to_str().ok().and_then(|target| request.url.join(target).ok()).ok_or_else(|| {
-                Failure::last(upstream(Some(reply.status), "it redirects to something that is no address"))
+                Failure::last(upstream(Some(reply.status), "it redirects to something that is not an address"))
             })?;
             request = follow(request, target, reply.status)?;
         }

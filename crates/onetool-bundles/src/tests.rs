@@ -387,7 +387,7 @@ async fn built_in_bundles_are_packs_and_unconfigured_tools_are_not() {
             .starts_with("brave.web_search(query: str, count: int = 10")
     );
     assert!(!packs.iter().any(|pack| pack.name == "package"));
-    assert!(!packs.iter().any(|pack| pack.name == "my_demo"), "an empty bundle is no pack");
+    assert!(!packs.iter().any(|pack| pack.name == "my_demo"), "an empty bundle is not a pack");
     let tools = bench.store.tools(
         &onetool_state::bundles::ToolFilter { disabled: onetool_state::bundles::Disabled::Shown, ..Default::default() },
         100,

@@ -265,7 +265,7 @@ impl Shape {
         }
     }
 
-    /// Where numbers, flags and fixed words are expected, what stands there instead is no secret.
+    /// Where numbers, flags and fixed words are expected, what stands there instead is not a secret.
     fn may_be_quoted(self) -> bool {
         matches!(self, Self::Flag | Self::Count(..) | Self::Number(..) | Self::Seconds | Self::Choice(_))
     }

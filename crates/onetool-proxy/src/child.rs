@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::calls::{CallLink, LinkExtension};
 use super::messages;
 use super::settings::limits;
-use super::transport::{Gate, WORDS_OF_OTHERS, Wire};
+use super::transport::{Gate, SERVER_LOG_TARGET, Wire};
 use onetool_process::{Watched, unread};
 
 const READ_BYTES: usize = 32 * 1024;
@@ -135,7 +135,7 @@ impl ChildTransport {
                 let _ = tokio::time::timeout(limits::EXIT_GRACE, child.wait()).await;
             }
         }
-        // Also when the leader left by itself: what it started may still be there. No such group is no failure.
+        // Also when the leader left by itself: what it started may still be there. No such group is not a failure.
         let _ = child.start_kill();
         let _ = tokio::time::timeout(limits::REAP, child.wait()).await;
     }
@@ -286,6 +286,6 @@ fn say(wire: &Wire, gate: &mut Gate, line: &[u8]) {
     }
     let Some(held_back) = gate.pass() else { return };
     let text = wire.redactor.show(&String::from_utf8_lossy(line), limits::STDERR_LINE_BYTES);
-    tracing::debug!(target: WORDS_OF_OTHERS, server = wire.server, held_back, "{text}");
+    tracing::debug!(target: SERVER_LOG_TARGET, server = wire.server, held_back, "{text}");
     wire.said(text);
 }

@@ -41,7 +41,7 @@ pub(super) enum Failure {
     Closed(String),
     /// The request was lost on its way: the server never had it.
     NotSent(String),
-    /// The request was sent, and what came back is no answer.
+    /// The request was sent, and what came back is not an answer.
     Unusable(String),
     /// The server answered with an error.
     Rejected(ErrorData),
@@ -210,7 +210,7 @@ fn never_arrived(error: &DynamicTransportError) -> bool {
         None => {}
     }
     match error.downcast_ref::<std::io::Error>() {
-        // A line of which the end was not written is no message.
+        // A line of which the end was not written is not a message.
         Some(error) if error.kind() != std::io::ErrorKind::Other => true,
         Some(error) => {
             let beneath = error.get_ref().and_then(|beneath| beneath.downcast_ref::<reqwest::Error>());

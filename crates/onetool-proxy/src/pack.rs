@@ -39,10 +39,10 @@ pub(super) enum Route {
 pub(super) struct ToolRoute {
     /// The name that the server knows.
     pub(super) original: String,
-    /// Python names of parameters whose own names are no identifiers, and those own names.
+    /// Python names of parameters whose own names are not identifiers, and those own names.
     pub(super) renamed: HashMap<String, String>,
     pub(super) reading: Reading,
-    /// Set when the server has refused a call that is no task.
+    /// Set when the server has refused a call that is not a task.
     pub(super) is_task: AtomicBool,
 }
 
@@ -238,7 +238,7 @@ fn unwrapped(schema: &Json) -> Json {
     inner
 }
 
-/// The signature, and Python names of parameters whose own names are no identifiers. Those parameters are not listed
+/// The signature, and Python names of parameters whose own names are not identifiers. Those parameters are not listed
 /// by name: they go through `**kwargs`, under their own names or the Python ones.
 fn signature(schema: &Json, tool: &RemoteTool) -> (Signature, HashMap<String, String>) {
     let flat = flattened(schema);

@@ -207,7 +207,7 @@ impl Parser {
         None
     }
 
-    /// The next whole line. A carriage return alone is no end of a line to the servers there are.
+    /// The next whole line. A carriage return alone is not an end of a line to the servers there are.
     fn line(&mut self) -> Option<String> {
         let Some(at) = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.bytes.len();

@@ -20,7 +20,7 @@ use super::result::loose_tool_value;
 use super::settings::limits;
 use super::text::clean;
 
-/// Whether a server refused a call because it is no task. Such a call has had no effect.
+/// Whether a server refused a call because it is not a task. Such a call has had no effect.
 pub(super) fn is_demanded(attempt: &Result<ServerResult, Attempt>) -> bool {
     match attempt {
         Err(Attempt::Failed(Failure::Rejected(error))) => {

@@ -79,7 +79,7 @@ impl Redactor {
                 }
             }
         }
-        // Short values, such as `1` or `true`, are no secrets.
+        // Short values, such as `1` or `true`, are not secrets.
         secrets.retain(|value| value.chars().count() >= SECRET_CHARS);
         Self(onetool_sdk::Redactor::new(secrets))
     }

@@ -166,17 +166,17 @@ impl<T> Tap<T> {
 }
 
 /// Under this name a log has what servers say, not we.
-pub(super) const WORDS_OF_OTHERS: &str = "onetool::said";
+pub(super) const SERVER_LOG_TARGET: &str = "onetool::said";
 
 fn log_message(server: &str, level: LoggingLevel, text: &str, held_back: u64) {
     match level {
-        LoggingLevel::Debug => tracing::debug!(target: WORDS_OF_OTHERS, server, held_back, "{text}"),
+        LoggingLevel::Debug => tracing::debug!(target: SERVER_LOG_TARGET, server, held_back, "{text}"),
         LoggingLevel::Info | LoggingLevel::Notice => {
-            tracing::info!(target: WORDS_OF_OTHERS, server, held_back, "{text}");
+            tracing::info!(target: SERVER_LOG_TARGET, server, held_back, "{text}");
         }
-        LoggingLevel::Warning => tracing::warn!(target: WORDS_OF_OTHERS, server, held_back, "{text}"),
+        LoggingLevel::Warning => tracing::warn!(target: SERVER_LOG_TARGET, server, held_back, "{text}"),
         LoggingLevel::Error | LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => {
-            tracing::error!(target: WORDS_OF_OTHERS, server, held_back, "{text}");
+            tracing::error!(target: SERVER_LOG_TARGET, server, held_back, "{text}");
         }
     }
 }

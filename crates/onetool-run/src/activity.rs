@@ -138,7 +138,7 @@ impl Activity {
             kept.events.pop_front();
         }
         kept.events.push_back(event.clone());
-        // Sent under the lock, so that watchers see events in order. Nobody listening is no failure.
+        // Sent under the lock, so that watchers see events in order. Nobody listening is not a failure.
         let _ = self.sender.send(event);
     }
 }

@@ -1,6 +1,6 @@
 //! From what a model sends to the code it means: trigger words and the fences around the code go, fences inside stay.
 
-/// Words that a command may start with; they call the tool and are no part of the code.
+/// Words that a command may start with; they call the tool and are not part of the code.
 pub const TRIGGERS: &[&str] = &["mcp__onetool__run", "__onetool__run", "__ot__run", "__onetool", "__ot"];
 
 /// The command has a form that is refused.

@@ -1,6 +1,6 @@
 //! From arguments as they were written to arguments by full name: positions, prefixes, and what is missing.
 //!
-//! A name that is no parameter but the beginning of one stands for the first such parameter in the signature's order.
+//! A name that is not a parameter but the beginning of one stands for the first such parameter in the signature's order.
 //! A name that matches nothing is passed on, so that the tool gives its own error.
 
 use indexmap::IndexMap;

@@ -32,7 +32,7 @@ const SHOWN_ARGUMENTS: usize = 40;
 const SHOWN_NAME: usize = 60;
 
 impl Permissions {
-    /// Rules in order, e.g. `("github.delete_*", Ask)`. A pattern that is no glob is an error that names it.
+    /// Rules in order, e.g. `("github.delete_*", Ask)`. A pattern that is not a glob is an error that names it.
     pub fn new<'a>(rules: impl IntoIterator<Item = (&'a str, Permission)>) -> Result<Self, globset::Error> {
         let rules = rules
             .into_iter()

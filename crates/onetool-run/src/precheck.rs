@@ -1,4 +1,4 @@
-//! Calls that cannot work, found before anything runs: a name that is no parameter, an argument that is missing, a
+//! Calls that cannot work, found before anything runs: a name that is not a parameter, an argument that is missing, a
 //! literal that does not fit. Half a run with half its effects is worse than none.
 //!
 //! Only what is certain is refused. Prefixes count as the names they stand for; values that the text does not tell are

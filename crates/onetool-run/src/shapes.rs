@@ -94,7 +94,7 @@ impl Shape {
         shape
     }
 
-    /// Takes a dict's pairs; a key that is no text has no name.
+    /// Takes a dict's pairs; a key that is not text has no name.
     fn fill<'a>(
         &mut self,
         pairs: impl Iterator<Item = (Option<&'a str>, &'a Value)> + Clone,

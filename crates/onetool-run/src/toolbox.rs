@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// What an alias stands for in the end; `None` for a name that is no alias. A pack's own name is never an alias.
+    /// What an alias stands for in the end; `None` for a name that is not an alias. A pack's own name is never an alias.
     pub(crate) fn resolve_alias(&self, name: &str) -> Result<Option<String>, ToolError> {
         let aliases = &self.state.aliases;
         let Some(mut target) = aliases.get(name) else { return Ok(None) };

@@ -32,7 +32,7 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
     if doubtful.is_empty() {
         return Ok(());
     }
-    // A schema that is no schema judges nothing; the tool itself will.
+    // A schema that is not a schema judges nothing; the tool itself will.
     let Some(validator) = tool.input_schema.argument_validator() else { return Ok(()) };
     let doubtful = Json::Object(doubtful);
     let issues = validator.issues(&doubtful);

@@ -50,7 +50,7 @@ impl FromStr for Engine {
     }
 }
 
-/// A name that is no engine's.
+/// A name that does not belong to an engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown engine '{0}': expected auto, monty or cpython")]
 pub struct UnknownEngine(String);

@@ -30,7 +30,7 @@ pub fn route<'a>(routes: &'a [Route], topic: &str) -> Option<&'a Path> {
     routes.iter().find(|route| matches(&route.pattern, topic)).map(|route| route.file.as_path())
 }
 
-/// A pattern that is no glob stands for itself.
+/// A pattern that is not a glob stands for itself.
 fn matches(pattern: &str, topic: &str) -> bool {
     GlobBuilder::new(pattern)
         .literal_separator(false)

@@ -110,7 +110,7 @@ fn in_folder(folder: &Path, found: &mut Vec<Candidate>, problems: &mut Vec<Place
         if path.is_file() {
             found.push(Candidate { path, default_pack: onetool_sdk::to_python_identifier(&name) });
         } else if path.symlink_metadata().is_ok() {
-            let problem = FileProblem::new("is no file, or a link that leads nowhere");
+            let problem = FileProblem::new("is not a file, or a link that leads nowhere");
             let pack = Some(onetool_sdk::to_python_identifier(&name));
             problems.push(PlaceNote { pack, ..PlaceNote::error(path.display().to_string(), problem) });
         }
@@ -282,7 +282,7 @@ mod tests {
             })
             .collect();
         let expected = [
-            ("f/f_tools.py is no file, or a link that leads nowhere", "f"),
+            ("f/f_tools.py is not a file, or a link that leads nowhere", "f"),
             ("b is not used: its tools are looked for in b_tools.py, which it lacks", "b"),
             ("c.py is not used: move it to c/c_tools.py, or name it in tools_dir", "c"),
             ("d_tools.py is not used: move it to d/d_tools.py, or name it in tools_dir", "d"),

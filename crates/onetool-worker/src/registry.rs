@@ -513,7 +513,7 @@ mod tests {
         assert_eq!(registry.packs()[0].tools["a"].signature.parameters.len(), 1);
         put(folder.path(), "p/a/a_tools.py", "def a(x: int): ...");
         registry.refresh();
-        assert_eq!(registry.generation(), third, "the same content is no change");
+        assert_eq!(registry.generation(), third, "the same content is not a change");
         fs::remove_dir_all(folder.path().join("p/b")).unwrap();
         wait_for_change(&registry, third);
         assert_eq!(registry.packs().len(), 1);

@@ -1,6 +1,6 @@
 //! Messages as lines on standard input and output.
 //!
-//! Every request gets an answer, also one that is no valid message: text that is not quite UTF-8 or has half a surrogate
+//! Every request gets an answer, also one that is not a valid message: text that is not quite UTF-8 or has half a surrogate
 //! pair is repaired; what cannot be read is answered with the protocol's own error, under its id where it has one. So is a
 //! request with the id of another that is under way, which the library would forget.
 

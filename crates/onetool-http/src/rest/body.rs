@@ -9,7 +9,7 @@ use crate::ApiError;
 pub(super) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let body: Json = serde_json::from_slice(bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        ApiError::invalid(format!("the body is no valid JSON ({place})"))
+        ApiError::invalid(format!("the body is not valid JSON ({place})"))
     })?;
     from_json(body)
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_by_their_key() {
         for (body, expected) in [
-            ("nope", "the body is no valid JSON (line 1, column 2)"),
+            ("nope", "the body is not valid JSON (line 1, column 2)"),
             ("[]", "the body must be a JSON object"),
             ("{}", "the body: a key is missing: `slug`"),
             (r#"{"slug": 5}"#, "slug: found the number `5`, expected text"),

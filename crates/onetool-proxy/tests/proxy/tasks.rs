@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::fixture::{House, call, call_in, connected, context, text};
 
-#[expect(clippy::unwrap_used, reason = "an answer that is no JSON is a test that fails")]
+#[expect(clippy::unwrap_used, reason = "an answer that is not JSON is a test that fails")]
 async fn statuses(source: &ProxySource) -> Vec<Json> {
     let tasks: Vec<Json> = serde_json::from_str(&text(source, "fixture.tasks", json!({})).await).unwrap();
     tasks.iter().map(|task| task["status"].clone()).collect()

@@ -73,7 +73,7 @@ pub struct Surroundings<'a> {
     pub collect_called: bool,
 }
 
-/// Code that is no Python.
+/// Code that is not Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxProblem {
     pub message: String,

@@ -36,7 +36,7 @@ impl ToolboxState {
         hits.into_iter().map(|hit| self.found(hit.kind, hit.name)).collect()
     }
 
-    /// What has the query in its name, for queries that are no words to search by.
+    /// What has the query in its name, for queries that are not words to search by.
     fn named_like(&self, query: &str) -> Vec<Found> {
         let query = query.trim().to_lowercase();
         if query.is_empty() {

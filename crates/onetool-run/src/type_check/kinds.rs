@@ -80,7 +80,7 @@ impl Expected {
         match (self.kind, given) {
             (expected, given) if expected == given => false,
             (_, Kind::Text) => true,
-            // What is no number (NaN) becomes null.
+            // What is not a number (NaN) becomes null.
             (_, Kind::Float) if self.nullable => false,
             // A float may be whole, and Python's truth values are integers.
             (Kind::Integer | Kind::Float, given) => matches!(given, Kind::List | Kind::Dict),

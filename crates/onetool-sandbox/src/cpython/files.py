@@ -30,7 +30,7 @@ _NUMBERS = {
 
 
 def _is_of_python(path):
-    """Whether a path belongs to Python itself, or is no path at all."""
+    """Whether a path belongs to Python itself, or is not a path at all."""
     if isinstance(path, int):
         return True
     path = _os.fspath(path)
@@ -286,7 +286,7 @@ class _Files:
         return path
 
     def is_own(self, path):
-        """Whether it belongs to Python itself, or is no path at all, and not to the project."""
+        """Whether it belongs to Python itself, or is not a path at all, and not to the project."""
         return _is_of_python(path) and not (self.folder and str(path).startswith(self.folder + "/"))
 
     def in_memory(self, path):

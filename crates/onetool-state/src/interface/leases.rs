@@ -26,6 +26,6 @@ pub trait Leases: Send + Sync {
     /// Holds it for another `ttl` from now. Fails with [`StateError::LeaseLost`] where it is not held any more.
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<(), StateError>;
 
-    /// Gives it back. One that is not held any more is no error.
+    /// Gives it back. One that is not held any more is not an error.
     async fn release(&self, lease: &Lease) -> Result<(), StateError>;
 }

@@ -56,7 +56,7 @@ pub const LOG_DIR: Section<String> = Section::new_or("log_dir", || "logs".to_own
 /// Secrets shorter than this would redact ordinary text.
 const MIN_SECRET: usize = 6;
 
-/// Our own crates begin so; what others log is no client's business.
+/// Our own crates begin so; what others log is not for clients.
 const OURS: &str = "onetool";
 
 /// Every secret that there was since the start.
@@ -79,7 +79,7 @@ pub fn start(folder: &Path, level: Level) {
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        // What servers say (`onetool::said`) is no problem of ours, whatever they call it.
+        // What servers say (`onetool::said`) is not a problem of ours, whatever they call it.
         .with_filter(EnvFilter::new("onetool=error,onetool::said=off"));
     let (file_filter, file_handle) = reload::Layer::new(filter(level));
     let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());

@@ -295,7 +295,7 @@ impl HttpServer {
     }
 }
 
-/// Status and JSON body; a body that is no JSON is a text.
+/// Status and JSON body; a body that is not JSON is a text.
 pub async fn reply(request: RequestBuilder) -> (u16, Json) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();

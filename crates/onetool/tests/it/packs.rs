@@ -41,7 +41,7 @@ async fn a_pack_is_added_to_the_project_and_works() {
     assert!(out.starts_with("wrote ") && out.contains("git_tools.py"), "{out}");
     assert_eq!(state(&project, "git", "project").await, "added");
     let (out, err, code) = outcome(&project, &["call", "git.status"]).await;
-    // The folder is no repository: what comes back is what git says, through the pack.
+    // The folder is not a repository: what comes back is what git says, through the pack.
     assert!(code == 1 && format!("{out}{err}").contains("not a git repository"), "{out} {err}");
     let run =
         tokio::process::Command::new("git").args(["init", "-q", "-b", "trunk"]).current_dir(project.path()).status();
