@@ -155,8 +155,7 @@ fn headline(account: &Account<'_>) -> String {
     let limits = account.limits;
     match account.failure {
         Failure::Raised { exception, message, frames } => {
-            let (message, hint) =
-                message.split_once("\nhint: ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
+            let (message, hint) = onetool_sdk::split_hint(message);
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
             let hint = hint.or(match exception.as_str() {
                 "ModuleNotFoundError" if NETWORK_MODULES.iter().any(|module| message.contains(module)) => {

@@ -13,9 +13,6 @@ use crate::code::{CallSite, PreparedCode};
 use crate::toolbox::Shared;
 use crate::{parameters, validate};
 
-/// Stands for a value that only the run knows.
-const UNKNOWN: &str = "\u{1}";
-
 /// A call that cannot work.
 pub(crate) struct Refusal {
     pub(crate) line: u32,
@@ -59,7 +56,8 @@ pub(crate) fn target<'a>(name: &str, function: Option<&str>, shared: &'a Shared)
 fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     let target = target(&site.pack, site.function.as_deref(), shared)?;
     let Target { name, tool, .. } = &target;
-    let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque(UNKNOWN.to_owned()));
+    // A value that only the run knows is opaque to the checks.
+    let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque("not known before the run".to_owned()));
     let arguments = Arguments {
         positional: site.positional.iter().map(value).collect(),
         named: site.named.iter().map(|(name, given)| (name.clone(), value(given))).collect(),

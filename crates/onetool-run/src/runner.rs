@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
 use crate::checked_progress::CheckedProgress;
-use crate::code::{self, FallbackEngine, MagicValue, NO_VALUE, PreparedCode};
+use crate::code::{self, END_REACHED, FallbackEngine, MagicValue, PreparedCode};
 use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
@@ -221,8 +221,8 @@ impl Runner {
                 return finish_error(account::text(&account), options.sanitise, settings);
             }
         };
-        let has_value =
-            prepared.facts.ends_with_expression || (prepared.facts.returns_at_top && value.as_str() != Some(NO_VALUE));
+        let has_value = prepared.facts.ends_with_expression
+            || (prepared.facts.returns_at_top && !execution.read_back.iter().any(|(name, _)| name == END_REACHED));
         let (rest, parts) = present::split_parts(settings.redactor.value(value));
         let parts = present::bounded_parts(parts, shared.state.output.max_media_bytes);
         let mut text = execution.printed;
@@ -337,7 +337,7 @@ fn program(prepared: &PreparedCode, shared: &Shared, settings: &RunSettings) -> 
         files: settings.files,
         folder: shared.state.folder.to_string_lossy().into_owned(),
         packs: facts.used.keys().filter(is_free).cloned().collect(),
-        read_back: facts.computed_magic().map(str::to_owned).collect(),
+        read_back: facts.computed_magic().chain(facts.returns_at_top.then_some(END_REACHED)).map(str::to_owned).collect(),
     }
 }
 

@@ -103,13 +103,21 @@ impl ToolError {
         }
     }
 
-    /// Message and hint, as one text.
+    /// Message and hint, as one text; [`split_hint`] takes it apart.
     pub fn text(&self) -> String {
         match &self.hint {
-            Some(hint) => format!("{}\nhint: {hint}", self.message),
+            Some(hint) => format!("{}{HINT}{hint}", self.message),
             None => self.message.clone(),
         }
     }
+}
+
+/// Stands between a message and its hint wherever both are one text, such as a Python exception's.
+const HINT: &str = "\nhint: ";
+
+/// The message and the hint of [`ToolError::text`].
+pub fn split_hint(text: &str) -> (&str, Option<&str>) {
+    text.split_once(HINT).map_or((text, None), |(message, hint)| (message, Some(hint)))
 }
 
 impl fmt::Display for ToolError {

@@ -36,11 +36,11 @@ mod wire;
 pub use arguments::Arguments;
 pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, SpanLink, ToolCaller};
 pub use dependency::{Dependencies, DependencyKey};
-pub use error::{ErrorKind, ToolError};
+pub use error::{ErrorKind, ToolError, split_hint};
 pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use names::{QualifiedName, RESERVED_PACKS, is_python_identifier, to_python_identifier};
 pub use native::{NativePack, NativeSource};
-pub use nearest::nearest;
+pub use nearest::{nearest, nearest_few};
 pub use output_cache::{
     Budget, LinePage, LineRange, MAX_LINE_BYTES, MAX_PAGE_BYTES, MemoryLimits, MemoryOutputStore, OutputCache,
     OutputLine, OutputRef, OutputSearch, OutputStore, OutputWriter, StoredOutput, TEXT_MEDIA_TYPE, TrimReport,

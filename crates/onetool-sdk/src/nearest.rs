@@ -7,23 +7,28 @@ const MAX_COMPARED: usize = 200;
 
 /// The candidate most like `name`, where one is like it at all.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_few(name, candidates, 1).into_iter().next()
+}
+
+/// At most `count` candidates that are like `name`, the most alike first.
+pub fn nearest_few<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     if name.len() > MAX_COMPARED {
-        return None;
+        return Vec::new();
     }
     let folded = name.to_lowercase();
-    let mut best: Option<(f64, &str)> = None;
-    for candidate in candidates {
-        if candidate.len() > MAX_COMPARED {
-            continue;
-        }
-        let other = candidate.to_lowercase();
-        let likeness =
-            strsim::normalized_damerau_levenshtein(&folded, &other).max(strsim::jaro_winkler(&folded, &other) - 0.1);
-        if likeness >= LIKENESS && best.is_none_or(|(most, _)| likeness > most) {
-            best = Some((likeness, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
+    let mut alike: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= MAX_COMPARED)
+        .map(|candidate| (likeness(&folded, &candidate.to_lowercase()), candidate))
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .collect();
+    // A stable sort: among equals, the first candidate wins.
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    alike.into_iter().take(count).map(|(_, candidate)| candidate).collect()
+}
+
+fn likeness(a: &str, b: &str) -> f64 {
+    strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Plain JSON stands for itself. Everything else is an object with the key `$ot` that names its type and `v` that holds
 //! its content; a dict that has non-text keys, or the key `$ot` itself, is spelled as pairs. The Python side of this
-//! format is `wire.py` beside the hosts that use it.
+//! format is `wire.py` beside the hosts that use it; `cases/wire/vectors.json` says the format by examples.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -2,11 +2,13 @@
 #
 # Plain JSON stands for itself; everything else is {"$ot": type, "v": content}. Types of libraries that may not be
 # installed (numpy, pandas, pydantic, PIL) are recognised by their shape, so that nothing is imported for them.
+# `cases/wire/vectors.json` says the format by examples.
 
 import base64
 import json
 import math
 import sys
+import threading
 import types
 
 _TAG = "$ot"
@@ -93,6 +95,8 @@ def _foreign(value, depth):
         return to_wire(Image(sink.getvalue()), depth)
     elif module in ("uuid", "decimal", "fractions", "ipaddress"):
         return str(value)
+    elif module in ("collections", "array") and kind.__name__ in ("deque", "array"):
+        return _items(value, depth + 1)
     text = repr(value)
     return _tagged("opaque", text if len(text) <= _MAX_REPR else text[:_MAX_REPR] + "...")
 
@@ -106,7 +110,22 @@ def to_wire(value, depth=0):
     if kind is float:
         return value if math.isfinite(value) else _tagged("float", repr(value))
     if depth > _MAX_DEPTH:
-        raise ValueError("the result is nested too deeply (or contains itself)")
+        return _tagged("opaque", "<%s nested too deeply>" % kind.__name__)
+    above = _above.__dict__.setdefault("ids", set())
+    if id(value) in above:
+        # Python itself shows a container within itself like this.
+        return _tagged("opaque", {list: "[...]", tuple: "(...)"}.get(kind, "{...}"))
+    above.add(id(value))
+    try:
+        return _compound(value, kind, depth)
+    finally:
+        above.discard(id(value))
+
+
+_above = threading.local()  # the containers that are being written
+
+
+def _compound(value, kind, depth):
     if kind is list:
         return _items(value, depth + 1)
     if kind is dict:
@@ -144,11 +163,13 @@ def to_wire(value, depth=0):
     datetime = _module("datetime")
     if datetime:
         if isinstance(value, datetime.datetime):
-            return _tagged("datetime", value.isoformat())
+            offset = value.utcoffset()
+            odd = offset is not None and (offset.microseconds or offset.seconds % 60)
+            return _tagged("opaque" if odd else "datetime", value.isoformat())
         if isinstance(value, datetime.date):
             return _tagged("date", value.isoformat())
         if isinstance(value, datetime.time):
-            return _tagged("time", value.replace(tzinfo=None).isoformat())
+            return _tagged("opaque" if value.tzinfo else "time", value.isoformat())
         if isinstance(value, datetime.timedelta):
             micros = value // datetime.timedelta(microseconds=1)
             # The longest spans do not fit a JSON number that both sides read alike: they travel as digits.

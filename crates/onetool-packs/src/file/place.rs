@@ -15,8 +15,6 @@ use super::settings::{FileSettings, real};
 
 /// How many names of a folder are compared with one that is missing.
 const MAX_COMPARED_NAMES: usize = 5000;
-/// Names less alike than this are not suggested.
-const MIN_NAME_SIMILARITY: f64 = 0.6;
 const MAX_SUGGESTIONS: usize = 3;
 
 /// What a path is needed for.
@@ -215,20 +213,17 @@ impl Start {
                 folder = next;
                 continue;
             }
-            let missing = component.as_os_str().to_string_lossy().to_lowercase();
+            let missing = component.as_os_str().to_string_lossy();
             let Ok(entries) = self.dir.read_dir(&folder) else { return Vec::new() };
-            let mut names: Vec<(f64, String)> = entries
+            let mut names: Vec<String> = entries
                 .flatten()
                 .take(MAX_COMPARED_NAMES)
                 .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .map(|name| (strsim::normalized_damerau_levenshtein(&missing, &name.to_lowercase()), name))
-                .filter(|(similarity, _)| *similarity >= MIN_NAME_SIMILARITY)
                 .collect();
-            names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-            return names
+            names.sort_unstable();
+            return onetool_sdk::nearest_few(&missing, names.iter().map(String::as_str), MAX_SUGGESTIONS)
                 .into_iter()
-                .take(MAX_SUGGESTIONS)
-                .map(|(_, name)| shown(&self.root, self.first, &without_dots(&folder.join(name))))
+                .map(|name| shown(&self.root, self.first, &without_dots(&folder.join(name))))
                 .collect();
         }
         Vec::new()

@@ -15,7 +15,7 @@ mod shown;
 mod single;
 mod wrapping;
 
-pub use wrapping::NO_VALUE;
+pub use wrapping::END_REACHED;
 
 use std::collections::HashSet;
 

@@ -6,8 +6,8 @@ use ruff_text_size::TextRange;
 
 use super::{Edit, Facts, apply, facts, lines_inside_strings};
 
-/// What the function returns when the code ran to its end without a value.
-pub const NO_VALUE: &str = "<no value: the end of the code was reached>";
+/// The global that the function sets when the code runs to its end without a `return`.
+pub const END_REACHED: &str = "__end_reached__";
 
 /// The wrapped text, and how many lines it puts before the user's own.
 pub(super) fn as_function(
@@ -30,9 +30,9 @@ pub(super) fn as_function(
         at += line.len();
     }
     let body = apply(source, edits);
-    let magic: Vec<&str> = facts::MAGIC.iter().copied().filter(|name| facts.bound.contains(*name)).collect();
-    let globals = if magic.is_empty() { " pass".to_owned() } else { format!(" global {}", magic.join(", ")) };
+    let magic = facts::MAGIC.iter().copied().filter(|name| facts.bound.contains(*name));
+    let globals = magic.chain([END_REACHED]).collect::<Vec<_>>().join(", ");
     let (definition, call) = if facts.awaits_at_top { ("async def", "await ") } else { ("def", "") };
-    let text = format!("{definition} __main__():\n{globals}\n{body}\n return {NO_VALUE:?}\n{call}__main__()");
+    let text = format!("{definition} __main__():\n global {globals}\n{body}\n {END_REACHED} = True\n{call}__main__()");
     (text, 2)
 }

@@ -53,6 +53,16 @@ fn the_messages_of_the_host_program_are_read() {
 }
 
 #[test]
+fn the_shared_examples_of_the_format_cross_without_loss() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/wire/vectors.json");
+    let vectors: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for vector in vectors {
+        let value = value_of(&vector["wire"].to_string()).unwrap_or_else(|error| panic!("{vector}: {error}"));
+        assert_eq!(serde_json::to_value(Wire(&value)).unwrap(), vector["wire"], "{}", vector["python"]);
+    }
+}
+
+#[test]
 fn rubbish_is_refused() {
     for text in [
         "",

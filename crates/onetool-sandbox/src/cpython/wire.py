@@ -1,7 +1,7 @@
 # The Python side of the wire form of values: plain JSON stands for itself, everything else is {"$ot": type, "v": content}.
 #
 # Values are written straight into the stream, in pieces, so that a large one is never held twice. What no other process
-# can know crosses as its text; a cycle crosses as Python's own "[...]".
+# can know crosses as its text; a cycle crosses as Python's own "[...]". `cases/wire/vectors.json` says it by examples.
 
 import codecs as _codecs
 import datetime as _datetime
@@ -19,6 +19,7 @@ _PIECE = 1 << 20
 _ITEMS_PIECE = 10_000
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _SCALARS = {int, str, bool, type(None), float}
+_TEXT_MODULES = frozenset(("decimal", "fractions", "uuid", "ipaddress"))  # whose values are what their text says
 
 _quote = _json.encoder.encode_basestring
 _dumps = _json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -185,6 +186,14 @@ def _digits(value):
             return int.__repr__(value)
         finally:
             sys.set_int_max_str_digits(limit)
+
+
+def _is_enum_member(kind):
+    """Whether values of a type are members of an enumeration. One cannot exist before the module is loaded."""
+    import sys
+
+    enum = sys.modules.get("enum")
+    return enum is not None and issubclass(kind, enum.Enum)
 
 
 def _is_plain_object(value, kind):
@@ -427,8 +436,10 @@ class Writer:
             self.nested(value, lambda: self.items(list(value), depth + 1), depth)
         elif hasattr(kind, "__next__") and kind.__module__ in ("builtins", "itertools", "_csv"):
             self.nested(value, lambda: self.items(_taken(value), depth + 1), depth)
-        elif kind.__module__ in ("decimal", "fractions", "uuid") and kind.__name__ in ("Decimal", "Fraction", "UUID"):
-            self.opaque(str(value))
+        elif kind.__module__ in _TEXT_MODULES:
+            self.text(str(value))
+        elif _is_enum_member(kind):
+            self.value(value.value, depth + 1)
         elif _is_plain_object(value, kind):
             self.nested(value, lambda: self.record(kind.__name__, list(vars(value).items()), depth), depth)
         else:

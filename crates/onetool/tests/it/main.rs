@@ -25,3 +25,4 @@ mod shared_state;
 mod telemetry;
 mod trust;
 mod upstream;
+mod wire;
