@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ast
 import html.parser
+import http.server
 import json
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
+import threading
 import tomllib
 
 import pytest
@@ -29,8 +32,8 @@ def blocks(language: str):
             yield pytest.param(text, id=f"{name}-{number}")
 
 
-def onetool(*arguments: str, folder: pathlib.Path, stdin: str | None = None) -> subprocess.CompletedProcess:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "NO_COLOR": "1"}
+def onetool(*arguments: str, folder: pathlib.Path, home: pathlib.Path | None = None, stdin: str | None = None) -> subprocess.CompletedProcess:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home or folder), "NO_COLOR": "1"}
     return subprocess.run([BINARY, *arguments], cwd=folder, env=environment, capture_output=True, text=True, input=stdin, timeout=120)
 
 
@@ -107,6 +110,72 @@ def test_commands_exist(line, tmp_path):
     assert usage == path[: len(usage)] and usage, f"{line}: {usage}"
     for option in re.findall(r"(?<= )--[a-z-]+", line):
         assert option in shown or option in ("--config",), f"{line}: {option}"
+
+
+def readme_block(language: str, number: int) -> str:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[number]
+
+
+def test_the_first_example_of_the_readme_works(tmp_path):
+    done = onetool("run", "-", folder=ROOT, home=tmp_path, stdin=readme_block("python", 0))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "crates/onetool-sandbox/Cargo.toml" in json.loads(done.stdout)
+
+
+def test_the_first_commands_of_the_readme_work(tmp_path):
+    (first,) = readme_block("sh", 0).splitlines()
+    assert first.startswith("cargo run --release -- ")
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copy(ROOT / "README.md", project)
+    done = onetool(*shlex.split(first)[4:], folder=project, home=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, "45"), done.stderr
+    for line in readme_block("sh", 1).splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[0] == "target/release/onetool"
+        # A server whose standard input is at its end stops.
+        done = onetool(*words[1:], folder=project, home=tmp_path, stdin="")
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_the_python_file_of_the_readme_is_a_pack(tmp_path):
+    folder = tmp_path / ".onetool/tools/weather"
+    folder.mkdir(parents=True)
+    (folder / "weather_tools.py").write_text(readme_block("python", 1))
+    done = onetool("run", 'ot.tools("weather.today", info="sig")', folder=tmp_path)
+    assert done.returncode == 0 and "weather.today(city: str, unit: str = 'C')" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_bundle_of_the_readme_can_be_called(tmp_path):
+    """Its commands against an upstream on this machine: the host that the example names is replaced."""
+
+    class Weather(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"current": {"condition": {"text": "Sunny"}}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Weather)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"127.0.0.1:{server.server_port}"
+    shutil.copytree(ROOT / "examples/bundles", tmp_path / "examples/bundles")
+    tool = tmp_path / "examples/bundles/weather/current.json"
+    tool.write_text(re.sub(r"https?://[^/\"]+", f"http://{address}", tool.read_text()))
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool/onetool.yaml").write_text(f'http: {{allowed_hosts: ["{address}"]}}\n')
+    (tmp_path / ".onetool/secrets.yaml").write_text("WEATHER_API_KEY: abc\n")
+    commands = [block for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S) if "bundles put weather" in block]
+    for line in commands[0].splitlines():
+        done = onetool(*shlex.split(line, comments=True)[1:], folder=tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    assert "Sunny" in done.stdout
+    server.shutdown()
 
 
 def test_the_quick_start_works(tmp_path):
