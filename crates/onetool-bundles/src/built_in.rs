@@ -118,11 +118,12 @@ fn brave_tool(
     }
     let mut http = HttpImplementation::get(url);
     http.headers.insert("Accept".to_owned(), "application/json".to_owned());
-    http.auth = Some(Auth::ApiKey {
+    http.auth = Auth::ApiKey {
         place: ApiKeyPlace::Header,
         name: "X-Subscription-Token".to_owned(),
         value: "${BRAVE_API_KEY}".to_owned(),
-    });
+    }
+    .into();
     extract.clone_into(&mut http.extract_expr);
     tool(function, description, http, properties, &["query"])
 }

@@ -9,7 +9,9 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Value};
-use onetool_state::bundles::{ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, ResponseEncoding, Tool};
+use onetool_state::bundles::{
+    ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, ResponseEncoding, Tool, ToolAuth,
+};
 use reqwest::Url;
 use serde_json::Value as Json;
 
@@ -123,8 +125,16 @@ impl HttpTool {
             headers.push((header_name(name)?, header_template(name, value, &scope)?));
         }
         let mut basic = None;
-        match &http.auth {
+        let auth = match &http.auth {
+            ToolAuth::Inherited => bundle.auth.as_ref(),
+            ToolAuth::Off => None,
+            ToolAuth::Own(block) => Some(block.as_ref()),
+        };
+        match auth.map(|block| &block.auth) {
             None => {}
+            Some(Auth::OAuth2(_) | Auth::Hmac(_) | Auth::SigV4(_)) => {
+                return Err("this kind of auth is not supported".to_owned());
+            }
             Some(Auth::ApiKey { place: ApiKeyPlace::Header, name, value }) => {
                 headers.push((header_name(name)?, header_template(name, value, &scope)?));
             }

@@ -126,16 +126,11 @@ impl Bench {
             built_in: built_in_bundles(&PackageUrls::default()),
             native_functions: Vec::new(),
             check: engine.checker(),
+            check_bundle: engine.bundle_checker(),
         })
         .unwrap();
         let bundle = BundleId::generate();
-        let draft = BundleDraft {
-            slug: "my-demo".parse().unwrap(),
-            display_name: "Demo".to_owned(),
-            description: String::new(),
-            is_enabled: true,
-            secrets: Vec::new(),
-        };
+        let draft = BundleDraft::new("my-demo".parse().unwrap());
         store.put_bundle(bundle, draft, &Precondition::None).unwrap();
         Self { source: BundleSource::new(store.clone(), engine), store, bundle, _folder: folder }
     }
@@ -248,7 +243,7 @@ async fn secrets_go_out_and_never_come_back() {
     });
     let bench = Bench::for_upstream(&upstream);
     let mut http = HttpImplementation::get(upstream.url("/${mode}?key=${API_KEY}"));
-    http.auth = Some(Auth::Basic { username: "me".to_owned(), password: "${PASS}".to_owned() });
+    http.auth = Auth::Basic { username: "me".to_owned(), password: "${PASS}".to_owned() }.into();
     bench.put("v1", http, text_schema(&["mode"], &["mode"])).unwrap();
     let value = bench.call(json!({"mode": "ok"})).await.unwrap().to_string();
     let seen = upstream.next();
@@ -273,7 +268,7 @@ async fn redirects_are_checked_and_credentials_stay_home() {
         let mut http = HttpImplementation::get(upstream.url("/"));
         http.headers.insert("X-Key".to_owned(), "${API_KEY}".to_owned());
         http.headers.insert("X-Plain".to_owned(), "1".to_owned());
-        http.auth = Some(Auth::Bearer { token: "${PASS}".to_owned() });
+        http.auth = Auth::Bearer { token: "${PASS}".to_owned() }.into();
         http
     };
     let bench = Bench::for_upstream(&upstream);
@@ -402,7 +397,7 @@ async fn a_dry_run_sends_nothing_and_shows_no_secret() {
     let upstream = Upstream::start(|_, _| reply("200 OK", "", "1"));
     let bench = Bench::for_upstream(&upstream);
     let mut http = HttpImplementation::get(upstream.url("/${a}?key=${API_KEY}"));
-    http.auth = Some(Auth::Basic { username: "me".to_owned(), password: "${UNSET}".to_owned() });
+    http.auth = Auth::Basic { username: "me".to_owned(), password: "${UNSET}".to_owned() }.into();
     http.secrets = vec!["UNSET".to_owned()];
     bench.put("v1", http, text_schema(&["a"], &["a"])).unwrap();
     let view = bench.store.tools_of(bench.bundle).unwrap().remove(0);

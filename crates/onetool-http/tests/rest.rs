@@ -220,6 +220,7 @@ impl Server {
             built_in,
             native_functions: vec!["demo.say_hello".to_owned()],
             check: engine.checker(),
+            check_bundle: engine.bundle_checker(),
         })
         .unwrap();
         let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));

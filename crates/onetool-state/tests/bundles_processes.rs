@@ -24,19 +24,14 @@ fn open(folder: &Path) -> BundleStore {
         built_in: Vec::new(),
         native_functions: Vec::new(),
         check: Arc::new(|_, _| Ok(())),
+        check_bundle: Arc::new(|_| Ok(())),
     })
     .unwrap()
 }
 
 fn new_bundle(store: &BundleStore) -> BundleId {
     let id = BundleId::generate();
-    let draft = BundleDraft {
-        slug: "race".parse().unwrap(),
-        display_name: String::new(),
-        description: String::new(),
-        is_enabled: true,
-        secrets: Vec::new(),
-    };
+    let draft = BundleDraft::new("race".parse().unwrap());
     store.put_bundle(id, draft, &Precondition::None).unwrap();
     id
 }

@@ -44,6 +44,7 @@ impl BundleBody {
             description: self.description,
             is_enabled: self.is_enabled,
             secrets: self.secrets,
+            auth: None,
         })
     }
 }

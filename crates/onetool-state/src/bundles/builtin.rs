@@ -87,6 +87,7 @@ impl BuiltInBundle {
             is_enabled: true,
             is_built_in: true,
             secrets: self.secrets.clone(),
+            auth: None,
             created_at: at,
             modified_at: at,
             soft_deleted_at: None,

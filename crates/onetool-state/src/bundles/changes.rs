@@ -54,10 +54,12 @@ impl BundleStore {
                 is_enabled: draft.is_enabled,
                 is_built_in: false,
                 secrets: draft.secrets,
+                auth: draft.auth,
                 created_at: old.map_or(now, |old| old.bundle.created_at),
                 modified_at: now,
                 soft_deleted_at: None,
             };
+            (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
             let written = if live.is_some() { Written::Replaced } else { Written::Created };
             let edit = Edit::Put { key: key(bundle_key(id))?, text: shared.render(&bundle)?, expect: Expect::Anything };
             Ok(Some((edit, written)))
@@ -130,6 +132,12 @@ impl BundleStore {
             require(precondition, None, &format!("tool {slug} {version}"))?;
             if state.tools.values().filter(|tool| !tool.is_built_in).count() >= shared.limits.tools {
                 return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
+            }
+            if entry.tools.len() >= shared.limits.tools_per_bundle {
+                return Err(BundleError::Limit(format!(
+                    "a bundle may have at most {} tools",
+                    shared.limits.tools_per_bundle
+                )));
             }
             let now = now();
             let draft = draft.clone();

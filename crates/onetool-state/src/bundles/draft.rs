@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde_json::Value as Json;
 
+use super::auth::AuthBlock;
 use super::model::Implementation;
 use super::names::Slug;
 
@@ -15,6 +16,21 @@ pub struct BundleDraft {
     pub description: String,
     pub is_enabled: bool,
     pub secrets: Vec<String>,
+    pub auth: Option<AuthBlock>,
+}
+
+impl BundleDraft {
+    /// An enabled bundle with a name and nothing else.
+    pub fn new(slug: Slug) -> Self {
+        Self {
+            display_name: slug.to_string(),
+            slug,
+            description: String::new(),
+            is_enabled: true,
+            secrets: Vec::new(),
+            auth: None,
+        }
+    }
 }
 
 /// A tool without its names and what the store adds.

@@ -6,7 +6,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub bundles: usize,
+    /// Of all bundles together.
     pub tools: usize,
+    pub tools_per_bundle: usize,
     /// Of one tool's or bundle's file.
     pub file_bytes: usize,
     /// Of all tools' files together.
@@ -15,7 +17,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bundles: 1_000, tools: 20_000, file_bytes: 256 * 1024, total_bytes: 512 * 1024 * 1024 }
+        Self {
+            bundles: 1_000,
+            tools: 20_000,
+            tools_per_bundle: 5_000,
+            file_bytes: 256 * 1024,
+            total_bytes: 512 * 1024 * 1024,
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! that can't be read is set aside and reported, never fatal. Built-in bundles live in the same map and are served alike;
 //! only their `isEnabled` is stored.
 
+mod auth;
 mod builtin;
 mod changes;
 mod draft;
@@ -20,6 +21,7 @@ mod limits;
 mod model;
 mod names;
 mod page;
+mod response;
 mod search;
 mod state;
 mod store;
@@ -37,16 +39,19 @@ use words_map::Words;
 #[cfg(feature = "sqlite")]
 use words_sqlite::Words;
 
+pub use auth::{
+    ApiKeyPlace, ApplyEntry, ApplyPlace, Auth, AuthBlock, AuthTest, ClientAuth, HmacAuth, HmacPreset, JwtAlgorithm,
+    NonceRule, OAuth2Auth, OAuth2Grant, SecretEncoding, SigV4Auth, SigV4Payload, SignatureAlgorithm, SignatureEncoding,
+    TimestampFormat, TimestampOffset, TimestampRule, ToolAuth,
+};
 pub use builtin::{BuiltInBundle, BuiltInTool};
 pub use draft::{BundleDraft, Precondition, ToolDraft, Written};
 pub use error::BundleError;
 pub use limits::Limits;
-pub use model::{
-    ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding,
-    Tool,
-};
+pub use model::{Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding, Tool};
 pub use names::{BundleId, NameError, Slug, ToolId, Version};
 pub use page::{Page, PageToken};
+pub use response::{PageKind, PagePlace, PageRule, StreamFormat, StreamResult, StreamRule};
 pub use state::{BundleView, ToolView};
-pub use store::{BundleStore, Disabled, Enabled, Options, Problem, ToolCheck, ToolFilter};
+pub use store::{BundleCheck, BundleStore, Disabled, Enabled, Options, Problem, ToolCheck, ToolFilter};
 pub use usage::Usage;

@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::auth::{AuthBlock, ToolAuth};
 use super::names::{BundleId, Slug, ToolId, Version};
+use super::response::{PageRule, StreamRule};
 
 /// The version of the files' form that this build writes.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -32,6 +34,9 @@ pub struct Bundle {
     /// Names of secrets that templates of its tools may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Who its tools say they are, unless they say otherwise themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthBlock>,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,8 +128,8 @@ pub struct HttpImplementation {
     pub headers: IndexMap<String, String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body_template: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auth: Option<Auth>,
+    #[serde(default, skip_serializing_if = "ToolAuth::is_inherited")]
+    pub auth: ToolAuth,
     /// Names of secrets that its templates use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
@@ -139,6 +144,12 @@ pub struct HttpImplementation {
     /// `$…` is a JSONPath, anything else (or after `regex:`) a regular expression.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub extract_expr: String,
+    /// The reply is a stream of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamRule>,
+    /// The reply is one page of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paginate: Option<PageRule>,
     #[serde(default)]
     pub error_mode: ErrorMode,
     /// At most so many retries; the configuration's number when absent.
@@ -162,42 +173,18 @@ impl HttpImplementation {
             url_template: url_template.into(),
             headers: IndexMap::new(),
             body_template: String::new(),
-            auth: None,
+            auth: ToolAuth::Inherited,
             secrets: Vec::new(),
             success_codes: Vec::new(),
             timeout_ms: ten_seconds(),
             response_encoding: ResponseEncoding::Json,
             extract_expr: String::new(),
+            stream: None,
+            paginate: None,
             error_mode: ErrorMode::Fail,
             max_retries: None,
         }
     }
-}
-
-/// Who we say we are. The values are templates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase")]
-pub enum Auth {
-    ApiKey {
-        #[serde(rename = "in")]
-        place: ApiKeyPlace,
-        name: String,
-        value: String,
-    },
-    Basic {
-        username: String,
-        password: String,
-    },
-    Bearer {
-        token: String,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ApiKeyPlace {
-    Header,
-    Query,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

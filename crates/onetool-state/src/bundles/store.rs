@@ -26,6 +26,9 @@ use super::usage::UsageLog;
 /// Says what is wrong with a tool before it is stored.
 pub type ToolCheck = Arc<dyn Fn(&Bundle, &Tool) -> Result<(), String> + Send + Sync>;
 
+/// Says what is wrong with a bundle before it is stored.
+pub type BundleCheck = Arc<dyn Fn(&Bundle) -> Result<(), String> + Send + Sync>;
+
 /// Up to so many tools every file's time is looked at in the foreground: it takes less than a millisecond.
 const SMALL_STORE: usize = 300;
 
@@ -43,6 +46,7 @@ pub struct Options {
     /// `pack.function` of every native function there is.
     pub native_functions: Vec<String>,
     pub check: ToolCheck,
+    pub check_bundle: BundleCheck,
 }
 
 /// Something on disk that does not count, and why.
@@ -92,6 +96,7 @@ pub(super) struct Shared {
     pub(super) trail: Arc<dyn Trail>,
     pub(super) limits: Limits,
     pub(super) check: ToolCheck,
+    pub(super) check_bundle: BundleCheck,
     pub(super) state: RwLock<State>,
     /// How far the feed of changes has been taken over.
     pub(super) cursor: Mutex<Cursor>,
@@ -132,6 +137,7 @@ impl BundleStore {
             trail: options.state.trail(),
             limits: options.limits,
             check: options.check,
+            check_bundle: options.check_bundle,
             state: RwLock::new(state),
             cursor: Mutex::default(),
             index: Mutex::default(),

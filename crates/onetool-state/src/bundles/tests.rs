@@ -19,6 +19,7 @@ fn open_with(folder: &Path, limits: Limits, built_in: Vec<BuiltInBundle>) -> Bun
         built_in,
         native_functions: vec!["demo.read".to_owned()],
         check,
+        check_bundle: Arc::new(|_| Ok(())),
     })
     .unwrap()
 }
@@ -28,13 +29,7 @@ fn open(folder: &Path) -> BundleStore {
 }
 
 fn bundle_draft(slug: &str) -> BundleDraft {
-    BundleDraft {
-        slug: slug.parse().unwrap(),
-        display_name: slug.to_owned(),
-        description: String::new(),
-        is_enabled: true,
-        secrets: Vec::new(),
-    }
+    BundleDraft::new(slug.parse().unwrap())
 }
 
 fn tool_draft(description: &str) -> ToolDraft {

@@ -202,6 +202,7 @@ fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> any
         built_in,
         native_functions,
         check: engine.checker(),
+        check_bundle: engine.bundle_checker(),
     })?;
     let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
     Ok(Bundles { store, engine, source })
