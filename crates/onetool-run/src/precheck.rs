@@ -57,7 +57,8 @@ fn check_site(site: &CallSite, shared: &Shared) -> Option<ToolError> {
     let target = target(&site.pack, site.function.as_deref(), shared)?;
     let Target { name, tool, .. } = &target;
     // A value that only the run knows is opaque to the checks.
-    let value = |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque("not known before the run".to_owned()));
+    let value =
+        |given: &Option<Value>| given.clone().unwrap_or_else(|| Value::Opaque("not known before the run".to_owned()));
     let arguments = Arguments {
         positional: site.positional.iter().map(value).collect(),
         named: site.named.iter().map(|(name, given)| (name.clone(), value(given))).collect(),

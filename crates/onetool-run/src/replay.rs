@@ -1,6 +1,6 @@
-//! A second engine for a run that Monty could not finish, without repeating what the run has done.
+//! A second engine for a run that the fast one could not finish, without repeating what the run has done.
 //!
-//! Some of what Monty lacks shows only while it runs: a sum of truth values, an exception with two arguments. A program
+//! Some of what the fast engine lacks shows only while it runs: a sum of truth values, an exception with two arguments. A program
 //! is a function of the answers it gets, so the [`Recording`] keeps them, and full Python runs the program again on a
 //! [`Replay`] of them: each call that was made is answered from the recording, and only what comes after is really called.
 //!
@@ -25,19 +25,6 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_ERRORS: usize = 100;
 /// What a value takes besides its text.
 const VALUE_BYTES: usize = 32;
-
-/// Exceptions by which Monty says that it lacks something. Others would come out the same.
-const RAISED_FOR_LACK: &[&str] = &[
-    "AttributeError",
-    "NotImplementedError",
-    "OverflowError",
-    "RuntimeError",
-    "SyntaxError",
-    "TypeError",
-    "ValueError",
-    "binascii.Error",
-    "json.JSONDecodeError",
-];
 
 /// A host that remembers what it answered.
 pub(crate) struct Recording {
@@ -71,7 +58,7 @@ impl Recording {
     pub(crate) fn may_help(&self, failure: &Failure) -> bool {
         let Failure::Raised { exception, message, .. } = failure else { return false };
         let log = self.log.lock();
-        log.is_complete && RAISED_FOR_LACK.contains(&exception.as_str()) && !log.errors.contains(message)
+        log.is_complete && onetool_sandbox::may_lack(exception) && !log.errors.contains(message)
     }
 
     /// The same host, for a run that begins again. `stop` ends a run that goes another way.

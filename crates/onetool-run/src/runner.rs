@@ -337,7 +337,11 @@ fn program(prepared: &PreparedCode, shared: &Shared, settings: &RunSettings) -> 
         files: settings.files,
         folder: shared.state.folder.to_string_lossy().into_owned(),
         packs: facts.used.keys().filter(is_free).cloned().collect(),
-        read_back: facts.computed_magic().chain(facts.returns_at_top.then_some(END_REACHED)).map(str::to_owned).collect(),
+        read_back: facts
+            .computed_magic()
+            .chain(facts.returns_at_top.then_some(END_REACHED))
+            .map(str::to_owned)
+            .collect(),
     }
 }
 

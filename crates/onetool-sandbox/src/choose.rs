@@ -50,6 +50,26 @@ impl FromStr for Engine {
     }
 }
 
+/// The language that the fast engine speaks, and its name.
+pub const FAST_ENGINE: &str = "3.14 (monty)";
+
+/// Whether an exception of this type may mean that the fast engine lacks something. Others come out the same in full
+/// Python.
+pub fn may_lack(exception: &str) -> bool {
+    matches!(
+        exception,
+        "AttributeError"
+            | "NotImplementedError"
+            | "OverflowError"
+            | "RuntimeError"
+            | "SyntaxError"
+            | "TypeError"
+            | "ValueError"
+            | "binascii.Error"
+            | "json.JSONDecodeError"
+    )
+}
+
 /// A name that does not belong to an engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown engine '{0}': expected auto, monty or cpython")]

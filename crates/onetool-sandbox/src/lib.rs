@@ -15,7 +15,8 @@ mod sandbox;
 mod wall;
 
 pub use choose::{
-    Engine, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, needs_cpython, needs_cpython_in,
+    Engine, FAST_ENGINE, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, may_lack,
+    needs_cpython, needs_cpython_in,
 };
 pub use cpython::{CPython, CPythonSettings};
 #[cfg(unix)]

@@ -57,7 +57,7 @@ pub(super) fn parts(
             trail: settings.stats.enabled.then(|| parts.state.value.trail()),
             folder: settings.folder.clone(),
             storage: storage(settings),
-            engine: "3.14 (monty)".to_owned(),
+            engine: onetool_sandbox::FAST_ENGINE.to_owned(),
             notes: settings.notes.iter().chain(pending).cloned().collect(),
             overrides: settings.overrides.clone(),
             docs: docs(settings),
