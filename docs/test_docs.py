@@ -85,6 +85,22 @@ def test_configurations_are_understood(text, tmp_path):
     assert (said.returncode, said.stdout.strip(), said.stderr) == (0, "2", "")
 
 
+def test_the_configurations_for_teams_are_understood(tmp_path):
+    """The files in packaging/ that start several servers: valid YAML, with a configuration that onetool reads."""
+    yaml = pytest.importorskip("yaml")
+    compose = yaml.safe_load((ROOT / "packaging/compose/compose.yaml").read_text())
+    assert {"postgres", "onetool-1", "onetool-2", "nginx"} <= set(compose["services"])
+    manifests = list(yaml.safe_load_all((ROOT / "packaging/kubernetes/onetool.yaml").read_text()))
+    assert [manifest["kind"] for manifest in manifests] == ["ConfigMap", "Deployment", "Service", "PodDisruptionBudget"]
+    for number, text in enumerate([(ROOT / "packaging/compose/project/.onetool/onetool.yaml").read_text(), manifests[0]["data"]["onetool.yaml"]]):
+        folder = tmp_path / str(number) / ".onetool"
+        folder.mkdir(parents=True)
+        (folder / "onetool.yaml").write_text(text)
+        (folder / "secrets.yaml").write_text("STATE_PASSWORD: a\nONETOOL_TOKEN: abcdefgh12345678\nSTATE: postgres://onetool@127.0.0.1:1/onetool\n")
+        said = onetool("config", folder=folder.parent, home=tmp_path)
+        assert said.returncode == 0, said.stdout + said.stderr
+
+
 def commands():
     for parameter in blocks("sh"):
         for line in parameter.values[0].splitlines():

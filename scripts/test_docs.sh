@@ -9,5 +9,5 @@ if [ -z "${ONETOOL_BINARY:-}" ]; then
     [ -x "$ONETOOL_BINARY" ] || ONETOOL_BINARY="$target/debug/onetool"
 fi
 export ONETOOL_BINARY
-exec uv run --quiet --no-project --isolated --python '>=3.11' --with pytest \
+exec uv run --quiet --no-project --isolated --python '>=3.11' --with pytest --with pyyaml \
     python -m pytest -q -p no:cacheprovider --rootdir docs docs/test_docs.py "$@"
