@@ -1,34 +1,26 @@
 //! One connection to a server: made, asked, ended.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onetool_sdk::CallContext;
 use rmcp::model::{
     ClientRequest, ErrorCode, ErrorData, GetExtensions, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ServerPeerInfo,
-    ServerResult,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, PingRequest, ServerPeerInfo, ServerResult,
+    SubscriptionFilter,
 };
-use rmcp::service::{
-    ClientInitializeError, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_lifecycle,
-};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService, ServiceError, Subscription};
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::transport::{DynamicTransportError, Transport, TransportAdapterIdentity};
-use rmcp::{ClientLifecycleMode, Peer, RoleClient};
+use rmcp::{Peer, RoleClient};
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
 
 use super::calls::{CallLink, LinkExtension};
-use super::child::ChildTransport;
 use super::handler::Handler;
-use super::http::Endpoint;
 use super::listing::{Listing, RemoteTool};
-use super::settings::{Offers, ServerKind, ServerSettings, limits};
-use super::text::Redactor;
-use super::transport::{Tap, Wire};
-use onetool_process::{ChildCommand, SearchPath, command};
+use super::settings::limits;
+use super::transport::Wire;
 
 /// Why a request got no result.
 #[derive(Debug)]
@@ -58,17 +50,6 @@ impl Failure {
     }
 }
 
-/// What a connection is made from.
-pub(super) struct Opening<'a> {
-    pub(super) settings: &'a ServerSettings,
-    pub(super) redactor: &'a Redactor,
-    pub(super) offers: Offers,
-    pub(super) search_path: &'a SearchPath,
-    pub(super) http: &'a super::http::HttpClient,
-    /// What the attempt under way has heard, for the case that it must be given up.
-    pub(super) heard: parking_lot::Mutex<Option<Arc<Wire>>>,
-}
-
 /// A server that answered the handshake.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
@@ -76,124 +57,15 @@ pub(super) struct Connection {
     pub(super) wire: Arc<Wire>,
 }
 
-/// Why a connection could not be made, and whether another lifecycle may be worth a try.
-pub(super) enum OpenError {
-    Failed(String),
-    /// The server does not know `initialize`.
-    NeedsDiscovery(String),
-}
-
-impl Opening<'_> {
-    /// Starts or reaches the server and shakes hands. Does not look at the clock.
-    pub(super) async fn open(&self) -> Result<Connection, String> {
-        match self.open_with(ClientLifecycleMode::Initialize).await {
-            Ok(connection) => Ok(connection),
-            Err(OpenError::Failed(reason)) => Err(reason),
-            Err(OpenError::NeedsDiscovery(first)) => {
-                let discover = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
-                self.open_with(discover).await.map_err(|error| match error {
-                    OpenError::Failed(reason) | OpenError::NeedsDiscovery(reason) => format!("{first}; {reason}"),
-                })
-            }
-        }
-    }
-
-    /// Why an attempt that took too long did, as far as the server said.
-    pub(super) fn given_up(&self, after: Duration) -> String {
-        let reason = format!("it was not ready within {} s", after.as_secs_f64());
-        let heard = self.heard.lock().clone();
-        heard.map_or_else(|| reason.clone(), |wire| wire.reason_or(&reason))
-    }
-
-    fn new_wire(&self) -> Arc<Wire> {
-        let wire = Wire::new(self.settings, self.redactor.clone());
-        *self.heard.lock() = Some(wire.clone());
-        wire
-    }
-
-    async fn open_with(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, OpenError> {
-        let wire = self.new_wire();
-        match &self.settings.kind {
-            ServerKind::Stdio { command: program, args, env, cwd } => {
-                // A relative path is meant from where the server runs.
-                let program_path = match cwd {
-                    Some(cwd) if program.contains('/') => cwd.join(program),
-                    _ => PathBuf::from(program),
-                };
-                let found = self
-                    .search_path
-                    .find(program_path.as_os_str())
-                    .map_err(|error| OpenError::Failed(self.redactor.show(&error.to_string(), limits::REASON_CHARS)))?;
-                let child = command(&ChildCommand {
-                    program: found.as_os_str(),
-                    args: args.iter().map(OsStr::new).collect(),
-                    folder: cwd.as_deref(),
-                    environment: env,
-                    // A server is somebody else's program: what it is to have beyond the common, the configuration says.
-                    inherit_prefixes: &[],
-                    search_path: self.search_path,
-                });
-                let transport = ChildTransport::spawn(child, &wire).map_err(|error| {
-                    let where_from =
-                        cwd.as_deref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
-                    let reason = format!("'{program}' can't be started{where_from}: {error}");
-                    OpenError::Failed(self.redactor.show(&reason, limits::REASON_CHARS))
-                })?;
-                self.shake_hands(transport, wire, lifecycle).await
-            }
-            ServerKind::Http { url, headers } => {
-                let endpoint = Endpoint { url, headers, wire: &wire };
-                let transport = self.http.streamable(&endpoint).await.map_err(OpenError::Failed)?;
-                let outcome = self.shake_hands(transport, wire.clone(), lifecycle.clone()).await;
-                let Err(OpenError::Failed(reason)) = outcome else { return outcome };
-                // Whatever it was: a server that opens a stream and names an address is one of the older kind.
-                let wire = self.new_wire();
-                let endpoint = Endpoint { url, headers, wire: &wire };
-                let older = self.http.older(&endpoint).await.map_err(|_| OpenError::Failed(reason))?;
-                self.shake_hands(older, wire, lifecycle).await
-            }
-        }
-    }
-
-    async fn shake_hands<T>(
-        &self,
-        transport: T,
-        wire: Arc<Wire>,
-        lifecycle: ClientLifecycleMode,
-    ) -> Result<Connection, OpenError>
-    where
-        T: Transport<RoleClient> + 'static,
-    {
-        let handler = Handler::new(wire.clone(), self.offers);
-        let tap = Tap::new(transport, wire.clone());
-        let service = serve_client_with_lifecycle::<_, _, _, TransportAdapterIdentity>(handler, tap, lifecycle)
-            .await
-            .map_err(|error| self.handshake_error(&error, &wire))?;
-        Ok(Connection { peer: service.peer().clone(), service: Mutex::new(Some(service)), wire })
-    }
-
-    fn handshake_error(&self, error: &ClientInitializeError, wire: &Wire) -> OpenError {
-        let show = |text: &str| self.redactor.show(text, limits::REASON_CHARS);
-        match error {
-            ClientInitializeError::ConnectionClosed(_) => {
-                OpenError::Failed(wire.reason_or("it closed the connection during the handshake"))
-            }
-            ClientInitializeError::JsonRpcError(error)
-                if [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION].contains(&error.code) =>
-            {
-                OpenError::NeedsDiscovery(show(&format!("it refused the handshake: {}", error.message)))
-            }
-            ClientInitializeError::JsonRpcError(error) => {
-                OpenError::Failed(show(&format!("it refused the handshake: {}", error.message)))
-            }
-            ClientInitializeError::TransportError { error, .. } => OpenError::Failed(show(&transport_error(error))),
-            other => OpenError::Failed(show(&with_sources(other))),
-        }
+impl Connection {
+    /// Of a service that has answered.
+    pub(super) fn new(service: RunningService<RoleClient, Handler>, wire: Arc<Wire>) -> Self {
+        Self { peer: service.peer().clone(), service: Mutex::new(Some(service)), wire }
     }
 }
 
 /// What went wrong beneath a transport, without the names of the types in between.
-fn transport_error(error: &DynamicTransportError) -> String {
+pub(super) fn transport_error(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => with_sources(error),
         _ => with_sources(error.error.as_ref()),
@@ -221,7 +93,7 @@ fn never_arrived(error: &DynamicTransportError) -> bool {
 }
 
 /// An error and what lies beneath it, where that says more.
-fn with_sources(error: &dyn std::error::Error) -> String {
+pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -368,6 +240,11 @@ impl Connection {
         }
         items.truncate(limits::LISTED_ITEMS);
         Ok(items)
+    }
+
+    /// Asks a server of the newer era for news.
+    pub(super) async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, ServiceError> {
+        self.peer.listen(filter).await
     }
 
     /// Ends the connection and, where it is a child, the process.

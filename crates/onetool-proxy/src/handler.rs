@@ -11,8 +11,9 @@ use onetool_sdk::ToolError;
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
-    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode, ErrorData, Implementation, ProtocolVersion,
-    RequestId, SamplingCapability,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability,
+    Implementation, JsonObject, ProtocolVersion, RequestId, SamplingCapability, TASKS_EXTENSION_ID,
+    UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
 use serde::Serialize;
@@ -93,7 +94,12 @@ fn internal(message: &str) -> ErrorData {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation = self.offers.elicitation.then(ElicitationCapability::default);
+        capabilities.elicitation = self.offers.elicitation.then(|| {
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::default())
+                .with_url(UrlElicitationCapability::default())
+        });
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into_iter().collect());
         capabilities.sampling = self.offers.sampling.then(SamplingCapability::default);
         ClientConfig::new(capabilities, Implementation::new("onetool", env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

@@ -9,7 +9,11 @@ use onetool_config::{ConfigValue, Expandable, Reader, Section, Shape, choices, e
 use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
 use serde_json::Value as Json;
 
-use crate::settings::{DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Enabled, PinMode, ServerKind, ServerSettings};
+use crate::era::EraChoice;
+use crate::settings::{
+    DEFAULT_MESSAGE_BYTES, DEFAULT_PROBE, DEFAULT_RETRY_AFTER, DEFAULT_RETRY_MAX, DEFAULT_TIMEOUT, Enabled, PinMode,
+    ServerKind, ServerSettings,
+};
 
 choices!(PinMode { "flag" => Flag, "strict" => Strict, "off" => Off });
 
@@ -45,6 +49,15 @@ keys! {
         cwd: Option<Expandable> = None, live, example ".";
         /// Seconds for connecting, and for each call; progress extends it.
         timeout: Duration = DEFAULT_TIMEOUT, live;
+        /// How it is spoken to: `legacy` begins with `initialize` (up to 2025-11-25), `modern` with `server/discover`
+        /// (2026-07-28). `auto` finds out, and remembers.
+        era: EraChoice = EraChoice::Auto, live;
+        /// Seconds that it may take to answer in one era before it is asked in the other as well.
+        probe: Duration = DEFAULT_PROBE, live;
+        /// Seconds that calls fail at once after it hung, before it is tried again. Doubles with each time.
+        retry_after: Duration = DEFAULT_RETRY_AFTER, live;
+        /// Longest pause between two attempts to connect, in seconds.
+        retry_max: Duration = DEFAULT_RETRY_MAX, live;
         /// Longest message that it may send, in megabytes.
         max_message_mb: usize [Shape::Count(1, 1024)] = DEFAULT_MESSAGE_BYTES >> 20, live;
         /// Which of its tools are offered.
@@ -114,6 +127,8 @@ files:
   env_allow: [HTTPS_PROXY]           # variables that ${…} may take from the environment
   # cwd: .                           # where it starts; the project
   timeout: 30                        # seconds, for connecting and for each call
+  era: auto                          # auto | legacy | modern: how the conversation begins
+  retry_after: 15                    # seconds that calls fail at once after it hung
   max_message_mb: 64                 # the longest message that it may send
   tools: {include: ["read_*", "list_*"], exclude: []}
   pin: flag                          # flag | strict | off: what a changed description does
@@ -168,6 +183,10 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
             Docs::Nowhere => None,
         }),
         max_message_bytes: keys.max_message_mb << 20,
+        era: keys.era,
+        probe: keys.probe,
+        retry_after: keys.retry_after,
+        retry_max: keys.retry_max,
     }
 }
 

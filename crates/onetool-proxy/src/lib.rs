@@ -3,9 +3,9 @@
 //! Each configured server is a pack named after it, each of its tools a function. Connections are made and kept in the
 //! background, one task a server; nothing that a server does, or fails to do, reaches beyond its own calls.
 //!
-//! Reading order: `settings` (what is configured), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server`
-//! (one server's life), `connection`, `transport` and the transports `child`, `http` and `sse` (one connection's life), `listing`, `pins` and `pack` (from what a
-//! server says to what a model sees), `requests` and `result` (one call).
+//! Reading order: `settings` (what is configured), `source` (the [`ToolSource`](onetool_sdk::ToolSource)), `server` and
+//! `phase` (one server's life), `opening` and `era` (how a connection begins), `connection`, `transport` and the transports `child`, `http` and `sse` (one connection's life), `listing`, `pins` and `pack` (from what a
+//! server says to what a model sees), `requests`, `questions`, `tasks` and `result` (one call).
 //!
 //! **Invariant:** what a server says of itself and its tools reaches a model only through `text::clean` and the pins.
 
@@ -13,13 +13,18 @@ mod bounded;
 mod calls;
 mod child;
 mod connection;
+mod contact;
+mod era;
 mod handler;
 mod http;
 pub mod keys;
 mod listing;
 mod messages;
+mod opening;
 mod pack;
+mod phase;
 mod pins;
+mod questions;
 mod requests;
 mod result;
 mod server;
@@ -29,9 +34,12 @@ mod sse;
 mod tasks;
 mod text;
 mod transport;
+mod watching;
 
+pub use era::{Era, EraChoice};
 pub use pins::PinError;
 pub use settings::{
-    DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Enabled, Offers, PinMode, ProxySettings, ServerKind, ServerSettings,
+    DEFAULT_MESSAGE_BYTES, DEFAULT_PROBE, DEFAULT_RETRY_AFTER, DEFAULT_RETRY_MAX, DEFAULT_TIMEOUT, Enabled, Offers,
+    PinMode, ProxySettings, ServerKind, ServerSettings,
 };
-pub use source::{AcceptError, ProxySource, ServerState, ServerStatus};
+pub use source::{AcceptError, ProxySource, ServerState, ServerStatus, Wait};

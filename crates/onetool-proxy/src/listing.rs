@@ -131,11 +131,7 @@ struct Cached {
 
 impl ListingCache {
     pub(super) fn new(documents: Arc<dyn Documents>, settings: &ServerSettings) -> Self {
-        // The name may hold anything, and may differ from another by case alone.
-        let digest = blake3::hash(settings.name.as_bytes()).to_hex();
-        let readable: String =
-            settings.name.chars().filter(char::is_ascii_alphanumeric).take(40).collect::<String>().to_lowercase();
-        let key = format!("{readable}-{}", &digest.as_str()[..16]).parse::<Key>();
+        let key = settings.file_name().parse::<Key>();
         Self { documents, key: key.map_err(|error| error.to_string().into()), fingerprint: settings.fingerprint() }
     }
 

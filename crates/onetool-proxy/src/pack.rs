@@ -30,7 +30,7 @@ pub(super) enum Route {
     Read,
     /// `prompts()`
     Prompts,
-    /// `prompt(name, **arguments)`
+    /// `prompt(name, /, **arguments)`
     Prompt,
 }
 
@@ -388,6 +388,9 @@ fn extras(listing: &Listing) -> Vec<(ToolSpec, Route)> {
             text("name", "the prompt's name"),
             "list[dict]",
         );
+        for parameter in &mut prompt.signature.parameters {
+            parameter.kind = ParameterKind::PositionalOnly;
+        }
         prompt.signature.parameters.push(keywords("arguments", Some("what the prompt takes")));
         let mut schema = prompt.input_schema.to_json();
         schema["additionalProperties"] = Json::Bool(true);

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use onetool_sdk::{Arguments, CallContext, ErrorKind, Offer, ToolError, Value};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, GetPromptRequest, GetPromptRequestParams,
-    InputRequest, InputRequests, InputResponses, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
-use super::calls::{Asks, CallLink, Question};
+use super::calls::{Asks, CallLink};
 use super::connection::{Failure, ListKind, Waiting};
-use super::handler::{Subject, ask};
 use super::pack::ToolRoute;
+use super::questions::Inputs;
 use super::result::{loose_tool_value, prompt_value, resource_value, tool_value};
 use super::server::Server;
 use super::settings::limits;
@@ -46,6 +46,7 @@ impl Request<'_> {
         let link = CallLink::new(self.ctx, Asks::ToolResult);
         let mut params = CallToolRequestParams::new(route.original.clone());
         params.arguments = Some(arguments);
+        let mut has_opened = false;
         for _ in 0..limits::INPUT_ROUNDS {
             let request = || ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
             let attempt = self.try_send(&request, &link).await;
@@ -53,13 +54,21 @@ impl Request<'_> {
                 route.is_task.store(true, Ordering::Relaxed);
                 return self.task(route, params.arguments.unwrap_or_default()).await;
             }
+            if let Err(Attempt::Failed(Failure::Rejected(error))) = &attempt
+                && !has_opened
+                && self.has_opened(error, &link).await
+            {
+                has_opened = true;
+                continue;
+            }
             match attempt.map_err(|attempt| self.not_answered(attempt))? {
                 ServerResult::CallToolResult(result) => return tool_value(result, route.reading),
                 ServerResult::InputRequiredResult(wanted) => {
-                    params.input_responses =
-                        Some(self.answers(wanted.input_requests.unwrap_or_default(), &link).await?);
-                    params.request_state = wanted.request_state;
+                    let inputs = self.inputs(wanted, &link).await?;
+                    params.input_responses = inputs.responses;
+                    params.request_state = inputs.state;
                 }
+                ServerResult::CreateTaskResult(created) => return self.started_task(route, created).await,
                 ServerResult::CustomResult(result) => return loose_tool_value(&result.0, route.reading),
                 other => {
                     let json = serde_json::to_value(other).unwrap_or_default();
@@ -67,10 +76,7 @@ impl Request<'_> {
                 }
             }
         }
-        Err(ToolError::new(
-            ErrorKind::Upstream { status: None },
-            format!("{} asked for input {} times without an answer of its own", self.function, limits::INPUT_ROUNDS),
-        ))
+        Err(self.asked_too_often())
     }
 
     pub(super) async fn resources(&self) -> Result<Value, ToolError> {
@@ -87,22 +93,44 @@ impl Request<'_> {
     pub(super) async fn read(&self, arguments: Arguments) -> Result<Value, ToolError> {
         let mut arguments = named(self.function, arguments)?;
         let uri = text_argument(self.function, &mut arguments, "uri")?;
-        let params = ReadResourceRequestParams::new(uri);
-        let request = || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
-        Ok(resource_value(&self.send_other(&request).await?))
+        Ok(resource_value(&self.read_resource(uri).await?))
     }
 
-    pub(super) async fn prompt(&self, arguments: Arguments) -> Result<Value, ToolError> {
+    pub(super) async fn prompt(&self, mut arguments: Arguments) -> Result<Value, ToolError> {
+        // Given by position, the prompt's name leaves `name` to the prompt's own arguments.
+        let positional = std::mem::take(&mut arguments.positional);
         let mut arguments = named(self.function, arguments)?;
-        let mut params = GetPromptRequestParams::new(text_argument(self.function, &mut arguments, "name")?);
+        let name = match positional.as_slice() {
+            [] => text_argument(self.function, &mut arguments, "name")?,
+            [Value::Str(name)] => name.clone(),
+            _ => return Err(ToolError::arguments(format!("{} needs the prompt's name as text", self.function))),
+        };
+        let mut params = GetPromptRequestParams::new(name);
         // Arguments of prompts are texts.
         let arguments = arguments.into_iter().map(|(name, value)| match value {
             Json::String(_) => (name, value),
             other => (name, Json::String(other.to_string())),
         });
         params.arguments = Some(arguments.collect());
-        let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
-        Ok(prompt_value(&self.send_other(&request).await?))
+        Ok(prompt_value(&self.get_prompt(params).await?))
+    }
+
+    async fn get_prompt(&self, params: GetPromptRequestParams) -> Result<Json, ToolError> {
+        let request = |inputs: &Inputs| {
+            let mut params = params.clone();
+            (params.input_responses, params.request_state) = (inputs.responses.clone(), inputs.state.clone());
+            ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+        };
+        self.send_with_answers(&request).await
+    }
+
+    async fn read_resource(&self, uri: String) -> Result<Json, ToolError> {
+        let request = |inputs: &Inputs| {
+            let mut params = ReadResourceRequestParams::new(uri.clone());
+            (params.input_responses, params.request_state) = (inputs.responses.clone(), inputs.state.clone());
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        };
+        self.send_with_answers(&request).await
     }
 
     /// What the server offers besides tools, in the protocol's own form.
@@ -114,14 +142,9 @@ impl Request<'_> {
             Offer::Prompt { name, arguments } => {
                 let mut params = GetPromptRequestParams::new(name);
                 params.arguments = Some(arguments);
-                let request = || ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
-                return self.send_other(&request).await;
+                return self.get_prompt(params).await;
             }
-            Offer::Read { uri } => {
-                let params = ReadResourceRequestParams::new(uri);
-                let request = || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
-                return self.send_other(&request).await;
-            }
+            Offer::Read { uri } => return self.read_resource(uri).await,
         };
         let mut items = self.list(kind).await?;
         for text in items.iter_mut().filter_map(Json::as_object_mut).flat_map(Map::iter_mut) {
@@ -146,10 +169,6 @@ impl Request<'_> {
         items.map_err(|failure| self.failed(failure))
     }
 
-    async fn send_other(&self, request: &RequestMaker<'_>) -> Result<Json, ToolError> {
-        self.send_json(request, &CallLink::new(self.ctx, Asks::Other)).await
-    }
-
     pub(super) async fn send_json(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<Json, ToolError> {
         let result = self.send(request, link).await?;
         serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))
@@ -157,7 +176,11 @@ impl Request<'_> {
 
     /// Sends a request and waits for its result. One that never reached the server, because it was gone already, is sent
     /// once more when the server is back; any other may have had its effect.
-    async fn send(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<ServerResult, ToolError> {
+    pub(super) async fn send(
+        &self,
+        request: &RequestMaker<'_>,
+        link: &Arc<CallLink>,
+    ) -> Result<ServerResult, ToolError> {
         self.try_send(request, link).await.map_err(|attempt| self.not_answered(attempt))
     }
 
@@ -172,6 +195,9 @@ impl Request<'_> {
             }
             result => result,
         };
+        if matches!(result, Ok(_) | Err(Failure::Rejected(_))) {
+            self.server.answered();
+        }
         result.map_err(Attempt::Failed)
     }
 
@@ -180,38 +206,6 @@ impl Request<'_> {
             Attempt::NoConnection(error) => error,
             Attempt::Failed(failure) => self.failed(failure),
         }
-    }
-
-    /// Answers what a server wants to know before it answers the call itself.
-    async fn answers(&self, requests: InputRequests, link: &Arc<CallLink>) -> Result<InputResponses, ToolError> {
-        let mut answers = InputResponses::new();
-        for (name, request) in requests {
-            let subject = match &request {
-                InputRequest::Elicitation(_) => Subject::Elicitation,
-                InputRequest::CreateMessage(_) => Subject::Sampling,
-                _ => {
-                    answers.insert(name, json!({"roots": []}));
-                    continue;
-                }
-            };
-            let client = self.ctx.client.clone().ok_or_else(|| {
-                ToolError::unavailable(format!(
-                    "{} needs an answer from the user, and there is no client to ask",
-                    self.function
-                ))
-            })?;
-            let params = serde_json::to_value(&request)
-                .ok()
-                .and_then(|mut request| Some(request.get_mut("params")?.take()))
-                .unwrap_or_default();
-            let question = Question::new(client, vec![link.clone()]);
-            let answer = tokio::select! {
-                answer = ask(&question, subject, params) => answer?,
-                () = self.ctx.cancel.cancelled() => return Err(self.failed(Failure::Cancelled)),
-            };
-            answers.insert(name, answer);
-        }
-        Ok(answers)
     }
 
     pub(super) fn failed(&self, failure: Failure) -> ToolError {

@@ -1,25 +1,31 @@
 //! One upstream server: its state, and the task that keeps it connected.
 //!
 //! The task owns the connection. Calls only look at the phase: they use the connection where there is one, and wait for
-//! the next outcome where there is none. Whatever happens here concerns this server alone.
+//! the next outcome where there is none. After an attempt that hung they do not wait: the circuit is open, they fail at
+//! once with the reason and the time of the next attempt, which the task makes by itself. Whatever happens here concerns
+//! this server alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use onetool_process::SearchPath;
-use onetool_sdk::{CallContext, ErrorKind, ToolError};
+use onetool_sdk::{CallContext, SourceChange, ToolError};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Opening};
+use super::connection::Connection;
+use super::contact::{Contact, ContactMemory};
 use super::http::HttpClient;
 use super::listing::{Listing, ListingCache};
+use super::opening::{Opened, Opening, Stage};
 use super::pack::{Filter, Ingredients, Published};
+use super::phase::{End, Phase, Trouble, doubled};
 use super::pins::{PinError, Pins, ServerPins};
 use super::settings::{Enabled, Offers, PinMode, ServerKind, ServerSettings, limits};
 use super::text::Redactor;
+use super::watching::{News, Watched, subscribe, unsubscribe};
 
 /// What all servers share.
 pub(super) struct Shared {
@@ -28,42 +34,10 @@ pub(super) struct Shared {
     pub(super) offers: Offers,
     pub(super) search_path: SearchPath,
     pub(super) http: HttpClient,
+    /// Changes that servers tell of.
+    pub(super) changes: broadcast::Sender<SourceChange>,
     /// Places for servers that start in the background.
     pub(super) places: Arc<Semaphore>,
-}
-
-/// How a server stands. `attempt` numbers the attempts to connect.
-#[derive(Clone)]
-pub(super) enum Phase {
-    /// With the reason why the attempt before it failed, or the connection before it ended.
-    Connecting {
-        attempt: u64,
-        after: Option<String>,
-    },
-    Connected {
-        attempt: u64,
-        connection: Arc<Connection>,
-    },
-    Disconnected {
-        attempt: u64,
-        reason: String,
-    },
-    Disabled {
-        reason: String,
-    },
-    /// Shut down for good.
-    Ended,
-}
-
-impl Phase {
-    /// The number of the last attempt whose outcome is known.
-    fn settled_attempt(&self) -> u64 {
-        match self {
-            Self::Connecting { attempt, .. } => attempt.saturating_sub(1),
-            Self::Connected { attempt, .. } | Self::Disconnected { attempt, .. } => *attempt,
-            Self::Disabled { .. } | Self::Ended => 0,
-        }
-    }
 }
 
 /// What is known of a server's tools.
@@ -79,13 +53,23 @@ pub(super) struct Server {
     pub(super) redactor: Redactor,
     filter: Filter,
     cache: ListingCache,
-    phase: watch::Sender<Phase>,
+    memory: ContactMemory,
+    /// Read when it is first looked at.
+    contact: Mutex<Option<Contact>>,
+    /// What an attempt to connect waits for.
+    pub(super) stage: Stage,
+    watched: Watched,
+    /// How often in a row it stood still while calls waited.
+    freezes: AtomicU32,
+    pub(super) phase: watch::Sender<Phase>,
     /// Filled from disk when it is first looked at.
     shelf: Mutex<Option<Shelf>>,
     /// A call wants a connection now.
-    demand: Notify,
+    pub(super) demand: Notify,
     /// The same, for the next attempt: it does not queue behind servers that nobody waits for.
-    is_wanted: AtomicBool,
+    pub(super) is_wanted: AtomicBool,
+    /// Somebody wants an attempt now, whatever happened before.
+    pub(super) insistence: Notify,
     /// A call found that the server may be gone.
     suspicion: Notify,
     shared: Arc<Shared>,
@@ -109,17 +93,23 @@ impl Server {
         });
         let phase = match disabled {
             Some(reason) => Phase::Disabled { reason },
-            None => Phase::Disconnected { attempt: 0, reason: "not connected yet".to_owned() },
+            None => Phase::Disconnected { attempt: 0, trouble: Trouble::new("not connected yet") },
         };
         Self {
             pack_name,
             redactor: Redactor::new(&settings),
             filter: filter.unwrap_or_default(),
-            cache: ListingCache::new(documents, &settings),
+            cache: ListingCache::new(documents.clone(), &settings),
+            memory: ContactMemory::new(documents, &settings),
+            contact: Mutex::new(None),
+            stage: Stage::default(),
+            watched: Watched::default(),
+            freezes: AtomicU32::new(0),
             phase: watch::Sender::new(phase),
             shelf: Mutex::new(None),
             demand: Notify::new(),
             is_wanted: AtomicBool::new(false),
+            insistence: Notify::new(),
             suspicion: Notify::new(),
             settings,
             shared,
@@ -155,72 +145,72 @@ impl Server {
         self.with_shelf(|shelf| shelf.pins.clone().err())
     }
 
-    /// The connection, made now if there is none, within the server's timeout and the call's deadline.
-    pub(super) async fn connection(&self, ctx: &CallContext) -> Result<Arc<Connection>, ToolError> {
-        let mut phases = self.phase.subscribe();
-        let settled = {
-            let phase = phases.borrow();
-            match &*phase {
-                Phase::Connected { connection, .. } if !connection.wire.closed.is_cancelled() => {
-                    return Ok(connection.clone());
-                }
-                phase => phase.settled_attempt(),
-            }
+    /// Watches a resource from now on, over any number of connections.
+    pub(super) async fn watch_resource(&self, uri: &str, ctx: &CallContext) -> Result<(), ToolError> {
+        let connection = self.connection(ctx).await?;
+        let info = connection.peer_info();
+        let offers = |info: &rmcp::model::ServerPeerInfo| {
+            info.capabilities.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
         };
-        self.is_wanted.store(true, Ordering::Release);
-        self.demand.notify_one();
-        let next_outcome = async {
-            loop {
-                match &*phases.borrow_and_update() {
-                    Phase::Connected { connection, .. } if !connection.wire.closed.is_cancelled() => {
-                        return Ok(connection.clone());
-                    }
-                    Phase::Disabled { reason } => {
-                        return Err(ToolError::unavailable(format!(
-                            "the server '{}' is disabled: {reason}",
-                            self.settings.name
-                        )));
-                    }
-                    Phase::Ended => return Err(self.not_connected("it was shut down")),
-                    Phase::Disconnected { attempt, reason } if *attempt > settled => {
-                        return Err(self.not_connected(reason));
-                    }
-                    Phase::Connected { .. } | Phase::Connecting { .. } | Phase::Disconnected { .. } => {}
-                }
-                if phases.changed().await.is_err() {
-                    return Err(self.not_connected("it was shut down"));
-                }
-            }
-        };
-        let patience = ctx.remaining().map_or(self.settings.timeout, |left| left.min(self.settings.timeout));
-        tokio::select! {
-            biased;
-            outcome = next_outcome => outcome,
-            () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, "the call was cancelled")),
-            () = tokio::time::sleep(patience) => Err(ToolError::new(
-                ErrorKind::Timeout,
-                format!("the server '{}' was not connected within {} s", self.settings.name, patience.as_secs_f64()),
-            )
-            .with_hint("ot.health() tells how it stands; its timeout is servers.<name>.timeout")),
+        if !info.as_deref().is_some_and(offers) {
+            let name = &self.settings.name;
+            return Err(ToolError::unavailable(format!("the server '{name}' does not tell when its resources change")));
         }
-    }
-
-    fn not_connected(&self, reason: &str) -> ToolError {
-        ToolError::unavailable(format!("the server '{}' is not connected: {reason}", self.settings.name))
-            .with_hint("ot.health() tells how every server stands")
-    }
-
-    /// Ends the connection, if there is one, and makes a new one now.
-    pub(super) async fn reconnect(&self) -> Result<(), ToolError> {
-        if let Phase::Disabled { reason } = self.phase() {
-            return Err(ToolError::unavailable(format!("the server '{}' is disabled: {reason}", self.settings.name)));
+        let is_new = self.watched.add(uri)?;
+        if is_new && info.is_some_and(|info| info.protocol_version.has_initialize()) {
+            subscribe(&connection, uri).await.map_err(|reason| {
+                self.watched.remove(uri);
+                ToolError::unavailable(format!("the server '{}' can't watch {uri}: {reason}", self.settings.name))
+            })?;
         }
-        if let Phase::Connected { connection, .. } = self.phase() {
-            connection.close().await;
-        }
-        self.is_wanted.store(true, Ordering::Release);
-        self.demand.notify_one();
         Ok(())
+    }
+
+    /// One of those who watch a resource does not any more.
+    pub(super) async fn unwatch_resource(&self, uri: &str) {
+        if self.watched.remove(uri)
+            && let Phase::Connected { connection, .. } = self.phase()
+            && connection.peer_info().is_some_and(|info| info.protocol_version.has_initialize())
+        {
+            unsubscribe(&connection, uri).await;
+        }
+    }
+
+    /// A call was answered: the server does not stand still.
+    pub(super) fn answered(&self) {
+        self.freezes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it hung when it was last tried, in this process or in the one before.
+    pub(super) fn is_hung(&self) -> bool {
+        match &*self.phase.borrow() {
+            Phase::Connecting { after: Some(trouble), .. } => trouble.hung,
+            Phase::Disconnected { attempt: 1.., trouble } => trouble.hung,
+            Phase::Connecting { after: None, .. } | Phase::Disconnected { .. } => {
+                self.with_contact(|contact| contact.hung.is_some())
+            }
+            Phase::Connected { .. } | Phase::Disabled { .. } | Phase::Ended => false,
+        }
+    }
+
+    fn with_contact<T>(&self, look: impl FnOnce(&mut Contact) -> T) -> T {
+        look(self.contact.lock().get_or_insert_with(|| self.memory.read()))
+    }
+
+    /// Changes what is remembered of the server, on disk too where it differs.
+    async fn remember(&self, change: impl FnOnce(&mut Contact)) {
+        let (before, after) = self.with_contact(|contact| {
+            let before = contact.clone();
+            change(contact);
+            (before, contact.clone())
+        });
+        if before == after {
+            return;
+        }
+        let memory = self.memory.clone();
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || memory.write(&after)).await {
+            tracing::warn!(target: "onetool::server", server = self.settings.name, "its era can't be remembered: {error}");
+        }
     }
 
     /// A call found that the server may be gone: the task looks after it.
@@ -235,56 +225,84 @@ impl Server {
             () = tokio::time::sleep(limits::START_DELAY) => {}
             () = self.demand.notified() => {}
         }
-        let mut failures = 0;
+        let mut failures: u32 = 0;
+        let mut hangs: u32 = 0;
         let mut after = None;
         for attempt in 1.. {
-            self.enter(Phase::Connecting { attempt, after: after.take() });
+            let since = Instant::now();
+            self.enter(Phase::Connecting { attempt, since, after: after.take() });
             let outcome = tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => {
+                    // Whoever ended us may have lost patience with it.
+                    if since.elapsed() >= limits::HUNG_AFTER {
+                        let reason = format!("it was not ready within {} s", since.elapsed().as_secs());
+                        self.remember(|contact| contact.hung = Some(reason)).await;
+                    }
+                    break;
+                }
                 outcome = self.connect() => outcome,
             };
-            let reason = match outcome {
+            self.stage.clear();
+            let (reason, hung) = match outcome {
                 Ok(connection) => {
                     let since = Instant::now();
+                    hangs = 0;
                     let connection = Arc::new(connection);
                     self.enter(Phase::Connected { attempt, connection: connection.clone() });
-                    let reason = self.watch(&connection, &stop).await;
+                    let end = self.watch(&connection, &stop).await;
                     if since.elapsed() >= limits::STABLE_AFTER {
                         failures = 0;
                     }
-                    self.enter(Phase::Disconnected { attempt, reason: reason.clone() });
+                    let (reason, stood_still) = match end {
+                        End::Closed(reason) => (reason, false),
+                        End::Silent(reason) => (reason, true),
+                    };
+                    self.enter(Phase::Disconnected { attempt, trouble: Trouble::new(reason.clone()) });
                     connection.close().await;
+                    let freezes = if stood_still { self.freezes.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
                     // What the transport found out at its very end says more.
-                    connection.wire.reason_or(&reason)
+                    (connection.wire.reason_or(&reason), freezes >= limits::FREEZES)
                 }
                 Err(reason) => {
                     failures = failures.max(1);
-                    reason
+                    let hung = since.elapsed() >= limits::HUNG_AFTER.min(self.settings.timeout);
+                    let remembered = hung.then(|| reason.clone());
+                    self.remember(|contact| contact.hung = remembered).await;
+                    (reason, hung)
                 }
             };
             if stop.is_cancelled() {
                 break;
             }
             tracing::warn!(target: "onetool::server", server = self.settings.name, "not connected: {reason}");
-            after = Some(reason.clone());
-            self.enter(Phase::Disconnected { attempt, reason });
-            let pause = limits::BACK_OFF[failures.min(limits::BACK_OFF.len() - 1)];
+            let pause = match (hung, failures) {
+                (true, _) => {
+                    hangs += 1;
+                    doubled(self.settings.retry_after, hangs - 1).min(self.settings.retry_max)
+                }
+                (false, 0) => Duration::ZERO,
+                (false, _) => doubled(limits::FIRST_PAUSE, failures - 1).min(self.settings.retry_max),
+            };
             failures += 1;
-            if self.pause(pause, &stop).await.is_break() {
+            let trouble = Trouble { reason, hung, next: Some(Instant::now() + pause) };
+            after = Some(trouble.clone());
+            self.enter(Phase::Disconnected { attempt, trouble });
+            if self.pause(pause, hung, &stop).await.is_break() {
                 break;
             }
         }
         self.enter(Phase::Ended);
     }
 
-    /// Waits before the next attempt. A call that wants the server now cuts it short.
-    async fn pause(&self, pause: Duration, stop: &CancellationToken) -> std::ops::ControlFlow<()> {
+    /// Waits before the next attempt. A call that wants the server now cuts it short, unless it hung.
+    async fn pause(&self, pause: Duration, hung: bool, stop: &CancellationToken) -> std::ops::ControlFlow<()> {
         let gap = pause.min(limits::ATTEMPT_GAP);
         let wait = async {
             tokio::time::sleep(gap).await;
             tokio::select! {
                 () = tokio::time::sleep(pause.saturating_sub(gap)) => {}
-                () = self.demand.notified() => {}
+                () = self.demand.notified(), if !hung => {}
+                () = self.insistence.notified() => {}
             }
         };
         tokio::select! {
@@ -310,13 +328,29 @@ impl Server {
             offers: self.shared.offers,
             search_path: &self.shared.search_path,
             http: &self.shared.http,
+            remembered: self.with_contact(|contact| contact.era()),
+            stage: &self.stage,
+            news: News { pack: self.pack_name.clone(), sender: self.shared.changes.clone() },
             heard: Mutex::new(None),
         };
         let work = async {
-            let connection = opening.open().await?;
+            let Opened { connection, era } = match opening.open().await {
+                Ok(opened) => opened,
+                Err(reason) => {
+                    // It may have become another: the next attempt asks anew.
+                    self.remember(|contact| contact.set_era(None)).await;
+                    return Err(reason);
+                }
+            };
+            self.stage.enter("list of its tools");
             match connection.list(timeout).await {
                 Ok(listing) => {
                     self.learn(listing).await;
+                    self.remember(|contact| {
+                        contact.set_era(Some(era));
+                        contact.hung = None;
+                    })
+                    .await;
                     Ok(connection)
                 }
                 Err(failure) => {
@@ -338,7 +372,7 @@ impl Server {
     }
 
     /// Looks after a connection until it ends; answers why it did.
-    async fn watch(&self, connection: &Connection, stop: &CancellationToken) -> String {
+    async fn watch(&self, connection: &Connection, stop: &CancellationToken) -> End {
         let care = async {
             loop {
                 if let Some(reason) = self.attend(connection).await {
@@ -346,11 +380,18 @@ impl Server {
                 }
             }
         };
+        let listening = async {
+            self.watched.listen(connection).await;
+            std::future::pending().await
+        };
         tokio::select! {
             biased;
-            () = stop.cancelled() => "it was shut down".to_owned(),
-            () = connection.wire.closed.cancelled() => connection.wire.reason_or("it closed the connection"),
-            reason = care => reason,
+            () = stop.cancelled() => End::Closed("it was shut down".to_owned()),
+            () = connection.wire.closed.cancelled() => {
+                End::Closed(connection.wire.reason_or("it closed the connection"))
+            }
+            reason = care => End::Silent(reason),
+            never = listening => never,
         }
     }
 

@@ -7,8 +7,19 @@ use std::time::Duration;
 
 use onetool_process::SearchPath;
 
+use super::era::EraChoice;
+
 /// How long a call, or a connection being made, may take unless the configuration says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a server may take to answer in one era before it is asked in the other as well.
+pub const DEFAULT_PROBE: Duration = Duration::from_secs(2);
+
+/// How long calls fail at once after a server hung, unless the configuration says otherwise.
+pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(15);
+
+/// The longest pause between two attempts to connect, unless the configuration says otherwise.
+pub const DEFAULT_RETRY_MAX: Duration = Duration::from_mins(2);
 
 /// The longest message that a server may send, unless the configuration says otherwise: a line, an event, a body.
 pub const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -54,17 +65,25 @@ pub(super) mod limits {
     pub(crate) const STARTING_AT_ONCE: usize = 6;
     /// How long a starting server keeps its place in that queue: one that hangs must not hold up the others.
     pub(crate) const START_PLACE: Duration = Duration::from_secs(3);
-    /// Pauses between attempts to connect, by the number of attempts that failed in a row.
-    pub(crate) const BACK_OFF: [Duration; 8] = [
-        Duration::ZERO,
-        Duration::from_secs(1),
-        Duration::from_secs(2),
-        Duration::from_secs(4),
-        Duration::from_secs(8),
-        Duration::from_secs(16),
-        Duration::from_secs(32),
-        Duration::from_mins(1),
-    ];
+    /// The pause after the first attempt to connect that failed; it doubles with each that follows.
+    pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
+    /// An attempt that fails after this long has hung: calls do not wait for the next.
+    pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(3);
+    /// How long a call waits for a server that hung before and is just being tried again.
+    pub(crate) const HALF_OPEN_WAIT: Duration = Duration::from_millis(300);
+    /// How much longer than its timeout a call waits for the outcome of an attempt that began with it.
+    pub(crate) const OUTCOME_GRACE: Duration = Duration::from_millis(700);
+    /// A server that stood still this often in a row, without an answer in between, is left alone for a while.
+    pub(crate) const FREEZES: u32 = 2;
+    /// The most resources of one server that are watched at once.
+    pub(crate) const WATCHED: usize = 256;
+    /// Before a stream of news that ended is opened again; doubles up to the other.
+    pub(crate) const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+    pub(crate) const LISTEN_PAUSE_MOST: Duration = Duration::from_mins(1);
+    /// How many changes may wait for those who listen.
+    pub(crate) const WAITING_CHANGES: usize = 256;
+    /// How long the era of a server is remembered.
+    pub(crate) const ERA_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
     /// Calls can cut a pause short, but not below this.
     pub(crate) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
     /// A connection that lived this long was a good one: its loss starts the pauses anew.
@@ -166,6 +185,13 @@ pub struct ServerSettings {
     pub pin: PinMode,
     /// The longest message that it may send: a line of standard output, a server-sent event, the body of an answer.
     pub max_message_bytes: usize,
+    pub era: EraChoice,
+    /// How long the request that begins one era may take before that of the other is sent as well.
+    pub probe: Duration,
+    /// How long calls fail at once after the server hung, before it is tried again. Doubles with each time.
+    pub retry_after: Duration,
+    /// The longest pause between two attempts to connect.
+    pub retry_max: Duration,
 }
 
 impl ServerSettings {
@@ -196,7 +222,19 @@ impl ServerSettings {
             docs: None,
             pin: PinMode::default(),
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
+            era: EraChoice::default(),
+            probe: DEFAULT_PROBE,
+            retry_after: DEFAULT_RETRY_AFTER,
+            retry_max: DEFAULT_RETRY_MAX,
         }
+    }
+
+    /// A name for what is kept of it. Its own name may hold anything, and may differ from another by case alone.
+    pub(super) fn file_name(&self) -> String {
+        let digest = blake3::hash(self.name.as_bytes()).to_hex();
+        let readable: String =
+            self.name.chars().filter(char::is_ascii_alphanumeric).take(40).collect::<String>().to_lowercase();
+        format!("{readable}-{}", &digest.as_str()[..16])
     }
 
     /// Changes when the server is another one, so that its cached tools are not taken for the new one's. Without

@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Offer, Pack, Severity, ToolCall, ToolError, ToolSource, Value, to_python_identifier,
+    CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
+    to_python_identifier,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::http::HttpClient;
 use super::pack::Route;
+use super::phase::Phase;
 use super::pins::{PinError, Pins};
 use super::requests::Request;
-use super::server::{Phase, Server, Shared};
+use super::server::{Server, Shared};
 use super::settings::{PinMode, ProxySettings, limits};
 
 /// How a server stands.
@@ -55,6 +57,21 @@ pub struct ServerStatus {
     pub tool_count: usize,
     /// Tools that changed since they were first seen or last accepted.
     pub changed: Vec<String>,
+    /// Whether it hung when it was last tried, now or in the process before: nobody should wait for it.
+    pub hung: bool,
+    /// What the attempt under way waits for.
+    pub wait: Option<Wait>,
+}
+
+/// What an attempt to connect waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// Such as "answer to initialize".
+    pub what: String,
+    /// How long the attempt has lasted.
+    pub elapsed: Duration,
+    /// How long it may take in all.
+    pub limit: Duration,
 }
 
 /// Why a change could not be accepted.
@@ -89,6 +106,7 @@ impl ProxySource {
             offers: settings.offers,
             search_path: settings.search_path,
             http: HttpClient::default(),
+            changes: broadcast::Sender::new(limits::WAITING_CHANGES),
             places: Arc::new(Semaphore::new(limits::STARTING_AT_ONCE)),
         });
         let stop = CancellationToken::new();
@@ -124,6 +142,14 @@ impl ProxySource {
     /// How every server stands, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.servers.iter().map(|server| status(server)).collect()
+    }
+
+    /// Waits for a connection to the server of a pack, also where calls would fail at once because it hung.
+    pub async fn try_now(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {
+        match self.by_pack.get(pack) {
+            Some(server) => server.try_now(ctx).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Connects a server anew. `None` where no server has this name.
@@ -165,7 +191,7 @@ impl ProxySource {
             let known: Vec<&str> = self.servers.iter().map(|server| server.settings.name.as_str()).collect();
             return Err(AcceptError::UnknownServer { name: name.to_owned(), known: known.join(", ") });
         };
-        if let Err(error) = server.connection(&CallContext::default()).await {
+        if let Err(error) = server.try_now(&CallContext::default()).await {
             return Err(AcceptError::NotKnown { server: server.settings.name.clone(), reason: error.message });
         }
         let Some(tool) = tool else { return Ok(server.accept(None).await?) };
@@ -181,16 +207,25 @@ impl ProxySource {
 }
 
 fn status(server: &Server) -> ServerStatus {
-    let (state, reason) = match server.phase() {
+    let phase = server.phase();
+    let wait = match &phase {
+        Phase::Connecting { since, .. } => server.stage.what().map(|what| Wait {
+            what,
+            elapsed: since.elapsed(),
+            limit: server.settings.timeout,
+        }),
+        _ => None,
+    };
+    let (state, reason) = match phase {
         Phase::Connected { .. } => (ServerState::Connected, None),
         // Attempt 0 is before the first.
         Phase::Connecting { after: None, .. } | Phase::Disconnected { attempt: 0, .. } => {
             (ServerState::Connecting, None)
         }
         // A server that is tried again and again is not there until it is.
-        Phase::Connecting { after: Some(reason), .. } | Phase::Disconnected { reason, .. } => {
-            (ServerState::Disconnected, Some(reason))
-        }
+        Phase::Connecting { after: Some(trouble), .. } => (ServerState::Disconnected, Some(trouble.reason)),
+        Phase::Disconnected { trouble, .. } if trouble.hung => (ServerState::Disconnected, Some(trouble.told())),
+        Phase::Disconnected { trouble, .. } => (ServerState::Disconnected, Some(trouble.reason)),
         Phase::Disabled { reason } => (ServerState::Disabled, Some(reason)),
         Phase::Ended => (ServerState::Disconnected, Some("it was shut down".to_owned())),
     };
@@ -207,6 +242,8 @@ fn status(server: &Server) -> ServerStatus {
         reason,
         tool_count,
         changed,
+        hung: server.is_hung(),
+        wait,
     }
 }
 
@@ -298,6 +335,23 @@ impl ToolSource for ProxySource {
             return Ok(None);
         }
         Request { server, function: pack, ctx }.offer(offer).await.map(Some)
+    }
+
+    fn changes(&self) -> Option<broadcast::Receiver<SourceChange>> {
+        Some(self.shared.changes.subscribe())
+    }
+
+    async fn watch(&self, pack: &str, uri: &str, ctx: &CallContext) -> Result<bool, ToolError> {
+        match self.by_pack.get(pack) {
+            Some(server) => server.watch_resource(uri, ctx).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn unwatch(&self, pack: &str, uri: &str) {
+        if let Some(server) = self.by_pack.get(pack) {
+            server.unwatch_resource(uri).await;
+        }
     }
 
     async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {

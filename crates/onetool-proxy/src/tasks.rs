@@ -1,15 +1,21 @@
 //! Tools that answer later.
 //!
-//! A server may demand that a call of a tool is a task (`execution.taskSupport: required`): it refuses any other. It answers with the task's id
-//! at once, tells how far it is when asked, and hands over the result when it is done. To the caller it is a call like any
-//! other: it waits, hears of progress, is asked what the server wants to know, and takes the task with it when it leaves.
+//! In 2025-11-25 a server may demand that a call of a tool is a task (`execution.taskSupport: required`): it refuses any
+//! other. It answers with the task's id at once, tells how far it is when asked, and hands over the result when it is
+//! done. In 2026-07-28 (the extension `io.modelcontextprotocol/tasks`) it decides by itself to answer a call with a task;
+//! the result, and what it wants to know meanwhile, come with the task's state. To the caller it is a call like any other:
+//! it waits, hears of progress, is asked what the server wants to know, and takes the task with it when it leaves.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use onetool_sdk::{ErrorKind, ToolError, Value};
-use rmcp::model::{ClientRequest, CustomRequest, ErrorCode, ServerResult};
+use rmcp::model::{
+    CancelTaskParams, CancelTaskRequest, ClientRequest, CreateTaskResult, CustomRequest, ErrorCode, GetTaskParams,
+    GetTaskRequest, InputRequests, ServerResult, UpdateTaskParams, UpdateTaskRequest,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::calls::{Asks, CallLink};
@@ -121,6 +127,71 @@ impl Request<'_> {
         }
     }
 
+    /// Waits for what comes of a task that a server made of a call by itself. Boxed for the same reason.
+    pub(super) fn started_task<'a>(
+        &'a self,
+        route: &'a ToolRoute,
+        created: CreateTaskResult,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let id = created.task.task_id.clone();
+            let link = CallLink::new(self.ctx, Asks::Other);
+            let connection = self.server.connection(self.ctx).await?;
+            let mut left_behind = LeftBehind { connection: Some(connection), id: id.clone() };
+            let seed = serde_json::to_value(&created.task).unwrap_or_default();
+            let result = Box::pin(self.state_of(&id, seed, &link)).await;
+            if result.is_ok() {
+                left_behind.connection = None;
+            }
+            loose_tool_value(&result?, route.reading)
+        })
+    }
+
+    /// Looks at a task of the extension until its state holds the result.
+    async fn state_of(&self, id: &str, seed: Json, link: &Arc<CallLink>) -> Result<Json, ToolError> {
+        let upstream = |message: String| ToolError::new(ErrorKind::Upstream { status: None }, message);
+        let (mut started, at_most) = (Instant::now(), self.server.settings.timeout * limits::PROGRESS_STRETCH);
+        let mut answered: HashSet<String> = HashSet::new();
+        let mut task = seed;
+        loop {
+            self.heard(&task, link);
+            match task.get("status").and_then(Json::as_str) {
+                // The state that comes with the call's answer has no result yet.
+                Some("completed") if task.get("result").is_some() => return Ok(task["result"].take()),
+                Some("failed") if task.get("error").is_some() => {
+                    let message = task["error"].get("message").and_then(Json::as_str).unwrap_or("it failed");
+                    let message = self.server.redactor.show(message, limits::ERROR_CHARS);
+                    return Err(upstream(format!("{}: {message}", self.function)));
+                }
+                Some("cancelled") => return Err(upstream(format!("the server cancelled {} itself", self.function))),
+                Some("input_required") => {
+                    let wanted: InputRequests =
+                        serde_json::from_value(task["inputRequests"].take()).unwrap_or_default();
+                    let new: InputRequests =
+                        wanted.into_iter().filter(|(name, _)| !answered.contains(name)).collect();
+                    if !new.is_empty() {
+                        answered.extend(new.keys().cloned());
+                        let asked = Instant::now();
+                        let params = UpdateTaskParams::new(id, self.answers(new, link).await?);
+                        started += asked.elapsed();
+                        let update = || ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params.clone()));
+                        self.send_json(&update, link).await?;
+                    }
+                }
+                _ => {}
+            }
+            if started.elapsed() > at_most {
+                return Err(self.failed(Failure::Timeout(at_most)));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause_of(&task)) => {}
+                () = self.ctx.cancel.cancelled() => return Err(self.failed(Failure::Cancelled)),
+            }
+            let look = || ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(id)));
+            task = self.send_json(&look, &CallLink::new(self.ctx, Asks::Other)).await?;
+        }
+    }
+
     async fn look(&self, id: &str) -> Result<Json, ToolError> {
         let link = CallLink::new(self.ctx, Asks::Other);
         self.send_json(&|| custom("tasks/get", json!({"taskId": id})), &link).await
@@ -136,7 +207,8 @@ impl Request<'_> {
 
 /// How long to wait before asking again.
 fn pause_of(task: &Json) -> Duration {
-    let wanted = task.get("pollInterval").and_then(Json::as_u64).map(Duration::from_millis);
+    let wanted = task.get("pollInterval").or_else(|| task.get("pollIntervalMs"));
+    let wanted = wanted.and_then(Json::as_u64).map(Duration::from_millis);
     wanted.unwrap_or(limits::TASK_POLL).clamp(limits::TASK_POLL_LEAST, limits::TASK_POLL_MOST)
 }
 
@@ -155,7 +227,7 @@ impl Drop for LeftBehind {
         if let Some(connection) = self.connection.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let request = custom("tasks/cancel", json!({"taskId": self.id}));
+            let request = ClientRequest::CancelTaskRequest(CancelTaskRequest::new(CancelTaskParams::new(&self.id)));
             runtime.spawn(async move {
                 let waiting = Waiting::Ours { timeout: limits::CANCEL_NOTICE };
                 if let Err(failure) = connection.request(request, waiting).await {

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::{CallsUnderWay, LinkExtension};
 use super::settings::{ServerSettings, limits};
 use super::text::Redactor;
+use super::watching::News;
 
 /// What a connection and its transport both know.
 pub(super) struct Wire {
@@ -31,6 +32,7 @@ pub(super) struct Wire {
     pub(super) calls: CallsUnderWay,
     /// Set when the server said that its tools are others now.
     pub(super) tools_changed: Notify,
+    pub(super) news: News,
     /// Cancelled when nothing more can come.
     pub(super) closed: CancellationToken,
     /// Why nothing more can come, where it is known better than "closed".
@@ -46,11 +48,12 @@ pub(super) struct Wire {
 const LAST_WORDS: usize = 5;
 
 impl Wire {
-    pub(super) fn new(settings: &ServerSettings, redactor: Redactor) -> Arc<Self> {
+    pub(super) fn new(settings: &ServerSettings, redactor: Redactor, news: News) -> Arc<Self> {
         Arc::new(Self {
             server: settings.name.clone(),
             calls: CallsUnderWay::default(),
             tools_changed: Notify::new(),
+            news,
             closed: CancellationToken::new(),
             reason: Mutex::new(None),
             last_words: Mutex::new(VecDeque::new()),
@@ -157,9 +160,18 @@ impl<T> Tap<T> {
                 self.wire.tools_changed.notify_one();
                 None
             }
-            ServerNotification::ResourceListChangedNotification(_)
-            | ServerNotification::PromptListChangedNotification(_)
-            | ServerNotification::ResourceUpdatedNotification(_) => None,
+            ServerNotification::ResourceListChangedNotification(_) => {
+                self.wire.news.resources();
+                None
+            }
+            ServerNotification::PromptListChangedNotification(_) => {
+                self.wire.news.prompts();
+                None
+            }
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                self.wire.news.resource(updated.params.uri);
+                None
+            }
             other => Some(JsonRpcMessage::notification(other)),
         }
     }

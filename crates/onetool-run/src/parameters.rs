@@ -44,13 +44,17 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
     // Exact names first, so that a prefix never takes a parameter that is also given in full.
     let (exact, inexact): (Vec<_>, Vec<_>) =
         arguments.named.into_iter().partition(|(name, _)| find(signature, name).is_some());
+    let is_free = |name: &str| takes_keywords(signature) && is_positional_only(signature, name);
     for (name, value) in exact {
-        if placed.contains(&name.as_str()) || named.insert(name.clone(), value).is_some() {
+        let is_placed = placed.contains(&name.as_str()) && !is_free(&name);
+        if is_placed || named.insert(name.clone(), value).is_some() {
             return Err(mistaken(format!("got multiple values for argument '{name}'")));
         }
     }
     for (name, value) in inexact {
-        let full = match_prefix(signature, &name, &named).map_or(name.as_str(), |parameter| parameter);
+        let full = match_prefix(signature, &name, &named)
+            .filter(|parameter| !(placed.contains(parameter) && is_free(parameter)))
+            .unwrap_or(&name);
         if named.contains_key(full) {
             return Err(mistaken(format!("got multiple values for argument '{full}'")));
         }
@@ -58,7 +62,7 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
     }
     if let Some(unknown) = named.keys().find(|name| find(signature, name).is_none())
         && tool.checkable
-        && !signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarKeyword)
+        && !takes_keywords(signature)
         && !unknown.starts_with('_')
     {
         let names = signature.parameters.iter().map(|parameter| parameter.name.as_str());
@@ -79,6 +83,18 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         return Err(mistaken(format!("missing {} required {noun}: {}", missing.len(), missing.join(", "))));
     }
     Ok(Arguments { positional: rest, named })
+}
+
+fn takes_keywords(signature: &Signature) -> bool {
+    signature.parameters.iter().any(|parameter| parameter.kind == ParameterKind::VarKeyword)
+}
+
+/// Whether `name` can only be given by position, so that `**kwargs` may hold another of the same name.
+pub(crate) fn is_positional_only(signature: &Signature, name: &str) -> bool {
+    signature
+        .parameters
+        .iter()
+        .any(|parameter| parameter.name == name && parameter.kind == ParameterKind::PositionalOnly)
 }
 
 fn find<'a>(signature: &'a Signature, name: &str) -> Option<&'a str> {
@@ -152,6 +168,28 @@ mod tests {
         let many = Arguments { positional: vec![Value::None; 3], ..Default::default() };
         let error = bind("p.f", &tool(&["a", "b"], 2), many).unwrap_err();
         assert_eq!(error.message, "p.f() takes 2 positional arguments but 3 were given");
+    }
+
+    #[test]
+    fn a_name_that_is_given_by_position_is_free_for_keywords() {
+        let mut prompt = tool(&["name"], 1);
+        prompt.signature.parameters[0].kind = ParameterKind::PositionalOnly;
+        let mut rest = prompt.signature.parameters[0].clone();
+        (rest.name, rest.kind, rest.required) = ("arguments".into(), ParameterKind::VarKeyword, false);
+        prompt.signature.parameters.push(rest);
+        let given = |positional: &[&str], named: &[(&str, &str)]| {
+            let arguments = Arguments {
+                positional: positional.iter().map(|text| Value::from(*text)).collect(),
+                ..Arguments::named(named.iter().map(|(name, value)| (*name, Value::from(*value))))
+            };
+            bind("p.prompt", &prompt, arguments).map(|bound| (bound.positional, bound.named))
+        };
+        let (positional, named) = given(&["greet"], &[("name", "Ada"), ("n", "1")]).unwrap();
+        assert_eq!(positional, ["greet".into()]);
+        assert_eq!(named.into_iter().collect::<Vec<_>>(), [("name".into(), "Ada".into()), ("n".into(), "1".into())]);
+        let (positional, named) = given(&[], &[("name", "greet"), ("who", "Ada")]).unwrap();
+        assert!(positional.is_empty() && named["name"] == "greet".into(), "{named:?}");
+        assert!(given(&[], &[("who", "Ada")]).unwrap_err().message.contains("missing 1 required argument: 'name'"));
     }
 
     #[test]

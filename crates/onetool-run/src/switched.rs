@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, HealthNote, Offer, Pack, Severity, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value};
 use onetool_state::switches::Switches;
 
 /// Hides what is switched off, and refuses to call it.
@@ -57,6 +57,21 @@ impl ToolSource for SwitchedSource {
             return Ok(None);
         }
         self.inner.offer(pack, offer, ctx).await
+    }
+
+    fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<SourceChange>> {
+        self.inner.changes()
+    }
+
+    async fn watch(&self, pack: &str, uri: &str, ctx: &CallContext) -> Result<bool, ToolError> {
+        if !self.switches.is_pack_on(pack) {
+            return Ok(false);
+        }
+        self.inner.watch(pack, uri, ctx).await
+    }
+
+    async fn unwatch(&self, pack: &str, uri: &str) {
+        self.inner.unwatch(pack, uri).await;
     }
 
     async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {

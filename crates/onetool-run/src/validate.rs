@@ -7,6 +7,8 @@
 use onetool_sdk::{Arguments, Issue, ToolError, ToolSpec, Value, to_python_identifier};
 use serde_json::{Map, Value as Json};
 
+use crate::parameters::is_positional_only;
+
 /// So many problems are told at once.
 const SHOWN_PROBLEMS: usize = 3;
 /// Of a value that does not fit, so many characters are shown.
@@ -23,6 +25,10 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
     let Some(properties) = tool.input_schema.get("properties").and_then(Json::as_object) else { return Ok(()) };
     let mut doubtful: Map<String, Json> = Map::new();
     for (argument, value) in &arguments.named {
+        // Given by position already: this one goes to `**kwargs`.
+        if !arguments.positional.is_empty() && is_positional_only(&tool.signature, argument) {
+            continue;
+        }
         let Some((property, schema)) = property_of(properties, argument) else { continue };
         let is_left_out = matches!(value, Value::None) && schema.get("default").is_some_and(Json::is_null);
         if !is_left_out && !matches!(value, Value::Opaque(_)) && !fits(value, schema) {

@@ -135,6 +135,17 @@ pub enum Offer {
     Read { uri: String },
 }
 
+/// What an MCP server tells of its own accord, besides changes of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceChange {
+    /// The list of its prompts has changed.
+    Prompts { pack: String },
+    /// The list of its resources has changed.
+    Resources { pack: String },
+    /// A resource that is watched has changed.
+    Resource { pack: String, uri: String },
+}
+
 /// Offers packs and executes calls to them.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
@@ -157,6 +168,19 @@ pub trait ToolSource: Send + Sync {
     ) -> Result<Option<serde_json::Value>, ToolError> {
         Ok(None)
     }
+
+    /// What the servers behind this source tell from now on, where there are any.
+    fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<SourceChange>> {
+        None
+    }
+
+    /// Asks the server behind `pack` to tell when a resource changes. `false` where there is no such server.
+    async fn watch(&self, _pack: &str, _uri: &str, _ctx: &CallContext) -> Result<bool, ToolError> {
+        Ok(false)
+    }
+
+    /// Takes one `watch` back.
+    async fn unwatch(&self, _pack: &str, _uri: &str) {}
 
     /// Waits, no longer than `ctx` allows, until the tools of `pack` are known. Called before a function that a pack
     /// seems to lack is reported missing: a source that learns its tools in the background may be about to know it. The

@@ -1,10 +1,13 @@
 //! Upstream MCP servers as packs, with real servers: a child process and an HTTP server in Python (`server.py`).
 
 mod bench;
+mod breaker;
 mod calls;
 mod discovery;
+mod eras;
 mod faults;
 mod fixture;
 mod http;
+mod news;
 mod tasks;
 mod trust;

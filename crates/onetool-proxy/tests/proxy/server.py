@@ -1,8 +1,10 @@
 """An MCP server for tests, without dependencies. It can misbehave on demand.
 
-    server.py [--mode MODE] [--description TEXT] [--http | --sse]
+    server.py [--mode MODE] [--refuse HOW] [--news] [--description TEXT] [--http | --sse]
 
-With --http (streamable) and --sse (the older transport) it listens on a free port, which it prints as its first line.
+In the mode `modern` it knows only the newer era of the protocol, in `dual` both, otherwise only the older one; --refuse
+says how it refuses the era that it does not know: with the code of an error, or with `silence` or `exit`. With --news it
+tells what changes. The variable FIXTURE_MODE replaces --mode. With --http (streamable) and --sse (the older transport) it listens on a free port, which it prints as its first line.
 """
 
 import argparse
@@ -18,13 +20,25 @@ from queue import Queue
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--mode", default="normal")
+parser.add_argument("--refuse", default="-32601")
+parser.add_argument("--news", action="store_true")
+parser.add_argument("--tally")
+parser.add_argument("--until")
 parser.add_argument("--description", default="Say it back.")
 parser.add_argument("--port", type=int, default=0)
 parser.add_argument("--http", action="store_true")
 parser.add_argument("--sse", action="store_true")
 options = parser.parse_args()
 
+options.mode = os.environ.get("FIXTURE_MODE", options.mode)
+if options.tally:
+    with open(options.tally, "a") as tally:
+        tally.write("x")
 description = options.description
+methods = []
+listeners = []
+watched = []
+modern_tasks = []
 has_extra_tool = False
 cancelled = []
 tasks = []
@@ -85,6 +99,13 @@ def tools():
         ]
     if options.mode == "odd":
         listed = odd_tools()
+    if options.mode in ("modern", "dual") or options.refuse != "-32601" or options.news:
+        listed += [
+            {"name": "methods", "inputSchema": schema()},
+            {"name": "era", "inputSchema": schema()},
+            {"name": "want", "inputSchema": schema(what=TEXT)},
+            {"name": "publish", "inputSchema": schema(what=TEXT)},
+        ]
     if has_extra_tool:
         listed.append({"name": "extra", "inputSchema": schema()})
     return listed
@@ -204,6 +225,15 @@ def call(name, arguments, request, emit):
         description, has_extra_tool = arguments["description"], True
         emit({"method": "notifications/tools/list_changed"})
         return text("changed")
+    is_modern = "io.modelcontextprotocol/protocolVersion" in (request["params"].get("_meta") or {})
+    if name == "methods":
+        return text(json.dumps({"methods": methods}))
+    if name == "era":
+        return text("modern" if is_modern else "legacy")
+    if name == "publish":
+        return publish(arguments["what"], emit)
+    if name == "want":
+        return want(arguments["what"], request, emit, is_modern)
     if name == "ask" and options.mode == "modern":
         answers = request["params"].get("inputResponses")
         if answers is not None:
@@ -228,6 +258,82 @@ def call(name, arguments, request, emit):
     if name == "extra":
         return text("extra")
     return {"error": {"code": -32602, "message": f"no tool {name}"}}
+
+
+QUESTIONS = {
+    "form": ("elicitation/create", {"mode": "form", "message": "Your name?", "requestedSchema": {
+        "type": "object", "properties": {"name": {"type": "string"}}}}),
+    "url": ("elicitation/create", {
+        "mode": "url", "message": "Sign in", "url": "https://example.org/in", "elicitationId": "e1"}),
+    "sample": ("sampling/createMessage", {"maxTokens": 5, "messages": [
+        {"role": "user", "content": {"type": "text", "text": "Hello?"}}]}),
+}
+
+
+def want(what, request, emit, is_modern):
+    """Asks the client in the way of its era."""
+    method, params = QUESTIONS[what]
+    if not is_modern:
+        return text(json.dumps(ask(emit, method, params)))
+    answers = request["params"].get("inputResponses")
+    if answers is not None:
+        return text(json.dumps(answers["it"]))
+    return {"resultType": "input_required", "inputRequests": {"it": {"method": method, "params": params}}, "requestState": "s"}
+
+
+def publish(what, emit):
+    """Tells that something has changed: to everybody in the older era, to those who listen in the newer one."""
+    news = {
+        "tools": ("notifications/tools/list_changed", {}, "toolsListChanged"),
+        "prompts": ("notifications/prompts/list_changed", {}, "promptsListChanged"),
+        "resources": ("notifications/resources/list_changed", {}, "resourcesListChanged"),
+    }
+    method, params, key = news.get(what) or ("notifications/resources/updated", {"uri": what}, "resourceSubscriptions")
+    if options.mode != "modern":
+        if key != "resourceSubscriptions" or what in watched:
+            emit({"method": method, "params": params})
+        return text(json.dumps(watched))
+    for id, wanted, tell in listeners:
+        if wanted.get(key) is True or what in (wanted.get(key) or []):
+            tell({"method": method, "params": {**params, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}})
+    return text(json.dumps([wanted for _, wanted, _ in listeners]))
+
+
+def modern_task(method, request, emit):
+    """Tasks of the extension: made by the server, with the result in their state."""
+    params = request["params"]
+    if method == "tools/call":
+        task = {"id": f"task-{len(tasks)}", "what": params["arguments"]["what"], "status": "working", "looks": 0}
+        tasks.append(task)
+        return {"resultType": "task", **modern_state(task)}
+    task = next(task for task in tasks if task["id"] == params["taskId"])
+    if method == "tasks/cancel":
+        task["status"] = "cancelled"
+        return {"resultType": "complete"}
+    if method == "tasks/update":
+        task["answer"] = params["inputResponses"]["which"]
+        return {"resultType": "complete"}
+    task["looks"] += 1
+    state = modern_state(task)
+    if task["what"] == "stop":
+        task["status"] = state["status"] = "cancelled"
+    elif task["what"] == "ask" and "answer" not in task:
+        task["status"] = state["status"] = "input_required"
+        state["inputRequests"] = {"which": {"method": "elicitation/create", "params": {
+            "mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}}}
+    elif task["looks"] >= 2 and task["what"] == "fail":
+        task["status"] = state["status"] = "failed"
+        state["error"] = {"code": -32000, "message": "it did not work, later"}
+    elif task["looks"] >= 2 and task["what"] != "never":
+        task["status"] = state["status"] = "completed"
+        done = json.dumps(task["answer"]) if "answer" in task else f"{task['what']}, later"
+        state["result"] = {"resultType": "complete", **text(done)}
+    return {"resultType": "complete", **state}
+
+
+def modern_state(task):
+    return {"taskId": task["id"], "status": task["status"], "statusMessage": f"look {task['looks']}", "ttlMs": 60000,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollIntervalMs": 20}
 
 
 def make_task(params):
@@ -278,24 +384,54 @@ def ask(emit, method, params):
     return reply.get("result") or {"error": reply["error"]["message"]}
 
 
+def refusal(method):
+    if options.refuse == "silence":
+        return None
+    if options.refuse == "exit":
+        print(f"unexpected {method}", file=sys.stderr, flush=True)
+        os._exit(4)
+    return {"error": {"code": int(options.refuse), "message": f"{method} is not for this server"}}
+
+
 def answer(request, emit):
     method, params = request["method"], request.get("params") or {}
+    methods.append(method)
+    told = {"listChanged": True} if options.news else {}
+    if method == "initialize" and options.mode == "modern":
+        return refusal(method)
+    if method == "server/discover" and options.mode not in ("modern", "dual"):
+        return refusal(method)
+    if method == "subscriptions/listen" and options.mode == "modern":
+        wanted = params["notifications"]
+        listeners[:] = [(request["id"], wanted, emit)]
+        emit({"method": "notifications/subscriptions/acknowledged", "params": {
+            "notifications": wanted, "_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}}})
+        return None
+    if method in ("resources/subscribe", "resources/unsubscribe") and options.mode != "modern":
+        (watched.append if method == "resources/subscribe" else watched.remove)(params["uri"])
+        return {}
+    if options.mode == "modern" and (method.startswith("tasks/") or method == "tools/call" and params["name"] == "later"):
+        return modern_task(method, request, emit)
     if method == "initialize":
         if options.mode == "chatty":
             emit({"method": "notifications/message", "params": {"level": "error", "data": "all is lost, it says"}})
-        if options.mode == "modern":
-            return {"error": {"code": -32601, "message": "there is no initialize any more"}}
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {}},
+            "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": options.news, **told},
+                             "prompts": told, "logging": {}},
             "serverInfo": {"name": "fixture", "version": "1", "title": "Fixture"},
             "instructions": "Use\u200b echo.",
         }
-    if method == "server/discover" and options.mode == "modern":
+    if method == "server/discover":
+        capabilities = {"tools": told}
+        if options.news:
+            capabilities |= {"prompts": told, "resources": {"subscribe": True, **told}}
+        if options.description == "rich":
+            capabilities |= {"prompts": {}, "resources": {}, "completions": {}, "logging": {}, "tools": {"listChanged": True}, "extensions": {"a/b": {}}}
         return {
             "resultType": "complete",
             "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "ttlMs": 0,
             "cacheScope": "private",
         }
@@ -323,6 +459,8 @@ def answer(request, emit):
     if method == "prompts/list":
         return {"prompts": [{"name": "greet", "arguments": [{"name": "who", "required": True}]}]}
     if method == "prompts/get":
+        if params["name"] == "label":
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": f"Label {params['arguments']['name']}"}}]}
         who = params["arguments"]["who"]
         return {"messages": [{"role": "user", "content": {"type": "text", "text": f"Greet {who}"}}]}
     return {"error": {"code": -32601, "message": f"unknown method {method}"}}
@@ -357,6 +495,8 @@ def stdio():
         sys.exit(7)
     if options.mode == "banner":
         raw("Welcome to the server! " * 20)
+    if options.until and not os.path.exists(options.until):
+        options.mode = "silent"
     if options.mode == "silent":
         print("waiting for the tide", file=sys.stderr, flush=True)
     emit = lambda message: raw(json.dumps({"jsonrpc": "2.0", **message}))
@@ -420,6 +560,10 @@ class Streamable(BaseHTTPRequestHandler):
             self.wfile.write(f"event: message\ndata: {reply}\n\n".encode())
             self.wfile.flush()
         handle(message, emit)
+        if options.refuse == "silence" and message["method"] == "initialize" and options.mode == "modern":
+            time.sleep(60)
+        if message["method"] == "subscriptions/listen":
+            time.sleep(600)
         if message["method"] == "tools/call" and message["params"]["name"] in ("hang", "freeze"):
             time.sleep(60)
         self.close_connection = True

@@ -98,3 +98,39 @@ async fn a_caller_that_leaves_takes_its_task_along() {
     }
     source.shutdown().await;
 }
+
+#[tokio::test]
+async fn tasks_that_a_server_makes_by_itself_are_calls_too() {
+    let house = House::new();
+    let source = Arc::new(connected(&house, &["--mode", "modern"]).await);
+    let told = Arc::new(Told::default());
+    let mut ctx = context();
+    ctx.progress = told.clone();
+    let answer = call_in(&source, "fixture.later", json!({"what": "bread"}), &ctx).await.unwrap();
+    assert_eq!(answer.as_str(), Some("bread, later"));
+    assert_eq!(told.0.lock()[..2], ["look 0", "look 1"]);
+    let error = call(&source, "fixture.later", json!({"what": "fail"})).await.unwrap_err();
+    assert_eq!(error.message, "fixture.later: it did not work, later");
+    let error = call(&source, "fixture.later", json!({"what": "stop"})).await.unwrap_err();
+    assert!(error.message.contains("the server cancelled"), "{error}");
+    let mut ctx = context();
+    ctx.client = Some(Arc::new(Client));
+    let answer = call_in(&source, "fixture.later", json!({"what": "ask"}), &ctx).await.unwrap();
+    assert_eq!(answer.to_json(), json!({"action": "decline"}));
+    let ctx = context();
+    let cancel = ctx.cancel.clone();
+    let calling = tokio::spawn({
+        let source = source.clone();
+        async move { call_in(&source, "fixture.later", json!({"what": "never"}), &ctx).await }
+    });
+    let patience = Instant::now() + Duration::from_secs(20);
+    while statuses(&source).await.last() != Some(&json!("working")) {
+        assert!(Instant::now() < patience, "no task was made");
+    }
+    cancel.cancel();
+    assert_eq!(calling.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
+    while statuses(&source).await.last() != Some(&json!("cancelled")) {
+        assert!(Instant::now() < patience, "the task goes on");
+    }
+    source.shutdown().await;
+}

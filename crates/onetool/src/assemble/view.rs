@@ -48,7 +48,9 @@ impl ToolboxView for App {
         let servers = self.parts.lock().servers.value.clone();
         let until = servers.since + FIRST_CONTACT;
         let is_awaited = |server: &onetool_proxy::ServerStatus| {
-            server.state == ServerState::Connecting && (awaited == Awaited::Outcomes || server.tool_count == 0)
+            server.state == ServerState::Connecting
+                && !server.hung
+                && (awaited == Awaited::Outcomes || server.tool_count == 0)
         };
         let packs = servers.source.status().into_iter().filter(is_awaited).map(|server| server.pack);
         let ctx = CallContext { deadline: Some(ctx.deadline.map_or(until, |at| at.min(until))), ..ctx.clone() };

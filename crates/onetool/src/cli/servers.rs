@@ -2,17 +2,23 @@
 
 mod edit;
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use onetool_proxy::{ServerKind, ServerState, ServerStatus};
-use onetool_sdk::{CallContext, Caller, ToolSource as _};
+use onetool_proxy::{ProxySource, ServerKind, ServerState, ServerStatus};
+use onetool_sdk::{CallContext, Caller};
 use serde_json::{Value as Json, json};
 
 use super::Location;
 use super::table::{OutputArgs, Page, Tone, print_json, text_of};
 use crate::assemble::App;
+
+/// A server that takes longer than this is told of, and again after each of the others.
+const TOLD_FIRST: Duration = Duration::from_secs(1);
+const TOLD_AGAIN: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,10 +136,13 @@ async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Res
         let ctx = &ctx;
         async move {
             // The outcome shows in the status.
-            let _ = servers.settle(&server.pack, ctx).await;
+            let _ = servers.try_now(&server.pack, ctx).await;
         }
     });
-    futures_util::future::join_all(connecting).await;
+    tokio::select! {
+        _ = futures_util::future::join_all(connecting) => {}
+        () = tell_what_is_awaited(&servers, &is_meant) => {}
+    }
     let tested: Vec<ServerStatus> = servers.status().into_iter().filter(is_meant).collect();
     let rows: Vec<Json> = tested.iter().map(|server| row(app, server, server.state.as_str())).collect();
     show(&rows, output)?;
@@ -144,6 +153,24 @@ async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Res
         ServerState::Connecting | ServerState::Disconnected => false,
     };
     Ok(if tested.iter().all(is_fine) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says on standard error what servers that take long are waited for, and until when.
+async fn tell_what_is_awaited(servers: &ProxySource, is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync)) {
+    let mut told: HashMap<String, (String, Duration)> = HashMap::new();
+    loop {
+        tokio::time::sleep(TOLD_FIRST).await;
+        for server in servers.status().into_iter().filter(|server| is_meant(server)) {
+            let Some(wait) = server.wait else { continue };
+            let is_old = |(what, at): &(String, Duration)| *what == wait.what && wait.elapsed < *at + TOLD_AGAIN;
+            if told.get(&server.name).is_some_and(is_old) {
+                continue;
+            }
+            let (elapsed, limit) = (wait.elapsed.as_secs(), wait.limit.as_secs_f64());
+            eprintln!("{}: waiting for the {} ({elapsed} s so far, at most {limit} s)", server.name, wait.what);
+            told.insert(server.name, (wait.what, wait.elapsed));
+        }
+    }
 }
 
 async fn accept(app: &App, name: &str) -> anyhow::Result<ExitCode> {

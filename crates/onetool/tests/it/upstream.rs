@@ -130,3 +130,45 @@ async fn cancelling_a_run_reaches_the_server() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn a_prompt_takes_an_argument_named_name() {
+    let project = fixture("normal");
+    let client = project.serve().await;
+    // The second is for full Python.
+    for engine in ["", "class Text(str): pass\n"] {
+        let code = format!("{engine}x = up.prompt('label', name='Ada')\nx[0]['content']");
+        assert_eq!(client.ok(&code).await, "Label Ada", "{engine}");
+        let code = format!("{engine}x = up.prompt(name='greet', who='Ada')\nx[0]['content']");
+        assert_eq!(client.ok(&code).await, "Greet Ada", "{engine}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_told_of_and_not_waited_for_again() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
+    let slow = json!({"command": "python3", "args": [file, "--mode", "silent"], "timeout": 4, "retry_after": 300});
+    // Whoever waited for it as long as discovery does after a start would not be done in time.
+    let config = json!({"servers": {"slow": slow}, "run": {"total_timeout": 3}});
+    let project = Project::with(&config.to_string());
+    let tested = project.command(&["servers", "test", "slow"]).output().await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&tested.stdout), String::from_utf8_lossy(&tested.stderr));
+    assert_eq!(tested.status.code(), Some(1), "{out}{err}");
+    assert!(err.contains("slow: waiting for the answer to ") && err.contains("so far, at most 4 s)"), "{err}");
+    assert!(out.contains("it was not ready within 4 s"), "{out}");
+    for code in ["len(ot.packs()) > 0", "len(ot.tools()) > 0", "len(ot.help()) > 0"] {
+        let output = project.command(&["run", code]).output().await.unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "True\n", "{code}: {err}");
+    }
+    let client = project.serve().await;
+    let mut answer = String::new();
+    let started = Instant::now();
+    while !answer.contains("the next try is due in") {
+        assert!(started.elapsed() < PATIENCE, "{answer}");
+        answer = client.run("slow.echo(text='x')").await.text;
+    }
+    assert!(answer.contains("it was not ready within 4 s"), "{answer}");
+    let health = client.ok("ot.health()").await;
+    assert!(health.contains("the next try is due in"), "{health}");
+}
