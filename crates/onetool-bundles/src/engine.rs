@@ -25,16 +25,19 @@ use super::limits::{
 use super::rate::Limiters;
 use super::request::{DryRun, HttpTool, Rendered};
 use super::secrets::Secrets;
+use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
 use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
 
 /// How a call went, beside its value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallReport {
     /// The last reply's status.
     pub status: Option<u16>,
     /// Requests sent, redirects not counted.
     pub attempts: u32,
     pub duration: Duration,
+    /// What became of each step, for a sequence.
+    pub trace: Vec<StepTrace>,
 }
 
 /// What a call gave.
@@ -45,12 +48,29 @@ pub struct Outcome {
     pub is_empty: bool,
 }
 
-/// A tool that has been read: schemas and, for an HTTP tool, templates.
+/// A tool that has been read: schemas, and what it does.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) arguments: Validator,
     pub(crate) output: Option<Validator>,
-    pub(crate) http: Option<HttpTool>,
+    pub(crate) work: Work,
+}
+
+/// What a tool does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Http(Box<HttpTool>),
+    Native,
+    Sequence(Sequence),
+}
+
+/// What a call would do, without doing it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Preview {
+    Request(DryRun),
+    Steps(Vec<PlannedStep>),
+    /// A function of this process: there is nothing to show.
+    Nothing,
 }
 
 /// Sends the requests of HTTP tools.
@@ -60,6 +80,7 @@ pub struct HttpEngine {
     client: OnceLock<Client>,
     tools: Limiters<ToolId>,
     hosts: Limiters<String>,
+    sequences: SequenceSettings,
 }
 
 struct Reply {
@@ -70,16 +91,36 @@ struct Reply {
 
 impl HttpEngine {
     pub fn new(settings: HttpSettings, secrets: Arc<dyn Secrets>) -> Self {
-        Self { settings, secrets, client: OnceLock::new(), tools: Limiters::new(), hosts: Limiters::new() }
+        Self {
+            settings,
+            secrets,
+            client: OnceLock::new(),
+            tools: Limiters::new(),
+            hosts: Limiters::new(),
+            sequences: SequenceSettings::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_sequences(mut self, sequences: SequenceSettings) -> Self {
+        self.sequences = sequences;
+        self
+    }
+
+    pub(crate) fn sequences(&self) -> &SequenceSettings {
+        &self.sequences
     }
 
     /// What the store asks before it takes a tool.
     pub fn checker(self: &Arc<Self>) -> ToolCheck {
         let engine = self.clone();
-        Arc::new(move |bundle, tool| {
+        Arc::new(move |bundle, tool, neighbours| {
+            if let Implementation::Sequence(sequence) = &tool.implementation {
+                check_nesting(bundle, tool, sequence, neighbours, &engine.sequences)?;
+            }
             let compiled = engine.compile(bundle, tool)?;
-            match compiled.http {
-                Some(http) if !engine.permits(&http, &http.url.origin) => Err(format!(
+            match compiled.work {
+                Work::Http(http) if !engine.permits(&http, &http.url.origin) => Err(format!(
                     "the host {} is not allowed; add it to http.allowed_hosts",
                     http.url.origin.host_str().unwrap_or_default()
                 )),
@@ -109,23 +150,32 @@ impl HttpEngine {
                 jsonschema::validator_for(schema).map_err(|error| format!("outputSchema is not valid: {error}"))
             })
             .transpose()?;
-        let http = match &tool.implementation {
-            Implementation::Http(http) => Some(HttpTool::compile(bundle, tool, http, self.secrets.as_ref())?),
-            Implementation::Native(_) => None,
+        let work = match &tool.implementation {
+            Implementation::Http(http) => {
+                Work::Http(Box::new(HttpTool::compile(bundle, tool, http, self.secrets.as_ref())?))
+            }
+            Implementation::Native(_) => Work::Native,
+            Implementation::Sequence(sequence) => {
+                Work::Sequence(Sequence::compile(tool, sequence, &self.sequences)?)
+            }
         };
-        Ok(Compiled { arguments, output, http })
+        Ok(Compiled { arguments, output, work })
     }
 
-    /// What a call would send, without sending it. `None` for a tool that sends nothing.
+    /// What a call would do, without doing it.
     pub fn dry_run(
         &self,
         bundle: &Bundle,
         tool: &Tool,
         arguments: &IndexMap<String, Value>,
-    ) -> Result<Option<DryRun>, ToolError> {
+    ) -> Result<Preview, ToolError> {
         let compiled = self.compile(bundle, tool).map_err(ToolError::arguments)?;
         check_arguments(&compiled.arguments, arguments)?;
-        compiled.http.map(|http| http.dry_run(arguments, self.secrets.as_ref())).transpose()
+        Ok(match compiled.work {
+            Work::Http(http) => Preview::Request(http.dry_run(arguments, self.secrets.as_ref())?),
+            Work::Sequence(sequence) => Preview::Steps(sequence.plan(arguments)),
+            Work::Native => Preview::Nothing,
+        })
     }
 
     /// Counts a call of a tool that has a limit of its own.
@@ -159,7 +209,7 @@ impl HttpEngine {
         let reply = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, "the call was cancelled")),
-            reply = tokio::time::timeout(budget, self.attempts(tool, &rendered, deadline, report)) => reply
+            reply = tokio::time::timeout(budget, self.attempts(tool, &rendered, (deadline, ctx.single_attempt), report)) => reply
                 .unwrap_or_else(|_| Err(ToolError::new(
                     ErrorKind::Timeout,
                     format!("{} did not answer within {} ms", host_of(&rendered.url), budget.as_millis()),
@@ -183,10 +233,11 @@ impl HttpEngine {
         &self,
         tool: &HttpTool,
         request: &Rendered,
-        deadline: Instant,
+        (deadline, single_attempt): (Instant, bool),
         report: &mut CallReport,
     ) -> Result<Reply, ToolError> {
-        let retries = tool.max_retries.unwrap_or(self.settings.max_retries);
+        let retries =
+            if single_attempt { 0 } else { tool.max_retries.unwrap_or(self.settings.max_retries) };
         loop {
             report.attempts += 1;
             let attempt = self.exchange(tool, request).await;

@@ -46,7 +46,7 @@ impl Extract {
 }
 
 /// Whether a path, known to be valid, has only names and indices in it.
-fn is_definite(path: &str) -> bool {
+pub(crate) fn is_definite(path: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;
     let mut previous = ' ';

@@ -1,11 +1,11 @@
-//! Tools that are outbound requests, and bundles as packs.
+//! Tools that are outbound requests, sequences of tools, and bundles as packs.
 //!
 //! A template is parsed when its tool is stored: every `${variable}` is known by its place (path, query, header, JSON
 //! string, JSON value) and escaped for it, and is an argument or a declared secret. A request leaves only for a host
 //! that the configuration lists, checked again on the resolved address and on every redirect.
 //!
 //! **Invariant:** a secret's value appears in a request and nowhere else: replies, errors, dry runs and logs have it
-//! masked. Start at [`HttpEngine`] for requests and at [`BundleSource`] for packs.
+//! masked. Start at [`HttpEngine`] for requests, at `sequence` for sequences, and at [`BundleSource`] for packs.
 
 mod body;
 mod built_in;
@@ -16,6 +16,7 @@ mod limits;
 mod rate;
 mod request;
 mod secrets;
+mod sequence;
 mod source;
 mod template;
 mod url;
@@ -24,10 +25,11 @@ mod url;
 mod tests;
 
 pub use built_in::{PACKAGE, PackageKeys, PackageUrls, built_in_bundles};
-pub use engine::{CallReport, HttpEngine, Outcome};
+pub use engine::{CallReport, HttpEngine, Outcome, Preview};
 pub use gate::GatedSource;
 pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
 pub use request::DryRun;
 pub use secrets::Secrets;
+pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings, StepTrace};
 pub use source::{BundleSource, ReportWatch};

@@ -297,6 +297,11 @@ fn method(name: &str) -> Result<Method, String> {
     })
 }
 
+/// Whether a request of this method may be repeated without doing more.
+pub(crate) fn is_idempotent_name(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS")
+}
+
 /// What a dry run shows in place of a secret. Plain letters, which no encoding changes.
 const PLACEHOLDER: &str = "REDACTED";
 

@@ -22,8 +22,10 @@ use onetool_state::bundles::{
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value as Json, json};
 
-use super::engine::{CallReport, Compiled, HttpEngine, check_arguments};
+use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work, check_arguments};
 use super::limits::WATCHES;
+use super::request::is_idempotent_name;
+use super::sequence::Execution;
 
 /// The argument that picks a version.
 const VERSION_ARGUMENT: &str = "_version";
@@ -220,6 +222,33 @@ impl Inner {
         self.generation.store(generation, Ordering::Release);
     }
 
+    /// Whether calling a tool again does no more than calling it once, as far as it is a bundle's.
+    fn is_repeatable(&self, name: &QualifiedName, version: Option<&str>, depth: u32) -> bool {
+        const DEEPEST: u32 = 16;
+        let picked = {
+            let built = self.built.lock();
+            let pack = built.packs.iter().find(|pack| pack.name == name.pack);
+            let id = pack.and_then(|pack| match &pack.origin {
+                Origin::Bundle { id } => id.parse::<BundleId>().ok(),
+                _ => None,
+            });
+            let pack = id.and_then(|id| built.bundles.get(&id)).map(|(_, pack)| pack.clone());
+            let versions = pack.as_ref().and_then(|pack| pack.functions.get(&name.function));
+            versions.and_then(|versions| {
+                let fits = |one: &&Arc<BuiltTool>| version.is_none_or(|version| one.tool.version.as_str() == version);
+                versions.iter().find(fits).cloned()
+            })
+        };
+        match picked.as_ref().map(|picked| &picked.tool.implementation) {
+            Some(Implementation::Http(http)) => is_idempotent_name(&http.method),
+            Some(Implementation::Sequence(sequence)) if depth < DEEPEST => sequence.steps.iter().all(|step| {
+                let name = step.tool.parse::<QualifiedName>();
+                name.is_ok_and(|name| self.is_repeatable(&name, step.version.as_deref(), depth + 1))
+            }),
+            _ => false,
+        }
+    }
+
     fn pick(&self, call: &ToolCall, version: Option<&str>) -> Result<Arc<BuiltTool>, ToolError> {
         let name = call.name();
         let missing = || ToolError::not_found(format!("{name} is not there any more"));
@@ -274,7 +303,7 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
     // A failed request may give no value instead of what was promised.
     let keeps_promise = |tool: &&Tool| match &tool.implementation {
         Implementation::Http(http) => http.error_mode == ErrorMode::Fail,
-        Implementation::Native(_) => true,
+        Implementation::Native(_) | Implementation::Sequence(_) => true,
     };
     ToolSpec {
         name: name.to_owned(),
@@ -342,8 +371,7 @@ impl ToolSource for BundleSource {
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
         let mut arguments = call.arguments.named.clone();
-        let version = arguments.shift_remove(VERSION_ARGUMENT);
-        let picked = self.inner.pick(&call, version.as_ref().and_then(Value::as_str))?;
+        let picked = self.inner.pick(&call, call.version.as_deref())?;
         let compiled = picked
             .compiled
             .get_or_init(|| self.inner.engine.compile(&picked.bundle, &picked.tool))
@@ -355,9 +383,22 @@ impl ToolSource for BundleSource {
         check_arguments(&compiled.arguments, &arguments)?;
         self.inner.engine.check_tool_rate(picked.tool.id, picked.tool.max_calls_per_minute)?;
         self.inner.store.record_call(picked.tool.id, Utc::now());
-        let Some(http) = &compiled.http else { return call_native(&picked.tool, arguments, ctx).await };
         let mut report = CallReport::default();
-        let outcome = self.inner.engine.call(http, &arguments, ctx, &mut report).await;
+        let outcome = match &compiled.work {
+            Work::Native => return call_native(&picked.tool, arguments, ctx).await,
+            Work::Http(http) => self.inner.engine.call(http, &arguments, ctx, &mut report).await,
+            Work::Sequence(sequence) => {
+                let started = Instant::now();
+                let execution = Execution {
+                    sequence,
+                    settings: self.inner.engine.sequences(),
+                    is_repeatable: &|name, version| self.inner.is_repeatable(name, version, 0),
+                };
+                let value = execution.run(&with_defaults(arguments, &picked.tool), ctx, &mut report.trace).await;
+                report.duration = started.elapsed();
+                value.map(|value| Outcome { value, is_empty: false })
+            }
+        };
         if let Some(slot) = self.inner.watched.lock().get_mut(&ctx.run_id) {
             *slot = Some(report);
         }
@@ -393,6 +434,17 @@ impl ToolSource for BundleSource {
     }
 }
 
+/// Arguments that were not given, as their schema says.
+fn with_defaults(mut arguments: IndexMap<String, Value>, tool: &Tool) -> IndexMap<String, Value> {
+    let properties = tool.arg_schema.get("properties").and_then(Json::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        if let Some(default) = property.get("default").filter(|_| !arguments.contains_key(name)) {
+            arguments.insert(name.clone(), Value::from_json(default.clone()));
+        }
+    }
+    arguments
+}
+
 /// Python says "not given" with `None`.
 fn drop_empty_options(arguments: &mut IndexMap<String, Value>, schema: &Json) {
     let required = schema.get("required").and_then(Json::as_array);
@@ -402,7 +454,7 @@ fn drop_empty_options(arguments: &mut IndexMap<String, Value>, schema: &Json) {
 
 async fn call_native(tool: &Tool, named: IndexMap<String, Value>, ctx: &CallContext) -> Result<Value, ToolError> {
     let Implementation::Native(native) = &tool.implementation else {
-        return Err(ToolError::internal("an HTTP tool without a request"));
+        return Err(ToolError::internal("a tool without anything to call"));
     };
     let name: QualifiedName = native.function.parse()?;
     let tools = ctx.tools.clone().ok_or_else(|| ToolError::internal("this call has no way to other tools"))?;

@@ -156,11 +156,15 @@ impl Bench {
     }
 
     async fn call_in(&self, arguments: Json, ctx: &CallContext) -> Result<Json, ToolError> {
+        self.call_version(None, arguments, ctx).await
+    }
+
+    async fn call_version(&self, version: Option<&str>, arguments: Json, ctx: &CallContext) -> Result<Json, ToolError> {
         let packs = self.source.packs();
         let pack = packs.iter().find(|pack| pack.name == "my_demo").unwrap().clone();
         let tool = pack.tools.get("go_there").unwrap().clone();
         let Json::Object(arguments) = arguments else { panic!("not an object") };
-        let call = ToolCall { pack, tool, arguments: Arguments::from_json(arguments) };
+        let call = ToolCall { pack, tool, version: version.map(str::to_owned), arguments: Arguments::from_json(arguments) };
         self.source.call(call, ctx).await.map(|value| value.to_json())
     }
 }
@@ -319,8 +323,8 @@ async fn what_may_be_repeated_is_repeated_and_nothing_else() {
     assert_eq!(error.kind, ErrorKind::Upstream { status: Some(503) });
     assert_eq!([upstream.next(), upstream.next(), upstream.next()].len(), 3);
     assert!(upstream.seen.try_recv().is_err(), "the POST was sent once");
-    assert_eq!(bench.call(json!({"_version": "v1"})).await.unwrap(), json!("ok"));
-    assert_eq!(bench.call(json!({"_version": "v9"})).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(bench.call_version(Some("v1"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap(), json!("ok"));
+    assert_eq!(bench.call_version(Some("v9"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]
@@ -404,7 +408,7 @@ async fn a_dry_run_sends_nothing_and_shows_no_secret() {
     let bundle = bench.store.bundle(bench.bundle).unwrap().bundle;
     let engine = HttpEngine::new(HttpSettings::default(), Arc::new(Vault(HashMap::from([("API_KEY", "s3cr3t/key")]))));
     let arguments = Arguments::named([("a", Value::from("x y"))]).named;
-    let shown = engine.dry_run(&bundle, &view.tool, &arguments).unwrap().unwrap();
+    let Preview::Request(shown) = engine.dry_run(&bundle, &view.tool, &arguments).unwrap() else { panic!("no request") };
     assert_eq!(shown.url, upstream.url("/x%20y?key=REDACTED"));
     assert_eq!(shown.headers["authorization"], "Basic REDACTED");
     assert_eq!(shown.missing_secrets, ["UNSET"]);

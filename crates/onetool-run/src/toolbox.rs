@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec,
+    Arguments, CallContext, ErrorKind, Origin, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec,
     Value,
 };
 use parking_lot::RwLock;
@@ -168,7 +168,20 @@ impl ToolCaller for Toolbox {
     ) -> Result<Value, ToolError> {
         self.now().call(name, arguments, ctx).await
     }
+
+    async fn call_version(
+        &self,
+        name: &QualifiedName,
+        version: &str,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
+        self.now().call_version(name, Some(version.to_owned()), arguments, ctx).await
+    }
 }
+
+/// How code names the version of a tool in a bundle.
+const VERSION_ARGUMENT: &str = "_version";
 
 impl Shared {
     fn new(parts: ToolboxParts) -> Self {
@@ -207,11 +220,21 @@ impl Shared {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
+        self.call_version(name, None, arguments, ctx).await
+    }
+
+    async fn call_version(
+        &self,
+        name: &QualifiedName,
+        version: Option<String>,
+        arguments: Arguments,
+        ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
         let started = Instant::now();
         let chars_in = size(&arguments);
         let shown = self.recorder.wants_arguments().then(|| shown_arguments(&arguments));
         let ctx = &ctx.within();
-        let result = self.call_unrecorded(name, arguments, ctx).await;
+        let result = self.call_unrecorded(name, version, arguments, ctx).await;
         let outcome = CallOutcome {
             name,
             duration: started.elapsed(),
@@ -236,7 +259,8 @@ impl Shared {
     async fn call_unrecorded(
         &self,
         name: &QualifiedName,
-        arguments: Arguments,
+        version: Option<String>,
+        mut arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
         if ctx.depth > MAX_DEPTH {
@@ -248,6 +272,10 @@ impl Shared {
             None => self.settled(entry, name, ctx).await?,
         };
         let shown_name = name.to_string();
+        let version = match version {
+            None if matches!(pack.origin, Origin::Bundle { .. }) => named_version(&shown_name, &mut arguments)?,
+            version => version,
+        };
         let arguments = parameters::bind(&shown_name, &tool, arguments)?;
         validate::check(&shown_name, &tool, &arguments)?;
         if self.gate.verdict(&shown_name) == Verdict::Block {
@@ -261,7 +289,7 @@ impl Shared {
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
-        let call = ToolCall { pack, tool: tool.clone(), arguments };
+        let call = ToolCall { pack, tool: tool.clone(), version, arguments };
         let result = execute(entry, call, ctx).await;
         if let Ok(value) = &result {
             self.state.learned.learn(name, &tool, value);
@@ -335,6 +363,18 @@ impl Shared {
     /// The catalog, for those who list it.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.state.catalog
+    }
+}
+
+/// The version that code names beside the arguments.
+fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>, ToolError> {
+    match arguments.named.shift_remove(VERSION_ARGUMENT) {
+        None | Some(Value::None) => Ok(None),
+        Some(Value::Str(version)) => Ok(Some(version.to_string())),
+        Some(other) => Err(ToolError::arguments(format!(
+            "{name}() argument '{VERSION_ARGUMENT}' must be str, not {}",
+            other.type_name()
+        ))),
     }
 }
 

@@ -55,6 +55,17 @@ pub trait ToolCaller: Send + Sync {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError>;
+
+    /// Calls one version of a tool in a bundle.
+    async fn call_version(
+        &self,
+        name: &QualifiedName,
+        version: &str,
+        _arguments: Arguments,
+        _ctx: &CallContext,
+    ) -> Result<Value, ToolError> {
+        Err(ToolError::not_found(format!("{name} has no version '{version}'")))
+    }
 }
 
 /// The client at the other end, when it can be asked. Parameters and answers are those of MCP, as JSON.
@@ -102,6 +113,8 @@ pub struct CallContext {
     pub client: Option<Arc<dyn ClientBridge>>,
     /// How many tools deep this call is: a tool called by a tool called by a run is 1.
     pub depth: u32,
+    /// Whoever calls tries again itself: whatever is called makes one attempt.
+    pub single_attempt: bool,
     pub span: SpanLink,
 }
 
@@ -116,6 +129,7 @@ impl CallContext {
             tools: None,
             client: None,
             depth: 0,
+            single_attempt: false,
             span: SpanLink::default(),
         }
     }

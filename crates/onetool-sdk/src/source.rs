@@ -99,6 +99,8 @@ pub struct Pack {
 pub struct ToolCall {
     pub pack: Arc<Pack>,
     pub tool: Arc<ToolSpec>,
+    /// Of a tool in a bundle, where the caller names one.
+    pub version: Option<String>,
     pub arguments: Arguments,
 }
 

@@ -51,7 +51,7 @@ fn bundles(state: &State) -> BundleStore {
         limits: Limits::default(),
         built_in: Vec::new(),
         native_functions: Vec::new(),
-        check: Arc::new(|_, _| Ok(())),
+        check: Arc::new(|_, _, _| Ok(())),
         check_bundle: Arc::new(|_| Ok(())),
     })
     .unwrap()

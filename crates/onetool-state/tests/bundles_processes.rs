@@ -23,7 +23,7 @@ fn open(folder: &Path) -> BundleStore {
         limits: Limits::default(),
         built_in: Vec::new(),
         native_functions: Vec::new(),
-        check: Arc::new(|_, _| Ok(())),
+        check: Arc::new(|_, _, _| Ok(())),
         check_bundle: Arc::new(|_| Ok(())),
     })
     .unwrap()

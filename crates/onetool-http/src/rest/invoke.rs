@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
 };
+use onetool_bundles::Preview;
 use onetool_state::bundles::{BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
 use utoipa_axum::routes;
@@ -92,12 +93,12 @@ impl Invoker {
         mode: Mode,
     ) -> Result<InvokeReply, ApiError> {
         let (store, source) = (self.bundles.store.clone(), self.bundles.source.clone());
-        let (bundle, tool, versions) = blocking(move || {
+        let (bundle, tool) = blocking(move || {
             let tool = store.tool(path.bundle, &path.slug, &path.version)?;
             if mode == Mode::Send && tool.is_callable() {
                 source.settle(SETTLE_PATIENCE);
             }
-            Ok((store.bundle(path.bundle)?, tool, store.callable_versions(path.bundle, &path.slug)))
+            Ok((store.bundle(path.bundle)?, tool))
         })
         .await?;
         let arguments = Arguments::from_json(args);
@@ -108,7 +109,7 @@ impl Invoker {
             let name = format!("{} {}", tool.tool.slug, tool.tool.version);
             return Err(ApiError::conflict(format!("{name} can't be called: {reason}")));
         }
-        self.call(&bundle, &tool, arguments, versions).await
+        self.call(&bundle, &tool, arguments).await
     }
 
     fn show(
@@ -119,32 +120,37 @@ impl Invoker {
     ) -> Result<InvokeReply, ApiError> {
         let started = Instant::now();
         let shown = self.bundles.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
-        let request = shown.map(|shown| RequestReply {
-            method: shown.method,
-            url: shown.url,
-            headers: shown.headers,
-            body: shown.body,
-            missing_secrets: shown.missing_secrets,
-        });
+        let (mut request, mut steps) = (None, None);
+        match shown {
+            Preview::Request(shown) => {
+                request = Some(RequestReply {
+                    method: shown.method,
+                    url: shown.url,
+                    headers: shown.headers,
+                    body: shown.body,
+                    missing_secrets: shown.missing_secrets,
+                });
+            }
+            Preview::Steps(planned) => steps = Some(planned),
+            Preview::Nothing => {}
+        }
         let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
-        Ok(InvokeReply { ok: true, value: serde_json::Value::Null, request, meta })
+        Ok(InvokeReply { ok: true, value: serde_json::Value::Null, request, steps, meta })
     }
 
     async fn call(
         &self,
         bundle: &BundleView,
         tool: &ToolView,
-        mut arguments: Arguments,
-        versions: usize,
+        arguments: Arguments,
     ) -> Result<InvokeReply, ApiError> {
+        let mut version = None;
         let name = match &tool.tool.implementation {
             Implementation::Native(native) if tool.tool.is_built_in => native.function.parse::<QualifiedName>()?,
             _ => {
                 let name = QualifiedName::new(bundle.bundle.slug.identifier(), tool.tool.slug.identifier());
                 self.require_own_pack(bundle, &name)?;
-                if versions > 1 {
-                    arguments.named.insert("_version".to_owned(), Value::from(tool.tool.version.as_str()));
-                }
+                version = Some(tool.tool.version.as_str());
                 name
             }
         };
@@ -155,16 +161,23 @@ impl Invoker {
         // When the client goes away this future is dropped, and the call ends with it.
         let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
         let watch = self.bundles.source.watch(&ctx.run_id);
-        let result = tokio::time::timeout(self.timeout, self.tools.call_tool(&name, arguments, &ctx)).await;
+        let call = async {
+            match version {
+                Some(version) => self.tools.call_version(&name, version, arguments, &ctx).await,
+                None => self.tools.call_tool(&name, arguments, &ctx).await,
+            }
+        };
+        let result = tokio::time::timeout(self.timeout, call).await;
         let report = watch.take();
         let meta = CallMeta {
             duration_ms: milliseconds(started),
             status: report.as_ref().and_then(|report| report.status),
-            attempts: report.as_ref().map(|report| report.attempts),
+            attempts: report.as_ref().map(|report| report.attempts).filter(|attempts| *attempts > 0),
+            trace: report.map(|report| report.trace).unwrap_or_default(),
             dry_run: false,
         };
         match result {
-            Ok(Ok(value)) => Ok(InvokeReply { ok: true, value: value.to_json(), request: None, meta }),
+            Ok(Ok(value)) => Ok(InvokeReply { ok: true, value: value.to_json(), request: None, steps: None, meta }),
             Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
             Err(_) => {
                 let error = ToolError::new(ErrorKind::Timeout, format!("{name} took too long"));

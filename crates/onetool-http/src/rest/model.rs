@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_state::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, ToolDraft, ToolView};
+use onetool_bundles::{PlannedStep, StepTrace};
+use onetool_state::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft, ToolView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;
@@ -115,6 +116,7 @@ pub enum ToolType {
     #[serde(alias = "go")]
     Native,
     Http,
+    Sequence,
 }
 
 /// A tool to store. What the store itself sets (ids, times) may be present and is not taken over; names must be those of
@@ -140,7 +142,7 @@ pub struct ToolBody {
     pub tags: Vec<String>,
     #[serde(rename = "type")]
     pub kind: ToolType,
-    /// `HttpImplementation` or `NativeImplementation`, as `type` says.
+    /// `HttpBody`, `NativeBody` or `SequenceBody`, as `type` says.
     #[serde(rename = "impl")]
     #[schema(value_type = ImplementationBody)]
     pub implementation: Json,
@@ -170,12 +172,74 @@ fn no_arguments() -> Json {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// One of the two.
+/// One of the three.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ImplementationBody {
     Http(Box<HttpBody>),
     Native(NativeBody),
+    Sequence(SequenceBody),
+}
+
+/// Steps that call other tools. `${args.x}` and `${steps.id.value.y}` refer to arguments and to what steps gave.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SequenceBody {
+    /// For all steps together.
+    #[schema(default = 60_000, minimum = 1)]
+    pub timeout_ms: Option<u64>,
+    /// Calls at once.
+    #[schema(default = 8, minimum = 1)]
+    pub max_parallel: Option<usize>,
+    pub steps: Vec<StepBody>,
+    /// The value; what the last step gave when absent.
+    #[schema(value_type = Value)]
+    pub output: Option<Json>,
+}
+
+/// One call, or one per item of `forEach`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepBody {
+    #[schema(example = "repos", pattern = r"^[\p{L}\p{Nd}_-]{1,64}$")]
+    pub id: String,
+    /// `pack.function`
+    #[schema(example = "github.list_repos")]
+    pub tool: String,
+    pub version: Option<String>,
+    #[schema(value_type = Object)]
+    pub args: Json,
+    /// Skips the step where this refers to something empty, zero, false or null.
+    #[serde(rename = "if")]
+    pub condition: Option<String>,
+    #[schema(value_type = Value)]
+    pub for_each: Option<Json>,
+    /// What an item is called in references.
+    #[serde(rename = "as")]
+    pub item_name: Option<String>,
+    pub max_parallel: Option<usize>,
+    pub max_items: Option<usize>,
+    pub depends_on: Option<Vec<String>>,
+    pub retry: Option<RetryBody>,
+    pub error_mode: Option<ErrorModeBody>,
+    #[schema(value_type = Value)]
+    pub default: Option<Json>,
+}
+
+/// When and how often a failed call is made again.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryBody {
+    #[schema(maximum = 10)]
+    pub max: u32,
+    pub delay_ms: Option<u64>,
+    pub factor: Option<f64>,
+    pub jitter: Option<bool>,
+    /// Statuses such as `429` and `5xx`, `timeout`, `network` or `any`.
+    pub on: Option<Vec<String>>,
+    /// Retry a tool that may have an effect each time.
+    #[serde(rename = "unsafe")]
+    pub allow_effects: Option<bool>,
 }
 
 /// The longest name of a native function. One that this build lacks may be stored, so that nothing is lost.
@@ -314,6 +378,10 @@ impl ToolBody {
                 let body: HttpBody = from_part("impl", self.implementation.clone())?;
                 ("http", serde_json::to_value(body).map_err(wrong)?)
             }
+            ToolType::Sequence => {
+                let body: SequenceImplementation = from_part("impl", self.implementation.clone())?;
+                ("sequence", serde_json::to_value(body).map_err(wrong)?)
+            }
             ToolType::Native => {
                 let body: NativeBody = from_part("impl", self.implementation.clone())?;
                 let length = body.function.chars().count();
@@ -374,6 +442,7 @@ impl From<ToolView> for ToolReply {
         let (kind, implementation) = match &tool.implementation {
             Implementation::Native(native) => (ToolType::Native, serde_json::to_value(native)),
             Implementation::Http(http) => (ToolType::Http, serde_json::to_value(http)),
+            Implementation::Sequence(sequence) => (ToolType::Sequence, serde_json::to_value(sequence)),
         };
         Self {
             schema_version: tool.schema_version,
@@ -437,6 +506,10 @@ pub struct InvokeReply {
     /// What would be sent: in place of a value, for a dry run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<RequestReply>,
+    /// What would be called: in place of a value, for a dry run of a sequence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub steps: Option<Vec<PlannedStep>>,
     pub meta: CallMeta,
 }
 
@@ -465,6 +538,10 @@ pub struct CallMeta {
     /// Requests that were sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempts: Option<u32>,
+    /// What became of each step of a sequence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub trace: Vec<StepTrace>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }

@@ -87,7 +87,7 @@ pub(crate) async fn call_in(
     let tool =
         pack.tools.get(function).unwrap_or_else(|| panic!("{name} is not listed: {:?}", pack.tools.keys())).clone();
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
-    let call = ToolCall { pack, tool, arguments: Arguments::from_json(arguments) };
+    let call = ToolCall { pack, tool, version: None, arguments: Arguments::from_json(arguments) };
     source.call(call, ctx).await
 }
 

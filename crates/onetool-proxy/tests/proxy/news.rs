@@ -189,7 +189,7 @@ async fn a_prompt_can_take_an_argument_named_name() {
         positional: vec!["label".into()],
         ..Arguments::named([("name", Value::from("Ada"))])
     };
-    let value = source.call(ToolCall { pack, tool, arguments }, &context()).await.unwrap();
+    let value = source.call(ToolCall { pack, tool, version: None, arguments }, &context()).await.unwrap();
     assert_eq!(value.to_json(), json!([{"role": "user", "content": "Label Ada"}]));
     source.shutdown().await;
 }

@@ -159,7 +159,7 @@ impl BundleStore {
                 created_at: now,
                 modified_at: now,
             };
-            (shared.check)(&entry.bundle, &tool).map_err(BundleError::Invalid)?;
+            (shared.check)(&entry.bundle, &tool, state).map_err(BundleError::Invalid)?;
             let text = shared.render(&tool)?;
             if state.total_bytes + text.len() as u64 > shared.limits.total_bytes {
                 return Err(BundleError::Limit(format!(

@@ -23,6 +23,7 @@ mod names;
 mod page;
 mod response;
 mod search;
+mod sequence;
 mod state;
 mod store;
 mod usage;
@@ -52,6 +53,7 @@ pub use model::{Bundle, ErrorMode, HttpImplementation, Implementation, NativeImp
 pub use names::{BundleId, NameError, Slug, ToolId, Version};
 pub use page::{Page, PageToken};
 pub use response::{PageKind, PagePlace, PageRule, StreamFormat, StreamResult, StreamRule};
+pub use sequence::{SequenceImplementation, SequenceStep, StepRetry};
 pub use state::{BundleView, ToolView};
-pub use store::{BundleCheck, BundleStore, Disabled, Enabled, Options, Problem, ToolCheck, ToolFilter};
+pub use store::{BundleCheck, BundleStore, Disabled, Enabled, Neighbours, Options, Problem, ToolCheck, ToolFilter};
 pub use usage::Usage;

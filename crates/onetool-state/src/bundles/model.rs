@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use super::auth::{AuthBlock, ToolAuth};
 use super::names::{BundleId, Slug, ToolId, Version};
 use super::response::{PageRule, StreamRule};
+use super::sequence::SequenceImplementation;
 
 /// The version of the files' form that this build writes.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -87,7 +88,7 @@ pub(crate) fn any_object() -> Json {
 }
 
 /// Every `type` that this build reads.
-pub(crate) const KNOWN_TYPES: &[&str] = &["native", "go", "http"];
+pub(crate) const KNOWN_TYPES: &[&str] = &["native", "go", "http", "sequence"];
 
 /// `type` and `impl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +98,8 @@ pub enum Implementation {
     Native(NativeImplementation),
     #[serde(rename = "http")]
     Http(Box<HttpImplementation>),
+    #[serde(rename = "sequence")]
+    Sequence(Box<SequenceImplementation>),
 }
 
 impl Implementation {
@@ -104,6 +107,18 @@ impl Implementation {
         match self {
             Self::Native(_) => "native",
             Self::Http(_) => "http",
+            Self::Sequence(_) => "sequence",
+        }
+    }
+
+    /// The tools that it calls: `pack.function`, and the version where it names one.
+    pub(crate) fn calls(&self) -> Vec<(String, Option<String>)> {
+        match self {
+            Self::Http(_) => Vec::new(),
+            Self::Native(native) => vec![(native.function.clone(), None)],
+            Self::Sequence(sequence) => {
+                sequence.steps.iter().map(|step| (step.tool.clone(), step.version.clone())).collect()
+            }
         }
     }
 }

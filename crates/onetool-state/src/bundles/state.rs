@@ -14,6 +14,7 @@ use super::feed::{Change, tool_key};
 use super::limits::PROBLEMS;
 use super::model::{Bundle, Implementation, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
+use super::store::Neighbours;
 use super::usage::Usage;
 
 /// A tool as memory holds it: what lists and searches need, and the text for the rest.
@@ -29,6 +30,8 @@ pub(crate) struct ToolEntry {
     pub(crate) is_enabled: bool,
     pub(crate) is_built_in: bool,
     pub(crate) native: Option<String>,
+    /// The tools that it calls.
+    pub(crate) calls: Vec<(String, Option<String>)>,
     pub(crate) modified_at: DateTime<Utc>,
     unavailable: Option<String>,
     text: Arc<str>,
@@ -49,8 +52,9 @@ impl ToolEntry {
             is_built_in: tool.is_built_in,
             native: match &tool.implementation {
                 Implementation::Native(native) => Some(native.function.clone()),
-                Implementation::Http(_) => None,
+                Implementation::Http(_) | Implementation::Sequence(_) => None,
             },
+            calls: tool.implementation.calls(),
             modified_at: tool.modified_at,
             unavailable,
             etag: digest(&text),
@@ -117,6 +121,21 @@ impl ToolView {
 pub(crate) enum Extent {
     Difference,
     Everything,
+}
+
+/// What a tool that is about to be stored may know of the others.
+impl Neighbours for State {
+    fn calls_of(&self, tool: &str, version: Option<&str>) -> Vec<(String, Option<String>)> {
+        let Some((pack, function)) = tool.split_once('.') else { return Vec::new() };
+        let own = self.tools.values().filter(|entry| !entry.calls.is_empty() && !entry.is_built_in);
+        own.filter(|entry| {
+            entry.slug.identifier() == function
+                && version.is_none_or(|version| entry.version.as_str() == version)
+                && self.bundles.get(&entry.bundle_id).is_some_and(|one| one.bundle.slug.identifier() == pack)
+        })
+        .flat_map(|entry| entry.calls.iter().cloned())
+        .collect()
+    }
 }
 
 const DUPLICATE: &str = "another tool of this bundle has the same slug and version";

@@ -24,7 +24,13 @@ use super::state::{BundleView, Extent, State, ToolEntry, ToolView};
 use super::usage::UsageLog;
 
 /// Says what is wrong with a tool before it is stored.
-pub type ToolCheck = Arc<dyn Fn(&Bundle, &Tool) -> Result<(), String> + Send + Sync>;
+pub type ToolCheck = Arc<dyn Fn(&Bundle, &Tool, &dyn Neighbours) -> Result<(), String> + Send + Sync>;
+
+/// What the check of a tool may ask about the others.
+pub trait Neighbours {
+    /// The tools that a stored one calls, by `pack.function` and, where it names one, version.
+    fn calls_of(&self, tool: &str, version: Option<&str>) -> Vec<(String, Option<String>)>;
+}
 
 /// Says what is wrong with a bundle before it is stored.
 pub type BundleCheck = Arc<dyn Fn(&Bundle) -> Result<(), String> + Send + Sync>;
@@ -310,14 +316,6 @@ impl BundleStore {
         let state = self.shared.state.read();
         let entry = state.live(bundle)?;
         self.shared.views(&state, entry.tools.iter().rev().filter_map(|id| state.tools.get(id)))
-    }
-
-    /// How many versions of a tool can be called.
-    pub fn callable_versions(&self, bundle: BundleId, slug: &Slug) -> usize {
-        let state = self.shared.state.read();
-        let Ok(entry) = state.live(bundle) else { return 0 };
-        let of_slug = entry.names.iter().filter(|((one, _), _)| one == slug).filter_map(|(_, id)| state.tools.get(id));
-        of_slug.filter(|tool| state.disabled_reason(tool).is_none()).count()
     }
 
     /// Counts a call of a native function.

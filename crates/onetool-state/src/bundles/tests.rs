@@ -12,7 +12,7 @@ use crate::flat::{FlatFiles, FlatPlaces};
 
 fn open_with(folder: &Path, limits: Limits, built_in: Vec<BuiltInBundle>) -> BundleStore {
     let check: ToolCheck =
-        Arc::new(|_, tool| if tool.description == "refuse me" { Err("refused".to_owned()) } else { Ok(()) });
+        Arc::new(|_, tool, _| if tool.description == "refuse me" { Err("refused".to_owned()) } else { Ok(()) });
     BundleStore::open(Options {
         state: Arc::new(FlatFiles::new(FlatPlaces::new(folder).with_bundles(folder))),
         limits,

@@ -146,7 +146,7 @@ async fn positional_arguments_and_keyword_rest_arrive() {
     let tool = pack.tools["f"].clone();
     let mut arguments = onetool_sdk::Arguments::named([("z", Value::Int(3))]);
     arguments.positional = vec![Value::Int(1), Value::Int(2)];
-    let call = onetool_sdk::ToolCall { pack, tool, arguments };
+    let call = onetool_sdk::ToolCall { pack, tool, version: None, arguments };
     let value = onetool_sdk::ToolSource::call(&**source, call, &tools.context()).await.unwrap();
     assert_eq!(value.repr(), "[1, (2,), 1, {'z': 3}]");
 }

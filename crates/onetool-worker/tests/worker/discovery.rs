@@ -41,7 +41,7 @@ async fn patterns_project_and_global_folders_are_one_catalog() {
     for pack in source.packs() {
         let tool = pack.tools["where"].clone();
         let name = pack.name.clone();
-        let call = ToolCall { pack, tool, arguments: Arguments::default() };
+        let call = ToolCall { pack, tool, version: None, arguments: Arguments::default() };
         answers.push((name, source.call(call, &CallContext::default()).await));
     }
     let expected = [("a", "project"), ("json", "flat"), ("named", "flat"), ("b", "global")];

@@ -17,7 +17,7 @@ async fn call(source: &WorkerSource, pack: &str, function: &str, arguments: &[(&
     let pack = source.packs().into_iter().find(|known| known.name == pack).unwrap();
     let tool = pack.tools[function].clone();
     let arguments = Arguments::named(arguments.iter().map(|(name, value)| (*name, value.clone())));
-    source.call(ToolCall { pack, tool, arguments }, &CallContext::default()).await.unwrap()
+    source.call(ToolCall { pack, tool, version: None, arguments }, &CallContext::default()).await.unwrap()
 }
 
 #[test]

@@ -99,7 +99,7 @@ async fn call(
         .find(|pack| pack.name == name.pack)
         .ok_or_else(|| ToolError::not_found(format!("no pack {}: {:?}", name.pack, source.health())))?;
     let tool = pack.tools.get(&name.function).cloned().ok_or_else(|| ToolError::not_found(format!("no {name}")))?;
-    source.call(ToolCall { pack, tool, arguments }, ctx).await
+    source.call(ToolCall { pack, tool, version: None, arguments }, ctx).await
 }
 
 /// Tools that call tools come back to the same source.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, built_in_bundles};
+use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, SequenceSettings, built_in_bundles};
 use onetool_config::Secrets;
 use onetool_http::Bundles;
 use onetool_process::SearchPath;
@@ -45,6 +45,7 @@ pub(super) struct RecorderSettings {
 pub(super) struct BundleSettings {
     state: StateSettings,
     http: HttpSettings,
+    sequences: SequenceSettings,
     packages: PackageUrls,
     secrets: Secrets,
 }
@@ -182,6 +183,7 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
     BundleSettings {
         state: StateSettings::new(settings),
         http: settings.http.clone(),
+        sequences: settings.sequences.clone(),
         packages: settings.packages.clone(),
         secrets: settings.secrets.clone(),
     }
@@ -189,7 +191,7 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
 
 fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> anyhow::Result<Bundles> {
     let secrets = Arc::new(BundleSecrets(settings.secrets.clone()));
-    let engine = Arc::new(HttpEngine::new(settings.http.clone(), secrets));
+    let engine = Arc::new(HttpEngine::new(settings.http.clone(), secrets).with_sequences(settings.sequences.clone()));
     let uncounted = Arc::new(StatsRecorder::disabled());
     let native = NativeSource::new(toolbox::native_packs(resolved, state, &uncounted, None)).packs();
     let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();

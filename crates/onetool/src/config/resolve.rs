@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use onetool_bundles::{HttpSettings, PackageUrls};
+use onetool_bundles::{HttpSettings, PackageUrls, SequenceSettings};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, VERSION};
 use onetool_http::ServerSettings as HttpServerSettings;
 use onetool_packs::file::FileSettings;
@@ -63,6 +63,7 @@ pub struct Resolved {
     pub llm_pack: LlmSettings,
     pub bundles_dir: PathBuf,
     pub http: HttpSettings,
+    pub sequences: SequenceSettings,
     pub packages: PackageUrls,
     pub server: HttpServerSettings,
     /// `tools.<pack>`, as it is written.
@@ -136,6 +137,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let http = HttpSettings::read(&mut reader);
+    let sequences = SequenceSettings::read(&mut reader);
     let packages = PackageUrls::read(&mut reader);
     let server = HttpServerSettings::read(&mut reader);
     let telemetry = TelemetrySettings::read(&mut reader);
@@ -173,6 +175,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         llm_pack,
         bundles_dir,
         http,
+        sequences,
         packages,
         server,
         tools,

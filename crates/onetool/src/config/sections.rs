@@ -28,6 +28,7 @@ pub const SECTIONS: &[&dyn AnySection] = &[
     &onetool_packs::web::WEB,
     &onetool_bundles::HTTP,
     &onetool_bundles::BUNDLES,
+    &onetool_bundles::SEQUENCES,
     &onetool_http::keys::SERVER,
     &onetool_run::keys::PROMPTS,
     &onetool_run::keys::STATS,

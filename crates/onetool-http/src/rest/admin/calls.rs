@@ -74,7 +74,10 @@ async fn invoke(
             return Ok(Json(reply).into_response());
         }
         return Ok(stream_of(tokio_util::sync::CancellationToken::new(), |sender| async move {
-            sender.send("value", &reply.request).await;
+            match &reply.steps {
+                Some(steps) => sender.send("value", steps).await,
+                None => sender.send("value", &reply.request).await,
+            };
             sender.send("done", &DoneRow { duration_ms: reply.meta.duration_ms, parts: Vec::new() }).await;
         }));
     }
@@ -88,7 +91,9 @@ async fn invoke(
     let result = call.execute(&ctx).await;
     let meta = CallMeta { duration_ms: milliseconds(started), ..CallMeta::default() };
     match result {
-        Ok(value) => Ok(Json(InvokeReply { ok: true, value: value.to_json(), request: None, meta }).into_response()),
+        Ok(value) => {
+            Ok(Json(InvokeReply { ok: true, value: value.to_json(), request: None, steps: None, meta }).into_response())
+        }
         Err(error) => Err(ApiError::from(error).with_meta(meta)),
     }
 }

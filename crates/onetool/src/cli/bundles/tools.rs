@@ -231,7 +231,10 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
             };
             let value = match mode {
                 Mode::Send => reply.value.clone(),
-                Mode::DryRun => serde_json::to_value(&reply.request).unwrap_or_default(),
+                Mode::DryRun => match &reply.steps {
+                    Some(steps) => serde_json::to_value(steps).unwrap_or_default(),
+                    None => serde_json::to_value(&reply.request).unwrap_or_default(),
+                },
             };
             Ok(Answer::value(&reply, value))
         }

@@ -7,6 +7,7 @@ mod crash;
 mod invoke;
 mod packs;
 mod reload;
+mod sequences;
 mod tools;
 
 use std::collections::VecDeque;
