@@ -152,7 +152,16 @@ const MAX_FILES: usize = 64;
 
 /// Reads and merges all files that count.
 pub fn load(places: &ConfigPlaces) -> LoadedConfig {
-    let mut loaded = LoadedConfig { trust: FileTrust::decide(places), ..LoadedConfig::default() };
+    load_with(places, FileTrust::decide(places))
+}
+
+/// What would be in force if the folder were trusted: for showing it, not for running it.
+pub fn load_trusted(places: &ConfigPlaces) -> LoadedConfig {
+    load_with(places, FileTrust::default())
+}
+
+fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
+    let mut loaded = LoadedConfig { trust, ..LoadedConfig::default() };
     let own = places.own();
     if own.is_file() {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
@@ -259,7 +268,9 @@ impl LoadedConfig {
             self.note(path, repeated.line, &repeated.message);
         }
         self.files.push((path.to_owned(), lines));
-        if !self.trust.covers(path) {
+        // What an untrusted file includes is no more trusted than it, wherever it lies.
+        let is_below_untrusted = !self.trust.is_own(path) && around.iter().any(|file| !self.trust.covers(file));
+        if is_below_untrusted || !self.trust.covers(path) {
             let taken = take_risky(&mut own);
             if !taken.is_empty() {
                 let line = self.line(path, &taken[..1]);

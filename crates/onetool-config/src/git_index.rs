@@ -39,12 +39,16 @@ impl TrackedFiles {
         Some(Self { root, names })
     }
 
-    /// Whether a file is tracked, by its own name or by the name of what it links to.
+    /// Whether a file is tracked: by its own name, by the name of what it links to, or because a folder above it is a
+    /// tracked link, wherever that leads.
     pub fn contains(&self, path: &Path) -> bool {
-        let real = std::fs::canonicalize(path).ok();
-        let given = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok()).zip(path.file_name());
-        let given = given.map(|(folder, name)| folder.join(name));
-        [real, given].into_iter().flatten().any(|path| self.contains_real(&path))
+        if std::fs::canonicalize(path).is_ok_and(|real| self.contains_real(&real)) {
+            return true;
+        }
+        path.ancestors().any(|part| {
+            let folder = part.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+            folder.zip(part.file_name()).is_some_and(|(folder, name)| self.contains_real(&folder.join(name)))
+        })
     }
 
     fn contains_real(&self, path: &Path) -> bool {
@@ -229,6 +233,18 @@ mod tests {
         check(&root.join("linked"));
         git(&root, &["update-index", "--split-index"]);
         check(&root);
+    }
+
+    #[test]
+    fn what_lies_behind_a_tracked_link_came_with_it() {
+        let (_folder, root) = repository(&[]);
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("c.py"), "x").unwrap();
+        let link = root.join("app/.onetool/tools/out");
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+        assert!(!TrackedFiles::of(&root).unwrap().contains(&link.join("c.py")), "the user's own link");
+        git(&root, &["add", "app"]);
+        assert!(TrackedFiles::of(&root).unwrap().contains(&link.join("c.py")));
     }
 
     #[test]

@@ -25,10 +25,10 @@ mod value;
 pub use serde_json;
 
 pub use expandable::{Expandable, expand_with};
-pub use files::{ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load};
+pub use files::{ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted};
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};
 pub use shape::{Effect, Flaw, FlawKind, Key, MAX_BYTES, MAX_COUNT, MAX_KB, MAX_MB, Shape, fit, quoted, short};
-pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED};
+pub use trust::{FileTrust, TrustRecord, TrustedBy, UNTRUSTED, is_trust_decided};
 pub use value::ConfigValue;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use crate::files::ConfigPlaces;
 use crate::git_index::TrackedFiles;
 
-/// Trusts the folder for one process.
+/// For one process: `1` trusts the folder, `0` leaves it as it is without a question.
 const VARIABLE: &str = "ONETOOL_TRUST";
 /// Files that are looked at, at most.
 const MAX_GOVERNING_FILES: usize = 2_000;
@@ -66,6 +66,8 @@ impl TrustRecord {
 
     pub fn add(&self, folder: &Path, by: TrustedBy) -> std::io::Result<()> {
         self.change(|folders| {
+            // What was only noticed is forgotten with its folder.
+            folders.retain(|folder, entry| entry.by == TrustedBy::User || folder.is_dir());
             folders.entry(real(folder)).or_insert(Entry { by, since: now() });
         })
     }
@@ -132,14 +134,17 @@ impl FileTrust {
         let own = places.global.iter().chain(&places.explicit).cloned().collect();
         let record = TrustRecord::in_folder(places.global.as_deref());
         let files = governing_files(places);
-        if files.is_empty() || is_set() || record.contains(folder) {
+        if files.found.is_empty() || is_set() || record.contains(folder) {
             return Self { tracked: None, own };
         }
-        // Outside of any repository nothing came with one; so nothing can be told from it later either.
-        let Some(tracked) = TrackedFiles::of(folder) else { return Self { tracked: None, own } };
-        if files.iter().any(|file| tracked.contains(file)) {
+        // Where there are too many to look at, each is looked at when it is used.
+        let is_tracked = |tracked: &TrackedFiles| {
+            !files.are_all || files.found.iter().any(|file| tracked.contains(file))
+        };
+        if let Some(tracked) = TrackedFiles::of(folder).filter(is_tracked) {
             return Self { tracked: Some(Arc::new(tracked)), own };
         }
+        // Made here, whether there is a repository already or the user makes one of it later.
         if let Err(error) = record.add(folder, TrustedBy::Origin) {
             tracing::debug!(%error, "that this folder's files were made here is not remembered");
         }
@@ -154,7 +159,22 @@ impl FileTrust {
     /// Whether a file may run code and loosen rules.
     pub fn covers(&self, file: &Path) -> bool {
         let Some(tracked) = &self.tracked else { return true };
-        self.own.iter().any(|own| file.starts_with(own)) || !tracked.contains(file)
+        self.is_own(file) || !tracked.contains(file)
+    }
+
+    /// The same for all that lies in a folder. Where that is too much to look at, it may not.
+    pub fn covers_below(&self, folder: &Path) -> bool {
+        if self.is_full() {
+            return true;
+        }
+        let (mut found, mut left) = (Vec::new(), MAX_GOVERNING_FILES);
+        collect(folder, &mut found, &mut left);
+        left > 0 && found.iter().all(|file| self.covers(file))
+    }
+
+    /// Whether a file is the user's own, whoever includes it.
+    pub(crate) fn is_own(&self, file: &Path) -> bool {
+        self.own.iter().any(|own| file.starts_with(own))
     }
 }
 
@@ -162,18 +182,28 @@ fn is_set() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "1")
 }
 
+/// Whether the environment has answered the question already.
+pub fn is_trust_decided() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|value| value == "1" || value == "0")
+}
+
 /// The files of a project that say what runs and what is allowed.
-pub(crate) fn governing_files(places: &ConfigPlaces) -> Vec<PathBuf> {
+struct GoverningFiles {
+    found: Vec<PathBuf>,
+    are_all: bool,
+}
+
+fn governing_files(places: &ConfigPlaces) -> GoverningFiles {
     let own = places.own();
-    if Some(&own) == places.global.as_ref() {
-        return Vec::new();
-    }
     let mut found = Vec::new();
+    if Some(&own) == places.global.as_ref() {
+        return GoverningFiles { found, are_all: true };
+    }
     let mut left = MAX_GOVERNING_FILES;
     for name in ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml", "config", "tools", "bundles"] {
         collect(&own.join(name), &mut found, &mut left);
     }
-    found
+    GoverningFiles { found, are_all: left > 0 }
 }
 
 fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {

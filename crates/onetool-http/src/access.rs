@@ -43,7 +43,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    fn of(token: &str) -> Self {
+    pub(crate) fn of(token: &str) -> Self {
         /// Fingerprints differ from process to process, so that they say nothing about the token.
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self::Token(HASHER.hash_one(token))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use onetool_bundles::{BundleSource, HttpEngine};
 use onetool_run::Runner;
+use onetool_sdk::CallContext;
 use onetool_state::bundles::BundleStore;
 use tokio::sync::broadcast;
 use tracing::Level;
@@ -31,6 +32,10 @@ pub trait Service: Send + Sync + 'static {
     fn admin(&self) -> Option<AdminParts> {
         None
     }
+
+    /// Before a run of somebody who may decide it: asks once, through the client of `ctx`, whether the project is
+    /// trusted where parts of it wait for that.
+    async fn offer_trust(&self, _ctx: &CallContext) {}
 
     /// Prepares what the first request needs. Clients do not wait for it.
     async fn warm_up(&self);

@@ -3,6 +3,7 @@
 //! Every child leads its own process group, is killed with it, and gets a small environment: what a program needs to
 //! run, and what the configuration gives it, nothing else.
 
+mod heavy;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use process_wrap::tokio::{CommandWrap, KillOnDrop};
 
+pub use heavy::heavy;
 pub use programs::{ProgramError, SearchPath};
 
 /// Variables that children inherit.

@@ -4,7 +4,7 @@
 //! takes the general way, which costs several times as much. Text that is not quite JSON is repaired. A reply that can't be
 //! read is an error of its own call, which need not wait any longer; other rubbish is passed over.
 
-use onetool_sdk::repaired_json;
+use onetool_sdk::{holds_at_most, repaired_json};
 use rmcp::model::{
     CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage, ClientRequest, ErrorData,
     GetMeta as _, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, RequestMetaObject,
@@ -65,10 +65,27 @@ struct Head {
     method: Option<IgnoredAny>,
 }
 
+/// Longer messages are read where nobody else waits for it.
+const HEAVY_MESSAGE: usize = 256 << 10;
+/// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
+const BYTES_PER_VALUE: usize = 32;
+
 /// The message in a line or an event; `None` where there is none.
 pub(super) fn read(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
+    if bytes.len() > HEAVY_MESSAGE {
+        return onetool_process::heavy(|| read_here(bytes, wire));
+    }
+    read_here(bytes, wire)
+}
+
+fn read_here(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return None;
+    }
+    let max_values = wire.max_message / BYTES_PER_VALUE;
+    if !holds_at_most(bytes, max_values) {
+        let reason = format!("the answer holds more than {max_values} values (servers.<name>.max_message_mb)");
+        return unreadable(bytes, &reason);
     }
     if let Ok(reply) = serde_json::from_slice::<ToolReply>(bytes)
         && wire.calls.awaits_tool_result(&reply.id)
@@ -88,21 +105,46 @@ pub(super) fn read_any(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
     if let Ok(message) = serde_json::from_str(&text) {
         return Some(message);
     }
-    match serde_json::from_str::<Head>(&text) {
+    unreadable(text.as_bytes(), &format!("the server's answer can't be read: {error}"))
+}
+
+/// What cannot be read is an error of its own call, if it is an answer.
+fn unreadable(bytes: &[u8], reason: &str) -> Option<ServerJsonRpcMessage> {
+    match serde_json::from_slice::<Head>(bytes) {
         Ok(Head { id: Some(id), method: None }) => {
-            let reason = format!("the server's answer can't be read: {error}");
-            Some(JsonRpcMessage::error(ErrorData::internal_error(clean(&reason, limits::REASON_CHARS), None), Some(id)))
+            Some(JsonRpcMessage::error(ErrorData::internal_error(clean(reason, limits::REASON_CHARS), None), Some(id)))
         }
         _ => {
-            tracing::debug!(target: "onetool::server", "a message is passed over: {error}");
+            tracing::debug!(target: "onetool::server", "a message is passed over: {reason}");
             None
         }
     }
 }
 
 #[cfg(test)]
+#[path = "../../../cases/fuzz/fuzzing.rs"]
+mod fuzzing;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fuzz_messages_of_servers() {
+        let messages = fuzzing::Messages::json(&[
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"AAAA"}],"structuredContent":{"a":[1,2.5,null]}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}],"nextCursor":"c"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"m","data":{"x":1}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5,"total":1,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"t"}}],"maxTokens":5}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}}"#,
+        ]);
+        fuzzing::fuzz("servers", &messages, |line| {
+            if holds_at_most(line, 1 << 17) {
+                drop(read_any(line));
+            }
+        });
+    }
 
     #[test]
     fn a_reply_that_cannot_be_read_is_an_error_of_its_call() {

@@ -26,6 +26,11 @@ const SHORTEST_FORM: usize = 12;
 /// Characters that a percent-encoded URL keeps.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// The same with slashes, as in a path.
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+/// How long the lines of Base64 are where it is written in lines.
+const BASE64_LINES: [usize; 2] = [64, 76];
+
 /// Replaces secrets in text and values. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Redactor {
@@ -159,7 +164,7 @@ impl Redactor {
 
 /// The forms that a secret takes on its way.
 fn forms(secret: &str) -> Vec<String> {
-    let mut forms = vec![secret.to_owned(), utf8_percent_encode(secret, UNRESERVED).to_string()];
+    let mut forms = vec![secret.to_owned()];
     let mut texts = vec![secret];
     // A key in several lines is often shown line by line.
     texts.extend(secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_FORM && *line != secret));
@@ -167,11 +172,47 @@ fn forms(secret: &str) -> Vec<String> {
         let json = Json::from(text).to_string();
         let json = &json[1..json.len() - 1];
         let python = json.replace("\\\"", "\"").replace('\'', "\\'");
+        // JSON within JSON, as requests and logs carry it.
+        let twice = Json::from(json).to_string();
         forms.extend([text.to_owned(), json.to_owned(), python, ascii(json)]);
+        forms.extend([twice[1..twice.len() - 1].to_owned(), ascii(&Json::from(ascii(json)).to_string()).trim_matches('"').to_owned()]);
+        forms.extend(percent_forms(text));
+        forms.push(html(text));
     }
     forms.extend(base64_forms(secret.as_bytes()));
     forms.retain(|form| form.len() >= SHORTEST_PART);
     forms
+}
+
+/// As URLs and forms write it: with and without the slashes, with `+` for blanks, in capitals or not.
+fn percent_forms(text: &str) -> Vec<String> {
+    let whole = utf8_percent_encode(text, UNRESERVED).to_string();
+    let path = utf8_percent_encode(text, PATH).to_string();
+    let form = whole.replace("%20", "+");
+    let twice = utf8_percent_encode(&whole, UNRESERVED).to_string();
+    let mut forms = vec![whole, path, form, twice];
+    let small: Vec<String> = forms.iter().map(|form| small_hex(form)).collect();
+    forms.extend(small);
+    forms
+}
+
+/// `%2F` as `%2f`.
+fn small_hex(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(c);
+        if c == '%' {
+            out.extend(chars.by_ref().take(2).map(|digit| digit.to_ascii_lowercase()));
+        }
+    }
+    out
+}
+
+/// As a page shows it.
+fn html(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    escaped.replace('"', "&quot;").replace('\'', "&#x27;")
 }
 
 /// JSON text with everything beyond ASCII escaped, as Python writes it.
@@ -192,6 +233,11 @@ fn ascii(json: &str) -> String {
 /// depend on its neighbours.
 fn base64_forms(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
+    let whole = STANDARD_NO_PAD.encode(secret);
+    for length in BASE64_LINES.into_iter().filter(|length| whole.len() > *length) {
+        let lines = whole.as_bytes().chunks(length).filter(|line| line.len() >= SHORTEST_FORM);
+        forms.extend(lines.map(|line| String::from_utf8_lossy(line).into_owned()));
+    }
     for lead in 0..3_usize {
         let bytes = [vec![0; lead], secret.to_vec()].concat();
         let start = [0, 2, 3][lead];
@@ -212,6 +258,10 @@ mod tests {
 
     use super::*;
 
+    fn lines_of(text: &str, length: usize) -> String {
+        text.as_bytes().chunks(length).map(|line| String::from_utf8_lossy(line).into_owned() + "\n").collect()
+    }
+
     #[test]
     fn every_form_of_a_secret_is_replaced() {
         let key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\"kqhk'iG9w0B\\AQEF\n-----END KEY-----";
@@ -227,11 +277,20 @@ mod tests {
             format!("x {} y", STANDARD.encode(format!("me:{key}!"))),
             format!("x {} y", ascii(&Json::from("pässwörd-lang").to_string())),
             "x s3cr%2Ft%22 y".to_owned(),
+            "x s3cr%2ft%22 y".to_owned(),
+            "x s3cr/t%22 y".to_owned(),
+            "x s3cr%252Ft%2522 y".to_owned(),
+            "x s3cr/t&quot; y".to_owned(),
+            format!("x {} y", Json::from(json_text.clone())),
+            format!("x {} y", utf8_percent_encode(key, PATH).to_string().replace("%20", "+")),
+            lines_of(&STANDARD.encode(key), 64),
+            lines_of(&STANDARD.encode(key), 76),
             r#"x s3cr/t\" y"#.to_owned(),
         ] {
             let shown = redactor.text(&leak);
             assert!(shown.contains(REDACTED), "{leak}");
             assert!(!shown.contains("iG9w0B") && !shown.contains("s3cr"), "{shown}");
+            assert!(!shown.contains("SUlFdlFJQkFE"), "{shown}");
         }
         let seen = json!({"k s3cr/t\"": ["a"], "n": 12345, "b": "abc", "c": "ab"});
         assert_eq!(redactor.json(seen), json!({"k [REDACTED]": ["a"], "n": REDACTED, "b": "abc", "c": REDACTED}));

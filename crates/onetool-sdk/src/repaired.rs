@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-/// The text as JSON accepts it: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD.
+/// The text as JSON accepts it: what is not UTF-8, and escapes of half a surrogate pair, become U+FFFD; numbers that are
+/// none (`NaN`, `Infinity`, as Python writes them) become null.
 pub fn repaired_json(bytes: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = with_null_for_no_numbers(String::from_utf8_lossy(bytes));
     if !text.contains("\\u") {
         return text;
     }
@@ -38,9 +39,53 @@ pub fn repaired_json(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+fn with_null_for_no_numbers(text: Cow<'_, str>) -> Cow<'_, str> {
+    const NONE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !NONE.iter().any(|none| text.contains(none)) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    // Every second piece stands between quotes; a quote after an odd number of backslashes is not one.
+    let (mut rest, mut in_string) = (&*text, false);
+    while !rest.is_empty() {
+        let end = if in_string { end_of_string(rest) } else { rest.find('"').map_or(rest.len(), |at| at + 1) };
+        let (piece, after) = rest.split_at(end);
+        if in_string {
+            out.push_str(piece);
+        } else {
+            out.push_str(&NONE.iter().fold(piece.to_owned(), |piece, none| piece.replace(none, "null")));
+        }
+        (rest, in_string) = (after, !in_string);
+    }
+    Cow::Owned(out)
+}
+
+/// Where the string ends in which the text begins, with its quote.
+fn end_of_string(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_are_none_are_null_outside_of_strings() {
+        assert_eq!(
+            repaired_json(br#"{"a":NaN,"b":[-Infinity,Infinity],"NaN":"NaN \" NaN","c":"\\","d":NaN}"#),
+            r#"{"a":null,"b":[null,null],"NaN":"NaN \" NaN","c":"\\","d":null}"#
+        );
+        assert_eq!(repaired_json(b"\"NaN \\"), "\"NaN \\");
+    }
 
     #[test]
     fn half_pairs_are_mended_and_whole_ones_stay() {

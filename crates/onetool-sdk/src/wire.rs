@@ -66,16 +66,36 @@ impl Value {
 
     /// From wire form.
     pub fn from_wire(json: Json) -> Result<Self, WireError> {
-        match json {
-            Json::Array(items) => Ok(Self::List(from_items(items)?)),
-            Json::Object(object) if object.contains_key(TAG) => from_tagged(object),
-            Json::Object(object) => object
-                .into_iter()
-                .map(|(key, value)| Ok((Self::Str(key), Self::from_wire(value)?)))
-                .collect::<Result<_, _>>()
-                .map(Self::Dict),
-            scalar => Ok(Self::from_json(scalar)),
-        }
+        from_wire(json, &mut Digits(MAX_DIGITS))
+    }
+}
+
+/// Decimal digits of large integers in one value. Reading them takes quadratic time, so this bounds time. It is a little
+/// more than an integer of a million bits has.
+const MAX_DIGITS: usize = 320_000;
+
+/// What is left of them.
+struct Digits(usize);
+
+impl Digits {
+    fn integer(&mut self, text: &str) -> Result<Value, WireError> {
+        let too_long = || WireError(format!("its integers have more than {MAX_DIGITS} digits"));
+        self.0 = self.0.checked_sub(text.len()).ok_or_else(too_long)?;
+        let big: BigInt = text.parse().map_err(|_| WireError("bad content for 'int'".to_owned()))?;
+        Ok(i64::try_from(&big).map_or(Value::BigInt(big), Value::Int))
+    }
+}
+
+fn from_wire(json: Json, digits: &mut Digits) -> Result<Value, WireError> {
+    match json {
+        Json::Array(items) => Ok(Value::List(from_items(items, digits)?)),
+        Json::Object(object) if object.contains_key(TAG) => from_tagged(object, digits),
+        Json::Object(object) => object
+            .into_iter()
+            .map(|(key, value)| Ok((Value::Str(key), from_wire(value, digits)?)))
+            .collect::<Result<_, _>>()
+            .map(Value::Dict),
+        scalar => Ok(Value::from_json(scalar)),
     }
 }
 
@@ -87,38 +107,35 @@ fn wire_items(items: &[Value]) -> Json {
     Json::Array(items.iter().map(Value::to_wire).collect())
 }
 
-fn from_items(items: Vec<Json>) -> Result<Vec<Value>, WireError> {
-    items.into_iter().map(Value::from_wire).collect()
+fn from_items(items: Vec<Json>, digits: &mut Digits) -> Result<Vec<Value>, WireError> {
+    items.into_iter().map(|item| from_wire(item, digits)).collect()
 }
 
-fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
+fn from_tagged(mut object: Map<String, Json>, digits: &mut Digits) -> Result<Value, WireError> {
     let tag = object.get(TAG).and_then(Json::as_str).unwrap_or_default().to_owned();
     let type_name = object.get("t").and_then(Json::as_str).unwrap_or_default().to_owned();
     let content = object.remove("v").unwrap_or(Json::Null);
     let bad = || WireError(format!("bad content for '{tag}'"));
     let text = || content.as_str().ok_or_else(bad);
-    let items = |content: Json| match content {
-        Json::Array(items) => from_items(items),
+    let mut items = |content: Json| match content {
+        Json::Array(items) => from_items(items, digits),
         _ => Err(WireError("a sequence was expected".to_owned())),
     };
     Ok(match tag.as_str() {
-        "int" => {
-            let big: BigInt = text()?.parse().map_err(|_| bad())?;
-            i64::try_from(&big).map_or(Value::BigInt(big), Value::Int)
-        }
+        "int" => digits.integer(text()?)?,
         "float" => Value::Float(text()?.parse().map_err(|_| bad())?),
         "bytes" => Value::Bytes(STANDARD.decode(text()?).map_err(|_| bad())?),
         "tuple" => Value::Tuple(items(content)?),
         "set" => Value::Set(items(content)?),
         "frozenset" => Value::FrozenSet(items(content)?),
-        "dict" => Value::Dict(pairs(content)?),
+        "dict" => Value::Dict(pairs(content, digits)?),
         "date" => Value::Date(text()?.parse::<NaiveDate>().map_err(|_| bad())?),
         "datetime" => Value::DateTime(parse_datetime(text()?).ok_or_else(bad)?),
         "time" => Value::Time(text()?.parse::<NaiveTime>().map_err(|_| bad())?),
         "timedelta" => Value::TimeDelta(timedelta(&content).ok_or_else(bad)?),
         "path" => Value::Path(text()?.to_owned()),
         "record" => {
-            let fields = pairs(content)?.into_iter().map(|(name, value)| (name.key_text(), value)).collect();
+            let fields = pairs(content, digits)?.into_iter().map(|(name, value)| (name.key_text(), value)).collect();
             Value::Record { type_name, fields }
         }
         "exception" => Value::Exception { type_name, message: text()?.to_owned() },
@@ -132,7 +149,7 @@ fn from_tagged(mut object: Map<String, Json>) -> Result<Value, WireError> {
     })
 }
 
-fn pairs(content: Json) -> Result<Vec<(Value, Value)>, WireError> {
+fn pairs(content: Json, digits: &mut Digits) -> Result<Vec<(Value, Value)>, WireError> {
     let Json::Array(items) = content else {
         return Err(WireError("pairs were expected".to_owned()));
     };
@@ -141,7 +158,7 @@ fn pairs(content: Json) -> Result<Vec<(Value, Value)>, WireError> {
         .map(|pair| match pair {
             Json::Array(pair) => {
                 let [key, value] = <[Json; 2]>::try_from(pair).map_err(|_| WireError("not a pair".to_owned()))?;
-                Ok((Value::from_wire(key)?, Value::from_wire(value)?))
+                Ok((from_wire(key, digits)?, from_wire(value, digits)?))
             }
             _ => Err(WireError("not a pair".to_owned())),
         })
@@ -177,6 +194,15 @@ fn parse_datetime(text: &str) -> Option<DateTimeValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_that_would_take_long_to_read_are_refused() {
+        let int = |length: usize| json!({TAG: "int", "v": "9".repeat(length)});
+        assert!(Value::from_wire(int(1000)).is_ok());
+        assert!(Value::from_wire(int(MAX_DIGITS + 1)).is_err());
+        let many: Vec<Json> = (0..1000).map(|_| int(1000)).collect();
+        assert!(Value::from_wire(Json::Array(many)).is_err(), "all of them together");
+    }
 
     #[test]
     fn every_kind_of_value_comes_back() {

@@ -1,6 +1,6 @@
 //! The messages between us and a worker: JSON-RPC 2.0, one object a line, values in wire form.
 
-use onetool_sdk::{Arguments, ErrorKind, ToolError, Value};
+use onetool_sdk::{Arguments, ErrorKind, ToolError, Value, is_python_identifier};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -38,11 +38,34 @@ impl Failure {
         let data = self.data;
         match data.kind.as_str() {
             "cancelled" => ToolError::new(ErrorKind::Cancelled, "the call was cancelled"),
-            "too_large" => ToolError::new(ErrorKind::TooLarge, data.message),
-            "raised" => ToolError { traceback: data.traceback, ..ToolError::raised(data.r#type, data.message) },
-            _ => ToolError::internal(self.message),
+            "too_large" => ToolError::new(ErrorKind::TooLarge, clipped(data.message)),
+            "raised" => ToolError {
+                traceback: data.traceback.map(clipped),
+                ..ToolError::raised(type_name(data.r#type), clipped(data.message))
+            },
+            _ => ToolError::internal(clipped(self.message)),
         }
     }
+}
+
+/// Of an error's text, so many bytes are kept; our own host program sends less.
+const MAX_TEXT: usize = 64 << 10;
+/// A longer name is not one of an exception.
+const MAX_TYPE_NAME: usize = 200;
+
+fn clipped(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The name of an exception, which begins a line of its own wherever it is shown: nothing else may.
+fn type_name(name: String) -> String {
+    let is_name = name.len() <= MAX_TYPE_NAME && name.split('.').all(is_python_identifier);
+    if is_name { name } else { "Exception".to_owned() }
 }
 
 /// One line: a request.
@@ -78,4 +101,54 @@ pub(super) fn call_params(function: &str, arguments: &Arguments) -> Json {
     let named: serde_json::Map<String, Json> =
         arguments.named.iter().map(|(name, value)| (name.clone(), value.to_wire())).collect();
     json!({"function": function, "positional": positional, "named": named})
+}
+
+#[cfg(test)]
+#[path = "../../../cases/fuzz/fuzzing.rs"]
+mod fuzzing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exceptions_name_is_a_name_and_its_text_has_a_limit() {
+        let failed = |name: &str, text: &str| {
+            let data = FailureData {
+                r#type: name.to_owned(),
+                message: text.to_owned(),
+                traceback: Some(text.to_owned()),
+                kind: "raised".to_owned(),
+            };
+            Failure { message: String::new(), data }.into_error()
+        };
+        assert_eq!(failed("requests.HTTPError", "m").exception(), "requests.HTTPError");
+        for name in ["", "E\nFake", "E\u{1b}[2J", "a b", &"E".repeat(10_000)] {
+            assert_eq!(failed(name, "m").exception(), "Exception", "{name:.20}");
+        }
+        let long = failed("E", &"é".repeat(1 << 20));
+        assert!(long.message.len() < MAX_TEXT + 8 && long.traceback.unwrap().len() < MAX_TEXT + 8);
+    }
+
+    #[test]
+    fn fuzz_lines_of_workers() {
+        let messages = fuzzing::Messages::json(&[
+            r#"{"jsonrpc":"2.0","id":7,"result":[1,{"$ot":"int","v":"123456789012345678901"},{"$ot":"dict","v":[[1,2]]}]}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"$ot":"image","t":"image/png","v":"AAAA"}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"m","data":{"type":"E","message":"m","traceback":"t","kind":"raised"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"w1","method":"call_tool","params":{"call":7,"name":"a.b","named":{"x":{"$ot":"bytes","v":"AA=="}}}}"#,
+            r#"{"jsonrpc":"2.0","method":"progress","params":{"call":7,"done":1,"total":2,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","method":"log","params":{"level":"info","message":"m","fields":{"a":1}}}"#,
+        ]);
+        fuzzing::fuzz("workers", &messages, |line| {
+            if !onetool_sdk::holds_at_most(line, 1 << 17) {
+                return;
+            }
+            let Ok(message) = serde_json::from_slice::<Incoming>(line) else { return };
+            match message.error {
+                Some(failure) => drop(failure.into_error()),
+                None => drop(Value::from_wire(message.result)),
+            }
+        });
+    }
 }

@@ -89,6 +89,17 @@ async fn call_tool(worker: &Worker, mut params: Json) -> Result<Json, ToolError>
     }
 }
 
+/// Of a line for the log, so many characters are kept.
+const MAX_LOGGED: usize = 8_000;
+
+/// Redacted text, clipped: the other way round, half a secret could stay.
+fn clipped(text: String) -> String {
+    match text.char_indices().nth(MAX_LOGGED) {
+        Some((end, _)) => format!("{}… [{} bytes]", &text[..end], text.len()),
+        None => text,
+    }
+}
+
 /// Takes what wants no answer.
 pub(super) fn note(worker: &Worker, method: &str, params: &Json) {
     match method {
@@ -103,8 +114,8 @@ pub(super) fn note(worker: &Worker, method: &str, params: &Json) {
             }
         }
         "log" => {
-            let (pack, message) = (worker.pack(), worker.redact(text(params, "message")));
-            let fields = worker.redact(&params.get("fields").map(Json::to_string).unwrap_or_default());
+            let (pack, message) = (worker.pack(), clipped(worker.redact(text(params, "message"))));
+            let fields = clipped(worker.redact(&params.get("fields").map(Json::to_string).unwrap_or_default()));
             match text(params, "level").to_ascii_lowercase().as_str() {
                 "debug" => tracing::debug!(pack, fields, "{message}"),
                 "warning" | "warn" => tracing::warn!(pack, fields, "{message}"),

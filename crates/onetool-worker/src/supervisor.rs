@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use onetool_process as process;
 use onetool_sdk::{ErrorKind, ToolError, Value};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
@@ -26,6 +27,10 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// How long what a dead worker wrote last may take to arrive.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 64 << 10;
+/// Longer lines are read where nobody else waits for it.
+const HEAVY_LINE: usize = 256 << 10;
+/// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
+const BYTES_PER_VALUE: usize = 32;
 
 /// How the process ended.
 #[derive(Debug, Clone, Copy)]
@@ -209,6 +214,17 @@ impl Supervisor {
     }
 
     fn take_line(&mut self, line: &[u8]) {
+        if line.len() > HEAVY_LINE {
+            return process::heavy(|| self.take_message(line));
+        }
+        self.take_message(line);
+    }
+
+    fn take_message(&mut self, line: &[u8]) {
+        if !onetool_sdk::holds_at_most(line, self.worker.settings.max_message_bytes / BYTES_PER_VALUE) {
+            self.worker.kill("it sent a message with more values than it may (workers.max_message_mb)");
+            return;
+        }
         let Ok(message) = serde_json::from_slice::<Incoming>(line) else {
             self.worker.kill("it wrote something to the channel that is not a message");
             return;

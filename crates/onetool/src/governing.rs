@@ -23,6 +23,11 @@ pub fn guard(settings: &Resolved) -> Guard {
     }
     for file in settings.secrets.files() {
         guard.hide(file);
+        // Copies that editors and people leave beside it.
+        if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
+            let pattern = folder.join(format!("*{}*", name.display()));
+            guard.hide_matching(&pattern.display().to_string());
+        }
     }
     // A token that is written into a configuration makes a secret of the file.
     let literals = literal_secrets(settings);
@@ -54,9 +59,20 @@ pub fn guard(settings: &Resolved) -> Guard {
                 .map(|argument| folder.join(argument))
                 .filter(|path| is_script(path))
                 .for_each(|path| guard.protect(path));
+            let module = args.iter().position(|argument| argument == "-m").and_then(|at| args.get(at + 1));
+            let module = module.map(|module| folder.join(module.replace('.', "/")));
+            for program in module.iter().chain(&args.iter().map(|argument| folder.join(argument)).collect::<Vec<_>>()) {
+                programs_of(program).filter(|path| path.is_file()).for_each(|path| guard.protect(path));
+            }
         }
     }
     guard
+}
+
+/// What runs where a command line names a module, or a folder.
+fn programs_of(named: &Path) -> impl Iterator<Item = PathBuf> {
+    let file = named.with_extension("py");
+    ["__main__.py", "__init__.py", "package.json", "index.js"].into_iter().map(|name| named.join(name)).chain([file])
 }
 
 /// Names of variables that hold secrets.

@@ -9,6 +9,7 @@ mod operations;
 mod recorder;
 mod state;
 mod telemetry;
+mod untrusted;
 mod watch;
 
 pub use cli::main;

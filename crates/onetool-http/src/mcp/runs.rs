@@ -20,7 +20,7 @@ use super::client::ClientPeer;
 use super::logging::ClientLog;
 use super::progress::ClientProgress;
 use super::rounds::{ActiveRun, Binding, InvalidState, Step};
-use crate::Principal;
+use crate::{AccessToken, Principal, Scope};
 
 impl Handler {
     /// A run for a client that can be asked while it waits.
@@ -34,6 +34,9 @@ impl Handler {
             ctx.progress = sink;
         }
         ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
+        if self.may_trust(&context) {
+            self.service.offer_trust(&ctx).await;
+        }
         let reply = guarded(self.service.runner().run(command, ctx)).await;
         if let Some(progress) = progress {
             progress.finish().await;
@@ -50,7 +53,7 @@ impl Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let binding = Binding { principal: principal(&context), command };
         let mut run = match retry {
-            None => self.start(command.to_owned(), context.client_capabilities().unwrap_or_default()),
+            None => self.start(command.to_owned(), &context),
             Some((state, answers)) => {
                 let mut run = self.shared.waiting.take(&state, binding).map_err(invalid_state)?;
                 run.answer(answers);
@@ -82,15 +85,29 @@ impl Handler {
         })
     }
 
-    fn start(&self, command: String, capabilities: ClientCapabilities) -> ActiveRun {
+    fn start(&self, command: String, context: &RequestContext<RoleServer>) -> ActiveRun {
         let service = self.service.clone();
+        let may_trust = self.may_trust(context);
+        let capabilities: ClientCapabilities = context.client_capabilities().unwrap_or_default();
         ActiveRun::new(capabilities, move |client, progress, cancel| {
             let mut ctx = CallContext::new(Caller::Run);
             ctx.cancel = cancel;
             ctx.progress = progress;
             ctx.client = Some(client);
-            Box::pin(async move { guarded(service.runner().run(&command, ctx)).await })
+            Box::pin(async move {
+                if may_trust {
+                    service.offer_trust(&ctx).await;
+                }
+                guarded(service.runner().run(&command, ctx)).await
+            })
         })
+    }
+
+    /// Whether the project's folder is this client's to trust: where tokens are needed, one with the scope `admin`.
+    fn may_trust(&self, context: &RequestContext<RoleServer>) -> bool {
+        let who = principal(context);
+        let is_admin = |token: &AccessToken| token.scopes.contains(&Scope::Admin) && Principal::of(&token.token) == who;
+        who == Principal::Anyone || self.service.served().server.tokens.iter().any(is_admin)
     }
 }
 

@@ -81,6 +81,10 @@ fn rename(files: &Files, input: &MoveInput) -> Result<ToolResult, ToolError> {
     if settings.trash_dir.starts_with(&source.relative) || source.dir.exists(source.relative.join(".git")) {
         return Err(ToolError::denied(format!("{} holds protected files; it can't be moved", source.shown)));
     }
+    if source.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        source.check_folder(settings)?;
+        target.check_folder(settings)?;
+    }
     if target.relative.starts_with(&source.relative) && target.relative != source.relative {
         return Err(ToolError::value_error(format!("{} can't be moved into itself", source.shown)));
     }

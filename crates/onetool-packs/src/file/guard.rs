@@ -29,7 +29,18 @@ struct Item {
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     items: Vec<Item>,
-    globs: Vec<GlobSet>,
+    patterns: Vec<Pattern>,
+}
+
+/// Files that are guarded by what they are called.
+#[derive(Debug, Clone)]
+struct Pattern {
+    files: GlobSet,
+    /// Folders that may hold such files, below the first part that varies.
+    folders: GlobSet,
+    /// The part that does not vary, by all its names.
+    fixed: Vec<PathBuf>,
+    access: Access,
 }
 
 impl Guard {
@@ -45,19 +56,31 @@ impl Guard {
 
     /// Every file whose absolute path matches, also one that does not exist yet. A malformed pattern matches nothing.
     pub fn protect_matching(&mut self, pattern: &str) {
+        self.add_matching(pattern, Access::ReadOnly);
+    }
+
+    /// The same for files that may not even be read.
+    pub fn hide_matching(&mut self, pattern: &str) {
+        self.add_matching(pattern, Access::Hidden);
+    }
+
+    fn add_matching(&mut self, pattern: &str, access: Access) {
         let folder = fixed_part(Path::new(pattern));
         let rest = Path::new(pattern).strip_prefix(&folder).unwrap_or(Path::new(pattern)).to_owned();
-        let mut set = GlobSetBuilder::new();
-        for name in names_of(&folder) {
-            let escaped = globset::escape(&name.join("").to_string_lossy());
-            let pattern = format!("{escaped}{}", rest.display());
-            set.add(match GlobBuilder::new(&pattern).literal_separator(true).build() {
-                Ok(glob) => glob,
-                Err(_) => return,
-            });
-        }
-        if let Ok(set) = set.build() {
-            self.globs.push(set);
+        let fixed = names_of(&folder);
+        // `*/*.py`: the files, and the folders on the way to them.
+        let parts: Vec<PathBuf> = rest.ancestors().map(Path::to_owned).filter(|part| part.iter().next().is_some()).collect();
+        let Some((files, folders)) = parts.split_first() else { return };
+        let set = |parts: &[PathBuf]| {
+            let mut set = GlobSetBuilder::new();
+            for (name, part) in fixed.iter().flat_map(|name| parts.iter().map(move |part| (name, part))) {
+                let pattern = format!("{}{}", globset::escape(&name.join("").to_string_lossy()), part.display());
+                set.add(GlobBuilder::new(&pattern).literal_separator(true).build().ok()?);
+            }
+            set.build().ok()
+        };
+        if let (Some(files), Some(folders)) = (set(std::slice::from_ref(files)), set(folders)) {
+            self.patterns.push(Pattern { files, folders, fixed, access });
         }
     }
 
@@ -70,8 +93,16 @@ impl Guard {
     pub(super) fn forbids_change(&self, path: &Path) -> bool {
         let touches = |name: &PathBuf| path.starts_with(name) || name.starts_with(path);
         self.items.iter().any(|item| item.names.iter().any(touches))
-            || self.globs.iter().any(|globs| globs.is_match(path))
+            || self.patterns.iter().any(|pattern| pattern.files.is_match(path))
             || self.is_another_name(path, |_| true)
+    }
+
+    /// Whether a folder, or a link to one, may not come to this path or go from it: it could bring files that a pattern
+    /// matches there, or take them away.
+    pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|pattern| {
+            pattern.folders.is_match(path) || pattern.fixed.iter().any(|fixed| fixed.starts_with(path))
+        })
     }
 
     /// Whether this path may not be read.
@@ -81,6 +112,7 @@ impl Guard {
             .iter()
             .filter(|item| is_hidden(item))
             .any(|item| item.names.iter().any(|name| path.starts_with(name)))
+            || self.patterns.iter().any(|pattern| pattern.access == Access::Hidden && pattern.files.is_match(path))
             || self.is_another_name(path, is_hidden)
     }
 
@@ -194,6 +226,36 @@ mod tests {
         assert!(!guard.forbids_change(&folder.join("tools/new.txt")));
         assert!(!guard.forbids_change(&folder.join("src/new.py")));
         assert!(!guard.forbids_reading(&folder.join("tools/new.py")));
+    }
+
+    #[test]
+    fn folders_do_not_carry_files_to_or_from_where_a_pattern_loads_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let mut guard = Guard::default();
+        guard.protect_matching(&folder.join("packs/*/*_tools.py").display().to_string());
+        guard.protect_matching(&folder.join("deep/**/x.py").display().to_string());
+        guard.protect_matching(&folder.join("*.py").display().to_string());
+        for name in ["packs", "packs/evil", "deep", "deep/a", "deep/a/b/c"] {
+            assert!(guard.forbids_moving_folder(&folder.join(name)), "{name}");
+        }
+        for name in ["src", "packs2", "packs/evil/data", "src/packs/evil"] {
+            assert!(!guard.forbids_moving_folder(&folder.join(name)), "{name}");
+        }
+        assert!(!guard.forbids_change(&folder.join("packs/notes.md")), "other files are free");
+    }
+
+    #[test]
+    fn a_file_may_be_hidden_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let mut guard = Guard::default();
+        guard.hide_matching(&folder.join("*secrets.yaml*").display().to_string());
+        for name in ["secrets.yaml~", "secrets.yaml.bak", ".secrets.yaml.swp"] {
+            assert!(guard.forbids_reading(&folder.join(name)), "{name}");
+            assert!(guard.forbids_change(&folder.join(name)), "{name}");
+        }
+        assert!(!guard.forbids_reading(&folder.join("other.yaml")));
     }
 
     #[test]

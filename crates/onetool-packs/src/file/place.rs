@@ -45,6 +45,15 @@ impl Place {
         self.dir.symlink_metadata(&self.relative)
     }
 
+    /// Refuses a folder, or a link to one, that would carry tool files to this place or away from it.
+    pub(super) fn check_folder(&self, settings: &FileSettings) -> Result<(), ToolError> {
+        if settings.is_fixed_folder(&real(&self.root), &self.relative) {
+            let message = format!("{} is protected: tools are loaded from below it", self.shown);
+            return Err(ToolError::denied(message).with_hint("ask the user to change it"));
+        }
+        Ok(())
+    }
+
     /// Opens a regular file. A pipe or a device is refused, and never waited for.
     pub(super) fn open_file(&self) -> Result<File, ToolError> {
         let file = open_at(&self.dir, &self.relative).map_err(|error| io_error(&self.shown, &error))?;

@@ -64,6 +64,9 @@ pub(super) fn discard(settings: &FileSettings, place: &Place) -> Result<PathBuf,
     if trash.starts_with(&place.relative) {
         return Err(ToolError::denied(format!("{} holds the trash; it can't be deleted", place.shown)));
     }
+    if place.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        place.check_folder(settings)?;
+    }
     let fail = |error: std::io::Error| io_error(&place.shown, &error);
     // Names by version 7 identifiers sort by time.
     let target = trash.join(uuid::Uuid::now_v7().to_string()).join(&place.relative);

@@ -10,6 +10,9 @@ use super::super::protocol::{self, Message};
 use super::*;
 use crate::Limits;
 
+#[path = "../../../../cases/fuzz/fuzzing.rs"]
+mod fuzzing;
+
 fn budget() -> Budget {
     Budget::new(&Limits::default())
 }
@@ -176,4 +179,38 @@ proptest! {
         line[at] = byte;
         let _ = protocol::message(&line, budget(), &AtomicBool::new(false));
     }
+}
+
+/// The least that a value takes in memory.
+fn weight(value: &Value) -> usize {
+    let below = match value {
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            items.iter().map(weight).sum()
+        }
+        Value::Dict(pairs) => pairs.iter().map(|(key, value)| weight(key) + weight(value)).sum(),
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Value>() + below
+}
+
+#[test]
+fn fuzz_messages_of_full_python() {
+    let limits = Limits { max_memory: 4 << 20, ..Limits::default() };
+    let messages = fuzzing::Messages::json(&[
+        "\"ready\"",
+        r#"{"call":{"id":7,"pack":"p","function":"f","args":[1,{"$ot":"tuple","v":[2]}],"kwargs":[["k","v"]]}}"#,
+        r#"{"failed":{"exception":"E","message":"m\n\u00e9\ud83d\ude00","too_large":false,"frames":[[3,null],[4,"f"]],"read_back":[]}}"#,
+        r#"{"lookup":{"id":1,"names":["a","b"]}}"#,
+        r#"{"done":{"value":{"$ot":"dict","v":[[1,{"$ot":"int","v":"123456789012345678901234567890"}]]},"read_back":[["x",5]]}}"#,
+        r#"{"done":{"value":[{"$ot":"image","t":"image/png","v":"AAAA"},{"$ot":"datetime","v":"2024-01-01T00:00:00"}],"read_back":[]}}"#,
+        r#"{"print":"text"}"#,
+    ]);
+    fuzzing::fuzz("full Python", &messages, |line| {
+        let message = protocol::message(line, Budget::new(&limits), &AtomicBool::new(false));
+        if let Ok(Message::Done { value, .. }) = message {
+            assert!(weight(&value) <= limits.max_memory, "more than its budget: {}", weight(&value));
+        }
+    });
 }

@@ -10,6 +10,7 @@ mod parts;
 mod reload;
 mod service;
 mod toolbox;
+mod trust;
 mod view;
 mod watch;
 
@@ -49,6 +50,8 @@ pub struct App {
     watch: Watch,
     /// One reload at a time: what was read last must also come into force last.
     reloading: Mutex<()>,
+    /// Whether the user was asked to trust the folder.
+    trust: trust::TrustQuestion,
 }
 
 /// Whether logs and statistics are kept.
@@ -105,6 +108,7 @@ impl App {
             parts: Mutex::new(parts),
             watch,
             reloading: Mutex::new(()),
+            trust: trust::TrustQuestion::default(),
         }))
     }
 

@@ -185,7 +185,8 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
         http: settings.http.clone(),
         sequences: settings.sequences.clone(),
         packages: settings.packages.clone(),
-        secrets: settings.secrets.clone(),
+        // A request that somebody else wrote could carry them anywhere.
+        secrets: if settings.bundles_are_trusted { settings.secrets.clone() } else { Secrets::default() },
     }
 }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use onetool_http::rest::admin::AdminParts;
 use onetool_http::{LogMessage, Served, Service};
 use onetool_run::Runner;
+use onetool_sdk::CallContext;
 use tokio::sync::broadcast;
 use tracing::level_filters::LevelFilter;
 
@@ -37,6 +38,10 @@ impl Service for App {
             approvals: self.watch.approvals.clone(),
             operations: app,
         })
+    }
+
+    async fn offer_trust(&self, ctx: &CallContext) {
+        Self::offer_trust(self, ctx).await;
     }
 
     /// The first run must find its child and all tools ready; a client need not wait for that.

@@ -176,6 +176,7 @@ fn start(at: Location) -> anyhow::Result<Arc<App>> {
 }
 
 fn start_at(places: ConfigPlaces) -> anyhow::Result<Arc<App>> {
+    trust::offer(&places)?;
     let app = App::start_once(places)?;
     for note in &app.settings().notes {
         eprintln!("warning: {}: {}", note.subject, note.message);

@@ -31,7 +31,11 @@ pub struct ServeArgs {
 
 pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
     let given = args.http.map(|address| address.as_deref().map(parse_address).transpose()).transpose()?;
-    let app = App::start(at.places()?)?;
+    let places = at.places()?;
+    if given.is_some() {
+        super::trust::offer(&places)?;
+    }
+    let app = App::start(places)?;
     let _watch = watch::start(&app);
     match given {
         Some(address) => {

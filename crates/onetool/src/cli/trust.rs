@@ -1,13 +1,13 @@
 //! `onetool trust`: shows what a folder would run, and trusts it.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use onetool_config::{FileTrust, TrustRecord, TrustedBy};
+use onetool_config::{ConfigPlaces, TrustRecord, TrustedBy};
 
 use super::Location;
-use crate::config;
+use crate::untrusted::Untrusted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +16,11 @@ Examples:
   onetool trust --remove                  no longer trust it
   onetool trust --list                    list the folders that are trusted
 
-ONETOOL_TRUST=1 in the environment trusts the folder for one process.";
+Other commands ask the same question where a terminal is at hand, MCP clients that can ask their user do so before the
+first run. ONETOOL_TRUST=1 in the environment trusts the folder for one process; ONETOOL_TRUST=0 asks nobody.";
+
+/// An answer, at most, in bytes.
+const MAX_ANSWER: u64 = 1024;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,40 +54,45 @@ pub fn main(args: TrustArgs, at: Location) -> anyhow::Result<ExitCode> {
         println!("{folder} {}", if was_trusted { "is no longer trusted" } else { "was not trusted" });
         return Ok(ExitCode::SUCCESS);
     }
-    let trust = FileTrust::decide(&places);
-    if trust.is_full() {
-        // Also where nothing came with a repository yet: the user has said so.
-        record.add(&places.project, TrustedBy::User)?;
-        println!("{folder} is trusted");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let settings = config::resolve(&places, config::load(&places));
-    println!("Not in force until {folder} is trusted:");
-    for note in settings.notes.iter().filter(|note| note.message.contains(onetool_config::UNTRUSTED)) {
-        println!("  {}: {}", note.subject, note.message.replace(&format!(": {}", onetool_config::UNTRUSTED), ""));
-    }
-    for file in onetool_worker::untrusted_files(&settings.workers) {
-        println!("  {}: Python, runs outside the sandbox", file.display());
-    }
-    if !args.yes && !confirmed()? {
-        println!("not trusted");
-        return Ok(ExitCode::FAILURE);
+    // Also where nothing came with a repository yet: the user says so.
+    if let Some(untrusted) = Untrusted::of(&places) {
+        println!("These parts of {folder} came with its repository. They are off until you trust it:");
+        for part in untrusted.parts() {
+            println!("  {part}");
+        }
+        if !args.yes && !std::io::stdin().is_terminal() {
+            eprintln!("hint: `onetool trust --yes` trusts it without a question");
+            println!("not trusted");
+            return Ok(ExitCode::FAILURE);
+        }
+        if !args.yes && !confirmed()? {
+            println!("not trusted");
+            return Ok(ExitCode::FAILURE);
+        }
     }
     record.add(&places.project, TrustedBy::User)?;
     println!("{folder} is trusted");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Anything but a clear yes is a no.
-#[expect(clippy::print_stdout, reason = "the question stands where its answer is typed")]
-fn confirmed() -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        eprintln!("hint: `onetool trust --yes` trusts it without a question");
-        return Ok(false);
+/// Before another command: where parts of the project are off and a person sits at the terminal, shows them and asks.
+pub(super) fn offer(places: &ConfigPlaces) -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() || onetool_config::is_trust_decided() {
+        return Ok(());
     }
-    print!("Trust this folder? [y/N] ");
-    std::io::stdout().flush()?;
+    let Some(untrusted) = Untrusted::of(places) else { return Ok(()) };
+    eprintln!("{}", untrusted.text());
+    if confirmed()? {
+        untrusted.trust()?;
+    }
+    Ok(())
+}
+
+/// Anything but a clear yes is a no. The question is talk, not data: it goes to standard error.
+fn confirmed() -> anyhow::Result<bool> {
+    eprint!("Trust this folder? [y/N] ");
+    std::io::stderr().flush()?;
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
+    std::io::stdin().lock().take(MAX_ANSWER).read_line(&mut answer)?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }

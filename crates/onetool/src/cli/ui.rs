@@ -26,7 +26,9 @@ pub struct UiArgs {
 }
 
 pub async fn main(args: UiArgs, at: Location) -> anyhow::Result<ExitCode> {
-    let app = App::start(at.places()?)?;
+    let places = at.places()?;
+    super::trust::offer(&places)?;
+    let app = App::start(places)?;
     let _watch = watch::start(&app);
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), args.port);
     onetool_http::serve(app, address, Audience::Browser).await?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use onetool_bundles::{HttpSettings, PackageUrls, SequenceSettings};
-use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, VERSION};
+use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, UNTRUSTED, VERSION};
 use onetool_http::ServerSettings as HttpServerSettings;
 use onetool_packs::file::FileSettings;
 use onetool_packs::llm::LlmSettings;
@@ -16,7 +16,7 @@ use onetool_run::{
     OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, ToolOverride, Topic, keys,
 };
 use onetool_sandbox::is_standard_module;
-use onetool_sdk::{HealthNote, Redactor, to_python_identifier};
+use onetool_sdk::{HealthNote, Redactor, Severity, to_python_identifier};
 use onetool_worker::WorkerSettings;
 use serde_json::Value as Json;
 
@@ -62,6 +62,8 @@ pub struct Resolved {
     pub web_pack: WebSettings,
     pub llm_pack: LlmSettings,
     pub bundles_dir: PathBuf,
+    /// Whether requests of bundles may carry secrets.
+    pub bundles_are_trusted: bool,
     pub http: HttpSettings,
     pub sequences: SequenceSettings,
     pub packages: PackageUrls,
@@ -136,6 +138,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let llm_pack = LlmSettings::read(&mut reader);
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
+    let bundles_are_trusted = reader.trust().covers_below(&bundles_dir);
     let http = HttpSettings::read(&mut reader);
     let sequences = SequenceSettings::read(&mut reader);
     let packages = PackageUrls::read(&mut reader);
@@ -174,6 +177,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         web_pack,
         llm_pack,
         bundles_dir,
+        bundles_are_trusted,
         http,
         sequences,
         packages,
@@ -190,6 +194,13 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         restart,
         notes,
     };
+    if !resolved.bundles_are_trusted {
+        resolved.notes.push(HealthNote {
+            severity: Severity::Error,
+            subject: resolved.bundles_dir.display().to_string(),
+            message: format!("requests of HTTP tools get no secrets: {UNTRUSTED}"),
+        });
+    }
     // What is written into the configuration is as secret as what is in secrets.yaml.
     let literals = governing::literal_secrets(&resolved);
     let secrets = resolved.secrets.values().filter(|value| value.len() >= MIN_SECRET);

@@ -216,7 +216,14 @@ impl Project {
     }
 
     pub async fn serve_http_with(&self, arguments: &[&str]) -> HttpServer {
-        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        self.serve_http_in(arguments, &[]).await
+    }
+
+    /// With more environment variables.
+    pub async fn serve_http_in(&self, arguments: &[&str], environment: &[(String, String)]) -> HttpServer {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().cloned());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let base = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -235,8 +242,13 @@ impl Project {
 }
 
 impl HttpServer {
+    /// Without a token.
+    pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).timeout(PATIENCE)
+    }
+
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base)).timeout(PATIENCE);
+        let request = self.anonymous(method, path);
         match self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

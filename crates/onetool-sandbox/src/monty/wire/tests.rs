@@ -2,11 +2,16 @@
 
 use onetool_sdk::{Part, Value};
 
-use super::events::{Event, FailedEvent, put_failed, read_event};
+use super::events::{
+    Event, FailedEvent, put_await, put_call, put_done, put_failed, put_lookup, put_os_call, put_print, read_event,
+};
 use super::*;
 use crate::Limits;
 use crate::monty::convert::{Values, put_value};
 use crate::monty::objects::Objects;
+
+#[path = "../../../../../cases/fuzz/fuzzing.rs"]
+mod fuzzing;
 
 fn written(value: Value, objects: &mut Objects) -> Vec<u8> {
     let mut message = Vec::new();
@@ -98,4 +103,41 @@ fn a_message_ends_where_it_says() {
     assert!(matches!(event(&message), Ok(Event::Failed(FailedEvent::Timeout))));
     message.push(0);
     assert_eq!(event(&message).unwrap_err(), WireError::Invalid("it goes on after its end"));
+}
+
+#[test]
+fn fuzz_messages_of_monty() {
+    let limits = Limits { max_memory: 4 << 20, ..Limits::default() };
+    let mut objects = Objects::default();
+    let values = Value::List(vec![
+        Value::Dict(vec![(Value::Str("key".to_owned()), Value::Tuple(vec![Value::Int(-1), Value::Float(0.5)]))]),
+        Value::BigInt(num_bigint::BigInt::from(1_i32) << 200_u32),
+        Value::Bytes(vec![0, 255]),
+        Value::Record { type_name: "P".to_owned(), fields: vec![("x".to_owned(), Value::None)] },
+        Value::Part(Part::Image { media_type: "image/png".to_owned(), data: vec![1, 2] }),
+    ]);
+    let value = written(values, &mut objects);
+    let mut honest = Vec::new();
+    let mut message = |put: &dyn Fn(&mut Vec<u8>), has_value: bool| {
+        let mut bytes = Vec::new();
+        put(&mut bytes);
+        if has_value {
+            bytes.extend_from_slice(&value);
+        }
+        honest.push(bytes);
+    };
+    message(&|out| put_print(out, "printed"), false);
+    message(&|out| put_call(out, 7, Some(1), "function"), true);
+    message(&|out| put_os_call(out, "open", 1), true);
+    message(&|out| put_lookup(out, "name", None), false);
+    message(&|out| put_await(out, &[1, 2, 3]), false);
+    message(&|out| put_done(out), true);
+    message(&|out| put_failed(out, &FailedEvent::Timeout), false);
+    honest.push(value.clone());
+    let pieces: Vec<&'static [u8]> =
+        vec![&[0], &[1], &[8, 1], &[255; 9], &[0x80; 10], &[6, 2], &[9, 0xff, 0xff, 0x7f], &[4, 0xff, 0xff, 0xff, 0x7f], &[22, 1]];
+    fuzzing::fuzz("Monty", &fuzzing::Messages { honest, pieces }, |message| {
+        let _ = read(message, &limits, &objects);
+        let _ = read_event(Input::new(message, Budget::new(&limits)), &mut Values(&objects));
+    });
 }

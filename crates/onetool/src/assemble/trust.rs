@@ -1,0 +1,60 @@
+//! The question whether the folder is trusted, put to a client's user: once per process, before the first run.
+//!
+//! A yes is remembered for good and takes effect at once. Anything else holds until this process ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use onetool_sdk::CallContext;
+
+use super::App;
+use crate::untrusted::{self, Untrusted};
+
+/// Whether it was asked already.
+#[derive(Default)]
+pub(super) struct TrustQuestion(AtomicBool);
+
+impl App {
+    /// Asks the client's user, where parts of the project wait for trust and nobody was asked yet. A client that cannot
+    /// ask leaves the question to the next one.
+    pub(super) async fn offer_trust(&self, ctx: &CallContext) {
+        if self.settings().workers.trust.is_full() {
+            return;
+        }
+        let Some(client) = &ctx.client else { return };
+        // Whoever comes while another is asked goes on with what is trusted now.
+        if self.trust.0.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Some(untrusted) = self.untrusted().await else { return };
+        let patience = self.settings().server.mcp.input_timeout;
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(patience, client.elicit(untrusted.question())) => answer,
+            () = ctx.cancel.cancelled() => return,
+        };
+        match answer {
+            Ok(Ok(answer)) if untrusted::is_yes(&answer) => self.trust_folder(&untrusted).await,
+            Ok(Err(_)) => self.trust.0.store(false, Ordering::Release),
+            _ => tracing::info!(folder = %untrusted.folder().display(), "this folder stays untrusted: no clear yes"),
+        }
+    }
+
+    async fn untrusted(&self) -> Option<Untrusted> {
+        let places = self.places.clone();
+        tokio::task::spawn_blocking(move || Untrusted::of(&places)).await.ok().flatten()
+    }
+
+    async fn trust_folder(&self, untrusted: &Untrusted) {
+        if let Err(error) = untrusted.trust() {
+            tracing::error!(%error, "the trust in this folder is not remembered");
+            return;
+        }
+        tracing::info!(folder = %untrusted.folder().display(), "the user trusts this folder");
+        let Some(app) = self.this.upgrade() else { return };
+        let reloaded = tokio::task::spawn_blocking(move || {
+            app.reload_now();
+        });
+        if let Err(error) = reloaded.await {
+            tracing::error!(%error, "the reload panicked");
+        }
+    }
+}

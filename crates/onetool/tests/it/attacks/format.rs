@@ -1,0 +1,146 @@
+//! The files in `cases/attacks/`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Attack {
+    /// For the reader.
+    #[serde(rename = "what")]
+    _what: String,
+    /// Files of the project. `{project}` stands for its folder.
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, String>,
+    /// Files that several attacks share: name, and which of `cases/attacks/parts/` it is.
+    #[serde(default)]
+    pub(super) parts: BTreeMap<String, String>,
+    /// Symbolic links: name, and what it leads to.
+    #[serde(default)]
+    pub(super) links: BTreeMap<String, String>,
+    /// Second names of files.
+    #[serde(default)]
+    pub(super) twins: BTreeMap<String, String>,
+    /// Executable scripts.
+    #[serde(default)]
+    pub(super) programs: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) arguments: Vec<String>,
+    #[serde(default)]
+    pub(super) environment: BTreeMap<String, String>,
+    /// `stdio` if none is named; `http` speaks MCP over HTTP.
+    #[serde(default)]
+    pub(super) doors: Vec<Door>,
+    /// Whether the project is a git repository with all its files added.
+    #[serde(default)]
+    pub(super) repository: bool,
+    /// Values that no answer, no log and no stored result may show.
+    #[serde(default)]
+    pub(super) secrets: Vec<String>,
+    /// Tokens by the name that requests use; `admin` is also who looks whether the server works.
+    #[serde(default)]
+    pub(super) tokens: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) attempts: Vec<Attempt>,
+    /// Through REST, each on its own.
+    #[serde(default)]
+    pub(super) requests: Vec<RestAttempt>,
+    /// Files that must not exist afterwards.
+    #[serde(default)]
+    pub(super) absent: Vec<String>,
+    /// Files that attempts may change.
+    #[serde(default)]
+    pub(super) may_change: Vec<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Door {
+    Stdio,
+    Http,
+    Rest,
+}
+
+impl Attack {
+    pub(super) fn doors(&self) -> Vec<Door> {
+        let mut doors = self.doors.clone();
+        if doors.is_empty() && !self.attempts.is_empty() {
+            doors.push(Door::Stdio);
+        }
+        if !self.requests.is_empty() {
+            doors.push(Door::Rest);
+        }
+        doors
+    }
+}
+
+/// Code that must fail; or with more to say.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Attempt {
+    Refused(String),
+    Judged(Judged),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Judged {
+    pub(super) run: String,
+    /// Both engines are tried unless this says which.
+    #[serde(default)]
+    pub(super) engine: Option<String>,
+    /// What the answer must contain, whether it is an error or not.
+    #[serde(default)]
+    pub(super) says: Option<String>,
+    /// What must not be in it.
+    #[serde(default)]
+    pub(super) never: Option<String>,
+    /// Whether any answer will do: what counts is that nothing happened.
+    #[serde(default)]
+    pub(super) harmless: bool,
+}
+
+impl Attempt {
+    /// The code for the engine that would take it, and for the full one.
+    pub(super) fn variants(&self) -> Vec<String> {
+        let (code, engine) = match self {
+            Self::Refused(code) => (code, None),
+            Self::Judged(judged) => (&judged.run, judged.engine.as_deref()),
+        };
+        let full = format!("import zlib\n{code}");
+        match engine {
+            Some("monty" | "any") => vec![code.clone()],
+            Some("cpython") => vec![full],
+            Some(other) => panic!("unknown engine {other}"),
+            None => vec![code.clone(), full],
+        }
+    }
+}
+
+/// A request that must be refused with one of these statuses.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RestAttempt {
+    /// `PUT /tools/bundles/x`
+    pub(super) request: String,
+    /// Which token is sent.
+    #[serde(default)]
+    pub(super) token: Option<String>,
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) body: Json,
+    /// A body that is not JSON, or not written as such.
+    #[serde(default)]
+    pub(super) raw: Option<String>,
+    /// The raw body, so many times.
+    #[serde(default)]
+    pub(super) times: Option<usize>,
+    pub(super) status: Vec<u16>,
+    #[serde(default)]
+    pub(super) says: Option<String>,
+    #[serde(default)]
+    pub(super) never: Option<String>,
+}

@@ -1,0 +1,113 @@
+//! What the attacks cost: the memory of the server and its children, and how long somebody else waits for a `2 + 2`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, HttpServer};
+
+/// Between two looks at the memory.
+const PERIOD: Duration = Duration::from_millis(10);
+/// Between two questions of the other client.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The most that was seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Figures {
+    /// Of the server and all that it started, in bytes.
+    pub(super) peak: u64,
+    pub(super) slowest: Duration,
+    pub(super) asked: u64,
+}
+
+impl Figures {
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            peak: self.peak.max(other.peak),
+            slowest: self.slowest.max(other.slowest),
+            asked: self.asked + other.asked,
+        }
+    }
+}
+
+/// Looks until it is told to stop.
+pub(super) struct Observer {
+    pid: u32,
+    stop: Arc<AtomicBool>,
+    peak: Arc<AtomicU64>,
+    /// The slowest answer since somebody looked, in microseconds.
+    slow: Arc<AtomicU64>,
+    memory: std::thread::JoinHandle<()>,
+    other: Option<tokio::task::JoinHandle<(Duration, u64)>>,
+}
+
+impl Observer {
+    /// Of a server; where it has several clients, one more of them asks all the time.
+    pub(super) async fn start(pid: u32, server: Option<&HttpServer>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let peak = Arc::new(AtomicU64::new(0));
+        let memory = std::thread::spawn({
+            let (stop, peak) = (stop.clone(), peak.clone());
+            move || {
+                while !stop.load(Ordering::Acquire) {
+                    peak.fetch_max(tree_bytes(pid), Ordering::AcqRel);
+                    std::thread::sleep(PERIOD);
+                }
+            }
+        });
+        let slow = Arc::new(AtomicU64::new(0));
+        let other = match server {
+            Some(server) => Some(tokio::spawn(ask(server.mcp().await, stop.clone(), slow.clone()))),
+            None => None,
+        };
+        Self { pid, stop, peak, slow, memory, other }
+    }
+
+    /// The slowest answer since the last look.
+    pub(super) fn slow(&self) -> Duration {
+        Duration::from_micros(self.slow.swap(0, Ordering::AcqRel))
+    }
+
+    pub(super) async fn finish(self) -> Figures {
+        let highest = status_bytes(self.pid, "VmHWM:");
+        self.stop.store(true, Ordering::Release);
+        let (slowest, asked) = match self.other {
+            Some(other) => other.await.unwrap(),
+            None => Default::default(),
+        };
+        self.memory.join().unwrap();
+        Figures { peak: self.peak.load(Ordering::Acquire).max(highest), slowest, asked }
+    }
+}
+
+async fn ask(client: Client, stop: Arc<AtomicBool>, slow: Arc<AtomicU64>) -> (Duration, u64) {
+    let (mut slowest, mut asked) = (Duration::ZERO, 0);
+    while !stop.load(Ordering::Acquire) {
+        let started = Instant::now();
+        assert_eq!(client.ok("2 + 2").await, "4");
+        let took = started.elapsed();
+        slow.fetch_max(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::AcqRel);
+        slowest = slowest.max(took);
+        asked += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+    (slowest, asked)
+}
+
+/// Resident memory of a process and all below it.
+fn tree_bytes(pid: u32) -> u64 {
+    let mut sum = status_bytes(pid, "VmRSS:");
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for thread in threads {
+        let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        sum += children.split_whitespace().filter_map(|child| child.parse().ok()).map(tree_bytes).sum::<u64>();
+    }
+    sum
+}
+
+fn status_bytes(pid: u32, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
