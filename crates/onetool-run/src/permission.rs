@@ -90,9 +90,14 @@ pub(crate) fn shown(arguments: &Arguments) -> String {
 }
 
 fn clipped(text: &str, limit: usize) -> String {
-    // Control and bidirectional characters could make the question read as another one.
+    // Control, bidirectional and invisible characters could make the question read as another one.
     let visible = |c: char| {
-        if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        let is_deceptive = matches!(
+            c,
+            '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e007f}'
+        );
+        if c.is_control() || is_deceptive {
             '\u{fffd}'
         } else {
             c
@@ -120,6 +125,8 @@ mod tests {
         assert!(shown.contains("… [10002 characters]"), "{shown}");
         assert!(shown.ends_with("repo='prod\u{fffd}', force=True") || shown.ends_with("force=True"), "{shown}");
         assert!(!shown.contains('\u{202e}'));
+        let hidden = Arguments::named([("path", Value::Str("a\u{2028}b\u{e0041}c\u{3164}d\u{1b}".to_owned()))]);
+        assert!(!super::shown(&hidden).contains(['\u{2028}', '\u{e0041}', '\u{3164}', '\u{1b}']));
         assert!(shown.len() < 500, "{shown}");
     }
 }
