@@ -11,6 +11,9 @@ use crate::config::Resolved;
 /// Endings of files that a server's command line may name as its program.
 const SCRIPTS: &[&str] = &["py", "js", "mjs", "cjs", "ts", "sh", "rb", "pl", "php", "jar", "lua", "exe", "bat", "cmd"];
 
+/// Programs that run the folder that their command line names.
+const INTERPRETERS: &[&str] = &["python", "pypy", "node", "bun", "deno"];
+
 /// What the tools of the file pack leave alone.
 pub fn guard(settings: &Resolved) -> Guard {
     let mut guard = Guard::default();
@@ -60,19 +63,33 @@ pub fn guard(settings: &Resolved) -> Guard {
                 .filter(|path| is_script(path))
                 .for_each(|path| guard.protect(path));
             let module = args.iter().position(|argument| argument == "-m").and_then(|at| args.get(at + 1));
-            let module = module.map(|module| folder.join(module.replace('.', "/")));
-            for program in module.iter().chain(&args.iter().map(|argument| folder.join(argument)).collect::<Vec<_>>()) {
-                programs_of(program).filter(|path| path.is_file()).for_each(|path| guard.protect(path));
+            if let Some(module) = module {
+                module_files(folder, module).for_each(|path| guard.protect(path));
             }
+            // `node web`: of other programs a folder is what they work on, not what they run.
+            let program = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
+            let is_interpreter = INTERPRETERS.iter().any(|name| program.starts_with(name));
+            let named = args.iter().find(|argument| !argument.starts_with('-')).filter(|_| is_interpreter);
+            named.into_iter().flat_map(|name| folder_programs(&folder.join(name))).for_each(|path| guard.protect(path));
         }
     }
     guard
 }
 
-/// What runs where a command line names a module, or a folder.
-fn programs_of(named: &Path) -> impl Iterator<Item = PathBuf> {
-    let file = named.with_extension("py");
-    ["__main__.py", "__init__.py", "package.json", "index.js"].into_iter().map(|name| named.join(name)).chain([file])
+/// What Python reads to run a module of this folder: the packages that it is in, and the module itself.
+fn module_files(folder: &Path, module: &str) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut above = folder.to_owned();
+    let mut files = Vec::new();
+    for part in module.split('.') {
+        above.push(part);
+        files.push(above.join("__init__.py"));
+    }
+    files.into_iter().chain([above.with_extension("py"), above.join("__main__.py")])
+}
+
+/// What runs where a command line names a folder.
+fn folder_programs(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    ["__main__.py", "package.json", "index.js"].map(|name| folder.join(name)).into_iter().filter(|path| path.is_file())
 }
 
 /// Names of variables that hold secrets.

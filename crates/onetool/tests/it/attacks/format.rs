@@ -17,6 +17,9 @@ pub(super) struct Attack {
     /// Files that several attacks share: name, and which of `cases/attacks/parts/` it is.
     #[serde(default)]
     pub(super) parts: BTreeMap<String, String>,
+    /// A program of `cases/attacks/parts/` that runs beside the server; `{port}` stands for the port that it prints.
+    #[serde(default)]
+    pub(super) beside: Option<String>,
     /// Symbolic links: name, and what it leads to.
     #[serde(default)]
     pub(super) links: BTreeMap<String, String>,

@@ -79,7 +79,7 @@ struct Outcome {
 }
 
 async fn try_all(name: &str, attack: &Attack, door: Door) -> Outcome {
-    let project = set_up(attack);
+    let (project, _beside) = set_up(attack);
     let session = open(&project, attack, door).await;
     let mut scene = Scene { name, attack, door, before: contents(&project, attack), project, session, successes: vec![] };
     let observer = Observer::start(scene.session.client.pid, scene.session.server.as_ref()).await;

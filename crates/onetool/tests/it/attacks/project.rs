@@ -1,21 +1,50 @@
 //! A project as an attack describes it, and a server in it.
 
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use super::MARKER;
 use super::format::{Attack, Door};
 use crate::client::{Client, HttpServer, Project};
 
-pub(super) fn set_up(attack: &Attack) -> Project {
+fn part(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/attacks/parts").join(name)
+}
+
+/// A program that runs beside the server until it is dropped.
+pub(super) struct Beside {
+    child: Child,
+    port: String,
+}
+
+impl Beside {
+    fn start(name: &str) -> Self {
+        let mut child = Command::new("python3").arg(part(name)).stdout(Stdio::piped()).spawn().unwrap();
+        let mut port = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Self { child, port: port.trim().to_owned() }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn set_up(attack: &Attack) -> (Project, Option<Beside>) {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::empty();
     let folder = project.path().display().to_string();
+    let beside = attack.beside.as_deref().map(Beside::start);
+    let port = beside.as_ref().map_or("0", |beside| &beside.port);
     for (path, text) in &attack.files {
-        project.write(path, &text.replace("{project}", &folder));
+        project.write(path, &text.replace("{project}", &folder).replace("{port}", port));
     }
-    for (path, part) in &attack.parts {
-        let part = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/attacks/parts").join(part);
-        project.write(path, &std::fs::read_to_string(part).unwrap());
+    for (path, name) in &attack.parts {
+        project.write(path, &std::fs::read_to_string(part(name)).unwrap());
     }
     for (path, text) in &attack.programs {
         let text = text.replace("{marker}", &project.path().join(MARKER).display().to_string());
@@ -33,11 +62,11 @@ pub(super) fn set_up(attack: &Attack) -> Project {
     }
     if attack.repository {
         for arguments in [&["init", "-q"][..], &["add", "-A"]] {
-            let done = std::process::Command::new("git").args(arguments).current_dir(project.path()).status().unwrap();
+            let done = Command::new("git").args(arguments).current_dir(project.path()).status().unwrap();
             assert!(done.success());
         }
     }
-    project
+    (project, beside)
 }
 
 /// The files that were set up, and what they hold.
