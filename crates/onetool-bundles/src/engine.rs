@@ -1,32 +1,28 @@
-//! Sending requests: one client for all, hosts checked at every step, one deadline over retries and redirects.
+//! HTTP tools: reading them, showing what they would send, and calling them.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, Method, StatusCode};
 use indexmap::IndexMap;
 use jsonschema::Validator;
 use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Value};
-use onetool_state::bundles::{
-    Bundle, BundleCheck, ErrorMode, Implementation, ResponseEncoding, Tool, ToolCheck, ToolId,
-};
-use reqwest::{Client, Url};
+use onetool_state::State;
+use onetool_state::bundles::{Bundle, BundleCheck, ErrorMode, Implementation, Tool, ToolCheck, ToolId};
+use reqwest::Client;
 use serde_json::Value as Json;
 
-use super::extract::Extract;
-use super::limits::{
-    CONNECT_TIMEOUT, ERROR_EXCERPT_CHARS, FIRST_BACKOFF, HttpSettings, IDLE_CONNECTION, IDLE_CONNECTIONS,
-    LONGEST_BACKOFF, MAX_REDIRECTS,
-};
+use super::auth::{Clocks, TokenStore};
+use super::exchange::{Reading, Trip};
+use super::limits::HttpSettings;
+use super::paginate::PageReport;
 use super::rate::Limiters;
+use super::reply::{self, host_of};
 use super::request::{DryRun, HttpTool, Rendered};
 use super::secrets::Secrets;
 use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
-use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
+use super::stream::Reader;
 
 /// How a call went, beside its value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,6 +32,10 @@ pub struct CallReport {
     /// Requests sent, redirects not counted.
     pub attempts: u32,
     pub duration: Duration,
+    /// For a list of several pages.
+    pub pages: Option<PageReport>,
+    /// Events of a stream.
+    pub events: Option<usize>,
     /// What became of each step, for a sequence.
     pub trace: Vec<StepTrace>,
 }
@@ -75,18 +75,16 @@ pub enum Preview {
 
 /// Sends the requests of HTTP tools.
 pub struct HttpEngine {
-    settings: HttpSettings,
-    secrets: Arc<dyn Secrets>,
-    client: OnceLock<Client>,
+    pub(crate) settings: HttpSettings,
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) client: OnceLock<Client>,
+    pub(crate) hosts: Limiters<String>,
+    pub(crate) clocks: Clocks,
+    pub(crate) tokens: TokenStore,
+    /// Where tokens are shared with other processes.
+    pub(crate) state: Option<State>,
     tools: Limiters<ToolId>,
-    hosts: Limiters<String>,
     sequences: SequenceSettings,
-}
-
-struct Reply {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Vec<u8>,
 }
 
 impl HttpEngine {
@@ -97,18 +95,26 @@ impl HttpEngine {
             client: OnceLock::new(),
             tools: Limiters::new(),
             hosts: Limiters::new(),
+            clocks: Clocks::default(),
+            tokens: TokenStore::default(),
+            state: None,
             sequences: SequenceSettings::default(),
         }
     }
 
     #[must_use]
-    pub fn with_sequences(mut self, sequences: SequenceSettings) -> Self {
-        self.sequences = sequences;
-        self
+    pub fn with_sequences(self, sequences: SequenceSettings) -> Self {
+        Self { sequences, ..self }
     }
 
     pub(crate) fn sequences(&self) -> &SequenceSettings {
         &self.sequences
+    }
+
+    /// Shares tokens with everyone who uses the same state.
+    #[must_use]
+    pub fn sharing(self, state: State) -> Self {
+        Self { state: Some(state), ..self }
     }
 
     /// What the store asks before it takes a tool.
@@ -120,18 +126,24 @@ impl HttpEngine {
             }
             let compiled = engine.compile(bundle, tool)?;
             match compiled.work {
-                Work::Http(http) if !engine.permits(&http, &http.url.origin) => Err(format!(
-                    "the host {} is not allowed; add it to http.allowed_hosts",
-                    http.url.origin.host_str().unwrap_or_default()
-                )),
-                _ => Ok(()),
+                Work::Http(http) => {
+                    let hosts = [Some(&http.url.origin), http.token_url().filter(|_| !http.is_built_in)];
+                    match hosts.into_iter().flatten().find(|url| !engine.permits(&http, url)) {
+                        Some(url) => {
+                            Err(format!("the host {} is not allowed; add it to http.allowed_hosts", host_of(url)))
+                        }
+                        None => Ok(()),
+                    }
+                }
+                Work::Native | Work::Sequence(_) => Ok(()),
             }
         })
     }
 
     /// What the store asks before it takes a bundle.
     pub fn bundle_checker(self: &Arc<Self>) -> BundleCheck {
-        Arc::new(|_| Ok(()))
+        let engine = self.clone();
+        Arc::new(move |bundle| bundle.auth.as_ref().map_or(Ok(()), |block| engine.check_block(bundle, block)))
     }
 
     pub(crate) fn compile(&self, bundle: &Bundle, tool: &Tool) -> Result<Compiled, String> {
@@ -155,9 +167,7 @@ impl HttpEngine {
                 Work::Http(Box::new(HttpTool::compile(bundle, tool, http, self.secrets.as_ref())?))
             }
             Implementation::Native(_) => Work::Native,
-            Implementation::Sequence(sequence) => {
-                Work::Sequence(Sequence::compile(tool, sequence, &self.sequences)?)
-            }
+            Implementation::Sequence(sequence) => Work::Sequence(Sequence::compile(tool, sequence, &self.sequences)?),
         };
         Ok(Compiled { arguments, output, work })
     }
@@ -184,7 +194,7 @@ impl HttpEngine {
     }
 
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         tool: &HttpTool,
         arguments: &IndexMap<String, Value>,
         ctx: &CallContext,
@@ -203,23 +213,20 @@ impl HttpEngine {
         };
         let rendered =
             tool.render(arguments, &secrets).map_err(|error| masked(&Redactor::new(values.iter().copied()), error))?;
-        let redactor = Redactor::new(values.iter().copied().chain(rendered.derived_secrets.iter().map(String::as_str)));
-        let budget = tool.timeout.min(self.settings.max_timeout).min(ctx.remaining().unwrap_or(Duration::MAX));
-        let deadline = started + budget;
-        let reply = tokio::select! {
+        let longest = if tool.stream.is_some() { self.settings.max_stream_time } else { self.settings.max_timeout };
+        let budget = tool.timeout.min(longest).min(ctx.remaining().unwrap_or(Duration::MAX));
+        let mut trip = Trip::new(tool, started + budget, report);
+        trip.single_attempt = ctx.single_attempt;
+        let result = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, "the call was cancelled")),
-            reply = tokio::time::timeout(budget, self.attempts(tool, &rendered, (deadline, ctx.single_attempt), report)) => reply
-                .unwrap_or_else(|_| Err(ToolError::new(
-                    ErrorKind::Timeout,
-                    format!("{} did not answer within {} ms", host_of(&rendered.url), budget.as_millis()),
-                ).with_hint("raise the tool's timeoutMs if the host is known to be slow"))),
+            result = tokio::time::timeout(budget, self.value(&mut trip, &rendered, &values, ctx)) => {
+                result.unwrap_or_else(|_| Err(late(tool, &rendered, budget)))
+            }
         };
+        let masks = std::mem::take(&mut trip.masks);
         report.duration = started.elapsed();
-        let result = reply.and_then(|reply| {
-            report.status = Some(reply.status.as_u16());
-            read(tool, &rendered.url, &reply)
-        });
+        let redactor = Redactor::new(values.iter().copied().chain(masks.iter().map(String::as_str)));
         match result {
             Ok(value) => Ok(Outcome { value: redactor.json(value), is_empty: false }),
             Err(error) if tool.error_mode == ErrorMode::Empty && is_failed_request(&error) => {
@@ -229,131 +236,55 @@ impl HttpEngine {
         }
     }
 
-    async fn attempts(
-        &self,
-        tool: &HttpTool,
+    /// Sends what a call needs, and reads what comes back.
+    async fn value(
+        self: &Arc<Self>,
+        trip: &mut Trip<'_>,
         request: &Rendered,
-        (deadline, single_attempt): (Instant, bool),
-        report: &mut CallReport,
-    ) -> Result<Reply, ToolError> {
-        let retries =
-            if single_attempt { 0 } else { tool.max_retries.unwrap_or(self.settings.max_retries) };
-        loop {
-            report.attempts += 1;
-            let attempt = self.exchange(tool, request).await;
-            let retry_after = match &attempt {
-                Ok(reply) => {
-                    let again = is_idempotent(&request.method)
-                        && matches!(reply.status.as_u16(), 408 | 429 | 502 | 503 | 504)
-                        && !is_success(tool, reply.status);
-                    if !again {
-                        return attempt.map_err(|failure| failure.error);
-                    }
-                    retry_after(&reply.headers)
-                }
-                Err(Failure { may_retry: false, .. }) => return attempt.map_err(|failure| failure.error),
-                Err(_) => None,
+        secrets: &[&str],
+        ctx: &CallContext,
+    ) -> Result<Json, ToolError> {
+        let tool = trip.tool;
+        if let Some(pages) = &tool.pages {
+            return self.all_pages(trip, pages, request, ctx).await;
+        }
+        let reading = if tool.stream.is_some() { Reading::Live } else { Reading::Whole };
+        let mut reply = self.attempts(trip, request, reading).await?;
+        trip.report.status = Some(reply.status.as_u16());
+        if let Some(stream) = tool.stream.as_ref().filter(|_| reply.live.is_some()) {
+            let redactor = Redactor::new(secrets.iter().copied().chain(trip.masks.iter().map(String::as_str)));
+            let reader = Reader {
+                stream,
+                extract: &tool.extract,
+                encoding: tool.encoding,
+                url: &request.url,
+                redactor: &redactor,
+                progress: ctx.progress.clone(),
             };
-            let wait = retry_after.unwrap_or_else(|| backoff(report.attempts));
-            if report.attempts > retries || Instant::now() + wait >= deadline {
-                return attempt.map_err(|failure| failure.error);
+            if let Some((value, events)) = self.read_stream(&reader, &mut reply).await? {
+                trip.report.events = Some(events);
+                return Ok(value);
             }
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    /// One request, and the redirects that it leads to.
-    async fn exchange(&self, tool: &HttpTool, request: &Rendered) -> Result<Reply, Failure> {
-        let mut request = request.clone();
-        for _ in 0..=MAX_REDIRECTS {
-            if !self.permits(tool, &request.url) {
-                return Err(Failure::last(
-                    ToolError::denied(format!("the host {} is not allowed", host_of(&request.url)))
-                        .with_hint("add it to http.allowed_hosts"),
-                ));
+            if let Some(response) = reply.live.take() {
+                reply = self.receive(response, request).await.map_err(|failure| failure.error)?;
             }
-            if let Some(limit) = self.settings.max_calls_per_minute {
-                let host = host_of(&request.url);
-                self.hosts.check(host.clone(), limit, &host).map_err(Failure::last)?;
-            }
-            let reply = self.send(&request).await?;
-            let redirect = reply.status.is_redirection() && !is_success(tool, reply.status);
-            let Some(target) = redirect.then(|| reply.headers.get(LOCATION)).flatten() else { return Ok(reply) };
-            let target = target.to_str().ok().and_then(|target| request.url.join(target).ok()).ok_or_else(|| {
-                Failure::last(upstream(Some(reply.status), "it redirects to something that is not an address"))
-            })?;
-            request = follow(request, target, reply.status)?;
         }
-        Err(Failure::last(upstream(None, &format!("it redirects more than {MAX_REDIRECTS} times"))))
-    }
-
-    async fn send(&self, request: &Rendered) -> Result<Reply, Failure> {
-        let sent = request.url.as_str().len()
-            + request.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>()
-            + request.body.as_ref().map_or(0, String::len);
-        if sent > self.settings.max_sent_bytes {
-            return Err(Failure::last(ToolError::new(
-                ErrorKind::TooLarge,
-                format!("the request has {sent} bytes; at most {} are allowed", self.settings.max_sent_bytes),
-            )));
-        }
-        let mut builder =
-            self.client()?.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
-        if let Some(body) = &request.body {
-            builder = builder.body(body.clone());
-        }
-        let failed = |error: reqwest::Error| failure(error, &request.method, &request.url);
-        let mut response = builder.send().await.map_err(failed)?;
-        let limit = self.settings.max_response_bytes;
-        let too_large =
-            || Failure::last(ToolError::new(ErrorKind::TooLarge, format!("the reply has more than {limit} bytes")));
-        if response.content_length().is_some_and(|length| length > limit as u64) {
-            return Err(too_large());
-        }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > limit {
-                return Err(too_large());
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(Reply { status: response.status(), headers: std::mem::take(response.headers_mut()), body })
-    }
-
-    fn permits(&self, tool: &HttpTool, url: &Url) -> bool {
-        self.settings.allowed_hosts.permits(url) || tool.own_hosts.permits(url)
-    }
-
-    fn client(&self) -> Result<&Client, Failure> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let allowed: Arc<AllowedHosts> = Arc::new(self.settings.allowed_hosts.clone());
-        let client = client_builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .dns_resolver(Arc::new(CheckedResolver { allowed }))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .tcp_nodelay(true)
-            .build()
-            .map_err(|error| Failure::last(ToolError::internal(format!("no HTTP client: {error}"))))?;
-        Ok(self.client.get_or_init(|| client))
+        reply::read(tool, &request.url, &reply)
     }
 }
 
-/// A failed attempt.
-struct Failure {
-    error: ToolError,
-    may_retry: bool,
-}
-
-impl Failure {
-    fn last(error: ToolError) -> Self {
-        Self { error, may_retry: false }
-    }
+fn late(tool: &HttpTool, request: &Rendered, budget: Duration) -> ToolError {
+    let (host, limit) = (host_of(&request.url), budget.as_millis());
+    let message = match (&tool.stream, &tool.pages) {
+        (Some(_), _) => format!("{host} did not end its stream within {limit} ms"),
+        (_, Some(_)) => format!("{host} did not give all pages within {limit} ms"),
+        _ => format!("{host} did not answer within {limit} ms"),
+    };
+    let hint = match &tool.stream {
+        Some(_) => "raise the tool's timeoutMs, and http.max_stream_time if that is less",
+        None => "raise the tool's timeoutMs if the host is known to be slow",
+    };
+    ToolError::new(ErrorKind::Timeout, message).with_hint(hint)
 }
 
 pub(crate) fn check_arguments(validator: &Validator, arguments: &IndexMap<String, Value>) -> Result<(), ToolError> {
@@ -365,121 +296,7 @@ pub(crate) fn check_arguments(validator: &Validator, arguments: &IndexMap<String
     })
 }
 
-fn upstream(status: Option<StatusCode>, message: &str) -> ToolError {
-    ToolError::new(ErrorKind::Upstream { status: status.map(|status| status.as_u16()) }, message)
-}
-
-/// The value that a reply holds.
-fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
-    let text = String::from_utf8_lossy(&reply.body);
-    if !is_success(tool, reply.status) {
-        let excerpt: String = text.chars().take(ERROR_EXCERPT_CHARS).collect();
-        let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
-        let colon = if excerpt.is_empty() { "" } else { ": " };
-        return Err(upstream(
-            Some(reply.status),
-            &format!("{} answered {}{colon}{excerpt}", host_of(url), reply.status),
-        ));
-    }
-    if let Extract::Pattern(pattern) = &tool.extract {
-        return Ok(Extract::from_text(pattern, &text));
-    }
-    match tool.encoding {
-        ResponseEncoding::Text => Ok(Json::from(text)),
-        ResponseEncoding::Json if text.trim().is_empty() => Ok(Json::Null),
-        ResponseEncoding::Json => {
-            let json: Json = serde_json::from_str(&text).map_err(|error| {
-                upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url)))
-            })?;
-            Ok(match &tool.extract {
-                Extract::Path { path, definite } => Extract::from_json(path, *definite, &json),
-                Extract::Whole | Extract::Pattern(_) => json,
-            })
-        }
-    }
-}
-
 /// Whether it was the other side, or the way there, that failed.
 fn is_failed_request(error: &ToolError) -> bool {
     matches!(error.kind, ErrorKind::Upstream { .. } | ErrorKind::Timeout | ErrorKind::Unavailable)
-}
-
-fn host_of(url: &Url) -> String {
-    url.host_str().unwrap_or_default().to_owned()
-}
-
-fn is_success(tool: &HttpTool, status: StatusCode) -> bool {
-    if tool.success_codes.is_empty() { status.is_success() } else { tool.success_codes.contains(&status.as_u16()) }
-}
-
-fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS)
-}
-
-/// The next request of a redirect. What belongs to one origin stays there.
-fn follow(mut request: Rendered, target: Url, status: StatusCode) -> Result<Rendered, Failure> {
-    let denied = |message: String| Failure::last(ToolError::denied(message));
-    if !matches!(target.scheme(), "http" | "https") || !target.username().is_empty() || target.password().is_some() {
-        return Err(denied(format!("{} redirects to an address that is not allowed", host_of(&request.url))));
-    }
-    if request.url.scheme() == "https" && target.scheme() == "http" {
-        return Err(denied(format!("{} redirects from https to http", host_of(&request.url))));
-    }
-    let becomes_get = status == StatusCode::SEE_OTHER && request.method != Method::HEAD
-        || matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND) && request.method == Method::POST;
-    if becomes_get {
-        request.method = Method::GET;
-        request.body = None;
-        for name in [CONTENT_TYPE, CONTENT_LENGTH] {
-            request.headers.remove(name);
-        }
-    }
-    if target.origin() != request.url.origin() {
-        for name in &request.private_headers {
-            request.headers.remove(name);
-        }
-        if request.body.is_some() && request.body_holds_secret {
-            return Err(denied(format!("{} redirects a body with a secret to another host", host_of(&request.url))));
-        }
-    }
-    request.url = target;
-    Ok(request)
-}
-
-fn failure(error: reqwest::Error, method: &Method, url: &Url) -> Failure {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    let mut root = String::new();
-    while let Some(cause) = source {
-        if let Some(forbidden) = cause.downcast_ref::<ForbiddenAddress>() {
-            return Failure::last(
-                ToolError::denied(forbidden.to_string())
-                    .with_hint(format!("if that is meant, add {} to http.allowed_hosts", forbidden.address)),
-            );
-        }
-        root = cause.to_string();
-        source = cause.source();
-    }
-    if error.is_timeout() && !error.is_connect() {
-        let message = format!("{} did not answer in time", host_of(url));
-        return Failure { error: ToolError::new(ErrorKind::Timeout, message), may_retry: is_idempotent(method) };
-    }
-    // Nothing was sent when connecting failed, so any method may try again.
-    let may_retry = error.is_connect() || is_idempotent(method);
-    Failure { error: upstream(None, &format!("{} can't be reached: {root}", host_of(url))), may_retry }
-}
-
-/// Full jitter: anything up to twice as long each time.
-fn backoff(attempt: u32) -> Duration {
-    let longest = FIRST_BACKOFF.saturating_mul(1 << attempt.min(16)).min(LONGEST_BACKOFF);
-    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
-    longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = DateTime::parse_from_rfc2822(text).ok()?;
-    Some((at.to_utc() - Utc::now()).to_std().unwrap_or_default())
 }

@@ -26,6 +26,14 @@ impl Extract {
         Regex::new(pattern).map(Self::Pattern).map_err(|error| format!("extractExpr: {error}"))
     }
 
+    /// What is wanted of a JSON value; a pattern looks at text and leaves it alone.
+    pub(crate) fn from_value(&self, json: Json) -> Json {
+        match self {
+            Self::Path { path, definite } => Self::from_json(path, *definite, &json),
+            Self::Whole | Self::Pattern(_) => json,
+        }
+    }
+
     /// What a path finds: one value for a path that can name but one, else a list.
     pub(crate) fn from_json(path: &JsonPath, definite: bool, json: &Json) -> Json {
         let nodes = path.query(json);

@@ -7,28 +7,36 @@
 //! **Invariant:** a secret's value appears in a request and nowhere else: replies, errors, dry runs and logs have it
 //! masked. Start at [`HttpEngine`] for requests, at `sequence` for sequences, and at [`BundleSource`] for packs.
 
+mod auth;
 mod body;
 mod built_in;
 mod engine;
+mod exchange;
 mod extract;
 mod gate;
 mod limits;
+mod paginate;
 mod rate;
+mod reply;
 mod request;
+mod retry;
 mod secrets;
 mod sequence;
 mod source;
+mod stream;
 mod template;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
+pub use auth::{AuthReport, AuthStep, StepState};
 pub use built_in::{PACKAGE, PackageKeys, PackageUrls, built_in_bundles};
 pub use engine::{CallReport, HttpEngine, Outcome, Preview};
 pub use gate::GatedSource;
 pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
+pub use paginate::{Cut, PageReport};
 pub use request::DryRun;
 pub use secrets::Secrets;
 pub use sequence::{PlannedStep, SEQUENCES, SequenceKeys, SequenceSettings, StepTrace};

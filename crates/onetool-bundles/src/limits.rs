@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use onetool_config::{MAX_BYTES, Reader, Section, Shape, keys};
 use onetool_outbound::AllowedHosts;
+use onetool_state::bundles::Limits;
 
 keys! {
     /// What HTTP tools may do.
@@ -19,6 +20,18 @@ keys! {
         max_response_bytes: usize [Shape::Count(1, MAX_BYTES)] = 10 * 1024 * 1024, live;
         /// Seconds that any tool's own timeout is limited to.
         max_timeout: Duration = Duration::from_mins(2), live;
+        /// Events of one streamed response.
+        max_stream_events: usize [Shape::Count(1, 10_000_000)] = 20_000, live;
+        /// Size of one streamed response, in bytes.
+        max_stream_bytes: usize [Shape::Count(1, MAX_BYTES)] = 10 * 1024 * 1024, live;
+        /// Seconds that a streamed response may take, whatever the tool's own timeout is.
+        max_stream_time: Duration = Duration::from_mins(10), live;
+        /// Seconds that a streamed response may send nothing.
+        max_stream_idle: Duration = Duration::from_mins(1), live;
+        /// Pages that one call asks for.
+        max_pages: u32 [Shape::Count(1, 100_000)] = 100, live;
+        /// Items that one call gathers from pages.
+        max_items: usize [Shape::Count(1, 10_000_000)] = 10_000, live;
         /// Requests per minute to each host. Without it, there is no limit.
         max_calls_per_minute: Option<NonZeroU32> [Shape::Count(1, 1_000_000)] = None, live, example "60";
     }
@@ -31,6 +44,24 @@ keys! {
     pub struct BundleKeys {
         /// Folder of the bundles, relative to .onetool.
         dir: String = "bundles".to_owned(), live;
+        /// Bundles that may be stored.
+        max_bundles: usize [Shape::Count(1, 100_000)] = 1_000, live;
+        /// Tools that may be stored, all bundles together.
+        max_tools: usize [Shape::Count(1, 1_000_000)] = 20_000, live;
+        /// Tools that one bundle may hold.
+        max_tools_per_bundle: usize [Shape::Count(1, 100_000)] = 5_000, live;
+    }
+}
+
+impl BundleKeys {
+    /// How much the store may hold.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            bundles: self.max_bundles,
+            tools: self.max_tools,
+            tools_per_bundle: self.max_tools_per_bundle,
+            ..Limits::default()
+        }
     }
 }
 
@@ -49,6 +80,18 @@ pub struct HttpSettings {
     pub max_response_bytes: usize,
     /// `http.max_timeout`: the longest that any tool's `timeoutMs` may be.
     pub max_timeout: Duration,
+    /// `http.max_stream_events`
+    pub max_stream_events: usize,
+    /// `http.max_stream_bytes`
+    pub max_stream_bytes: usize,
+    /// `http.max_stream_time`
+    pub max_stream_time: Duration,
+    /// `http.max_stream_idle`
+    pub max_stream_idle: Duration,
+    /// `http.max_pages`
+    pub max_pages: u32,
+    /// `http.max_items`
+    pub max_items: usize,
     /// `http.max_calls_per_minute`, for each host.
     pub max_calls_per_minute: Option<NonZeroU32>,
 }
@@ -67,6 +110,12 @@ impl HttpSettings {
             max_sent_bytes: keys.max_sent_bytes,
             max_response_bytes: keys.max_response_bytes,
             max_timeout: keys.max_timeout,
+            max_stream_events: keys.max_stream_events,
+            max_stream_bytes: keys.max_stream_bytes,
+            max_stream_time: keys.max_stream_time,
+            max_stream_idle: keys.max_stream_idle,
+            max_pages: keys.max_pages,
+            max_items: keys.max_items,
             max_calls_per_minute: keys.max_calls_per_minute,
         }
     }
@@ -105,3 +154,15 @@ pub(crate) const LIMITERS: usize = 10_000;
 pub(crate) const BODY_DEPTH: usize = 64;
 /// Calls whose reports are waited for.
 pub(crate) const WATCHES: usize = 1024;
+/// Tokens that are remembered.
+pub(crate) const TOKENS: usize = 1_000;
+/// Hosts whose clocks are remembered.
+pub(crate) const CLOCKS: usize = 1_000;
+/// How long asking for a token may take, retries included.
+pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long whoever asks for a token keeps others from asking too; longer than asking may take.
+pub(crate) const LEASE_TTL: Duration = Duration::from_secs(40);
+/// How often others look whether there is a token.
+pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
+/// How much of an event a report of progress shows.
+pub(crate) const PROGRESS_CHARS: usize = 2_000;

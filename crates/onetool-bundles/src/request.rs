@@ -1,26 +1,26 @@
 //! From a stored tool and a call's arguments to a request.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Value};
-use onetool_state::bundles::{
-    ApiKeyPlace, Auth, Bundle, ErrorMode, HttpImplementation, ResponseEncoding, Tool, ToolAuth,
-};
+use onetool_state::bundles::{Bundle, ErrorMode, HttpImplementation, ResponseEncoding, Tool, ToolAuth};
 use reqwest::Url;
 use serde_json::Value as Json;
 
+use super::auth::{AuthMethod, PLACEHOLDER, ReadyAuth};
 use super::body::Body;
 use super::extract::Extract;
 use super::limits::MAX_RETRIES;
+use super::paginate::Pages;
 use super::secrets::Secrets;
-use super::template::{Bindings, Meaning, Piece, Template, holds_secret, parse, variables};
-use super::url::{Pair, UrlTemplate};
+use super::stream::Stream;
+use super::template::{Bindings, Meaning, Template, holds_secret, parse, variables};
+use super::url::UrlTemplate;
 use onetool_outbound::AllowedHosts;
 
 /// Headers that belong to the connection, not to a tool.
@@ -46,7 +46,7 @@ pub(crate) struct HttpTool {
     pub(crate) method: Method,
     pub(crate) url: UrlTemplate,
     headers: Vec<(HeaderName, Template)>,
-    basic: Option<(Template, Template)>,
+    pub(crate) auth: Option<AuthMethod>,
     body: Body,
     default_content_type: Option<&'static str>,
     version: String,
@@ -58,6 +58,9 @@ pub(crate) struct HttpTool {
     pub(crate) extract: Extract,
     pub(crate) error_mode: ErrorMode,
     pub(crate) max_retries: Option<u32>,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) pages: Option<Pages>,
+    pub(crate) is_built_in: bool,
     /// Hosts that the tool may reach beside the configured ones: a built-in's own.
     pub(crate) own_hosts: AllowedHosts,
 }
@@ -72,8 +75,8 @@ pub(crate) struct Rendered {
     pub(crate) private_headers: Vec<HeaderName>,
     pub(crate) body: Option<String>,
     pub(crate) body_holds_secret: bool,
-    /// What else must be masked: values made of secrets.
-    pub(crate) derived_secrets: Vec<String>,
+    /// Who it says it is: applied when it is sent.
+    pub(crate) auth: Option<Arc<ReadyAuth>>,
 }
 
 /// What a call would send, with secrets masked.
@@ -101,8 +104,9 @@ impl HttpTool {
             .and_then(Json::as_array)
             .map(|names| names.iter().filter_map(Json::as_str).collect())
             .unwrap_or_default();
-        let scope = |name: &str| {
-            let declared = http.secrets.iter().chain(&bundle.secrets).any(|secret| secret == name);
+        let is_declared = |name: &str| http.secrets.iter().chain(&bundle.secrets).any(|secret| secret == name);
+        let meaning = |name: &str| {
+            let declared = is_declared(name);
             let property = properties.and_then(|properties| properties.get(name));
             match property {
                 Some(_) if declared => Err(format!("'{name}' is both an argument and a secret")),
@@ -117,38 +121,35 @@ impl HttpTool {
                 )),
             }
         };
+        // Naming a secret in auth declares it.
+        let own_scope =
+            |name: &str| if is_secret_name(name) { meaning(name).or(Ok(Meaning::Secret)) } else { meaning(name) };
+        let bundle_scope = |name: &str| {
+            let known = is_declared(name) || secrets.get(bundle.slug.as_str(), name).is_some() || is_secret_name(name);
+            known
+                .then_some(Meaning::Secret)
+                .ok_or_else(|| format!("'{name}' in auth is not a secret; name it like API_KEY"))
+        };
+        let auth = match &http.auth {
+            ToolAuth::Inherited => {
+                bundle.auth.as_ref().map(|block| AuthMethod::compile(&block.auth, &bundle_scope)).transpose()?
+            }
+            ToolAuth::Off => None,
+            ToolAuth::Own(block) => Some(AuthMethod::compile(&block.auth, &own_scope)?),
+        };
+        let auth_secrets = auth.as_ref().map(AuthMethod::secret_names).unwrap_or_default();
+        let scope = |name: &str| match meaning(name)? {
+            Meaning::Secret if auth_secrets.contains(name) && !is_declared(name) => {
+                Err(format!("'{name}' belongs to auth; to use it in a template too, list it in impl.secrets"))
+            }
+            meaning => Ok(meaning),
+        };
         let method = method(&http.method)?;
         check_bounds(http)?;
-        let mut url = UrlTemplate::parse(&http.url_template, &scope)?;
+        let url = UrlTemplate::parse(&http.url_template, &scope)?;
         let mut headers = Vec::new();
         for (name, value) in &http.headers {
             headers.push((header_name(name)?, header_template(name, value, &scope)?));
-        }
-        let mut basic = None;
-        let auth = match &http.auth {
-            ToolAuth::Inherited => bundle.auth.as_ref(),
-            ToolAuth::Off => None,
-            ToolAuth::Own(block) => Some(block.as_ref()),
-        };
-        match auth.map(|block| &block.auth) {
-            None => {}
-            Some(Auth::OAuth2(_) | Auth::Hmac(_) | Auth::SigV4(_)) => {
-                return Err("this kind of auth is not supported".to_owned());
-            }
-            Some(Auth::ApiKey { place: ApiKeyPlace::Header, name, value }) => {
-                headers.push((header_name(name)?, header_template(name, value, &scope)?));
-            }
-            Some(Auth::ApiKey { place: ApiKeyPlace::Query, name, value }) => {
-                let name = vec![Piece::Text(super::template::percent_encode(name))];
-                url.query.push(Pair { name, value: Some(parse(value, &scope)?) });
-            }
-            Some(Auth::Basic { username, password }) => {
-                basic = Some((parse(username, &scope)?, parse(password, &scope)?));
-            }
-            Some(Auth::Bearer { token }) => {
-                let value = header_template("auth", token, &scope)?;
-                headers.push((AUTHORIZATION, [vec![Piece::Text("Bearer ".to_owned())], value].concat()));
-            }
         }
         let content_type = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let body = Body::parse(&http.body_template, content_type.map(|(_, value)| value.as_str()), &scope)?;
@@ -161,6 +162,12 @@ impl HttpTool {
         if http.response_encoding == ResponseEncoding::Text && matches!(extract, Extract::Path { .. }) {
             return Err("a JSONPath in extractExpr needs responseEncoding json".to_owned());
         }
+        let stream = http.stream.as_ref().map(|rule| Stream::compile(rule, http, &extract)).transpose()?;
+        let pages = http
+            .paginate
+            .as_ref()
+            .map(|rule| Pages::compile(rule, &body, http.response_encoding, &extract))
+            .transpose()?;
         let defaults = properties
             .into_iter()
             .flatten()
@@ -172,29 +179,36 @@ impl HttpTool {
             method,
             url,
             headers,
-            basic,
+            auth,
             body,
             default_content_type,
             version: tool.version.to_string(),
             defaults,
-            secret_names: BTreeSet::new(),
+            secret_names: auth_secrets,
             success_codes: http.success_codes.clone(),
             timeout: Duration::from_millis(http.timeout_ms),
             encoding: http.response_encoding,
             extract,
             error_mode: http.error_mode,
             max_retries: http.max_retries,
+            stream,
+            pages,
+            is_built_in: tool.is_built_in,
             own_hosts,
         };
-        compiled.secret_names = compiled.find_secrets();
+        let used = compiled.find_secrets();
+        compiled.secret_names.extend(used);
         Ok(compiled)
+    }
+
+    /// The token endpoint, where there is one.
+    pub(crate) fn token_url(&self) -> Option<&Url> {
+        self.auth.as_ref().and_then(AuthMethod::token_url)
     }
 
     fn find_secrets(&self) -> BTreeSet<String> {
         let templates = self.headers.iter().map(|(_, value)| value);
-        let basic = self.basic.iter().flat_map(|(username, password)| [username, password]);
         templates
-            .chain(basic)
             .flat_map(|template| variables(template))
             .chain(self.url.variables())
             .chain(self.body.variables())
@@ -203,18 +217,37 @@ impl HttpTool {
             .collect()
     }
 
+    /// The request of a call, and who it says it is.
     pub(crate) fn render(
         &self,
         arguments: &IndexMap<String, Value>,
         secrets: &HashMap<String, String>,
     ) -> Result<Rendered, ToolError> {
+        let arguments = self.with_defaults(arguments);
+        let mut rendered = self.render_bare(&arguments, secrets)?;
+        if let Some(auth) = &self.auth {
+            let bindings = Bindings { arguments: &arguments, secrets, version: &self.version };
+            rendered.auth = Some(Arc::new(auth.ready(&bindings)?));
+        }
+        Ok(rendered)
+    }
+
+    fn with_defaults(&self, arguments: &IndexMap<String, Value>) -> IndexMap<String, Value> {
         let mut arguments = arguments.clone();
         for (name, default) in &self.defaults {
             if arguments.get(name).is_none_or(|value| *value == Value::None) {
                 arguments.insert(name.clone(), default.clone());
             }
         }
-        let bindings = Bindings { arguments: &arguments, secrets, version: &self.version };
+        arguments
+    }
+
+    fn render_bare(
+        &self,
+        arguments: &IndexMap<String, Value>,
+        secrets: &HashMap<String, String>,
+    ) -> Result<Rendered, ToolError> {
+        let bindings = Bindings { arguments, secrets, version: &self.version };
         let mut headers = HeaderMap::new();
         let mut private_headers = vec![AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
         for (name, template) in &self.headers {
@@ -228,17 +261,6 @@ impl HttpTool {
             }
             headers.insert(name.clone(), value);
         }
-        let mut derived_secrets = Vec::new();
-        if let Some((username, password)) = &self.basic {
-            let username = bindings.fill(username, str::to_owned)?.unwrap_or_default();
-            let password = bindings.fill(password, str::to_owned)?.unwrap_or_default();
-            let encoded = STANDARD.encode(format!("{username}:{password}"));
-            if let Ok(mut value) = HeaderValue::from_str(&format!("Basic {encoded}")) {
-                value.set_sensitive(true);
-                headers.insert(AUTHORIZATION, value);
-            }
-            derived_secrets.push(encoded);
-        }
         let body = self.body.fill(&bindings)?;
         if let (Some(_), Some(kind)) = (&body, self.default_content_type) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -250,7 +272,7 @@ impl HttpTool {
             private_headers,
             body,
             body_holds_secret: self.body.variables().iter().any(|variable| variable.meaning == Meaning::Secret),
-            derived_secrets,
+            auth: None,
         })
     }
 
@@ -263,15 +285,15 @@ impl HttpTool {
         let missing_secrets =
             self.secret_names.iter().filter(|name| secrets.get(&self.bundle_slug, name).is_none()).cloned().collect();
         let masks = self.secret_names.iter().map(|name| (name.clone(), PLACEHOLDER.to_owned())).collect();
-        let rendered = self.render(arguments, &masks)?;
-        let mut headers: IndexMap<String, String> = rendered
+        let mut rendered = self.render_bare(&self.with_defaults(arguments), &masks)?;
+        if let Some(auth) = &self.auth {
+            auth.show(&mut rendered)?;
+        }
+        let headers: IndexMap<String, String> = rendered
             .headers
             .iter()
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
-        if self.basic.is_some() {
-            headers.insert(AUTHORIZATION.to_string(), format!("Basic {PLACEHOLDER}"));
-        }
         Ok(DryRun {
             method: rendered.method.to_string(),
             url: rendered.url.to_string(),
@@ -302,8 +324,11 @@ pub(crate) fn is_idempotent_name(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS")
 }
 
-/// What a dry run shows in place of a secret. Plain letters, which no encoding changes.
-const PLACEHOLDER: &str = "REDACTED";
+/// Secrets have names like `API_KEY`, so that a misspelt argument is not taken for one.
+fn is_secret_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
 
 /// Numbers that no request can have.
 fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
@@ -319,7 +344,7 @@ fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
     }
 }
 
-fn header_name(name: &str) -> Result<HeaderName, String> {
+pub(crate) fn header_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a header's name"))?;
     if RESERVED_HEADERS.contains(&parsed.as_str()) {
         return Err(format!("the header {parsed} is not a tool's to set"));

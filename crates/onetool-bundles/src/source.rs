@@ -315,9 +315,23 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
         signature,
         input_schema: input_schema.into(),
         output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
-        returns: None,
+        returns: only.and_then(returns),
         example: None,
     }
+}
+
+/// What a list in pages comes to, in words: a model must know that it may be cut.
+fn returns(tool: &Tool) -> Option<String> {
+    let Implementation::Http(http) = &tool.implementation else { return None };
+    let pages = http.paginate.as_ref()?;
+    if pages.envelope {
+        return Some("{items, pages, cut, next}: the items of all pages; cut says why there are more".to_owned());
+    }
+    Some(match (pages.max_items, pages.max_pages) {
+        (Some(items), _) => format!("the items of all pages, at most {items}"),
+        (None, Some(pages)) => format!("the items of all pages, at most {pages} pages"),
+        (None, None) => "the items of all pages, as many as http.max_items and http.max_pages allow".to_owned(),
+    })
 }
 
 /// What any version takes: the version that is picked then checks its own.

@@ -138,6 +138,14 @@ impl<'a> Bindings<'a> {
         }
     }
 
+    /// A secret by name.
+    pub(crate) fn secret(&self, name: &str) -> Result<&'a str, ToolError> {
+        self.secrets.get(name).map(String::as_str).ok_or_else(|| {
+            ToolError::unavailable(format!("the secret {name} is not set"))
+                .with_hint(format!("add {name} to secrets.yaml"))
+        })
+    }
+
     /// A variable as text; `None` when it is missing.
     pub(crate) fn text(&self, variable: &'a Variable) -> Result<Option<String>, ToolError> {
         Ok(match self.look_up(variable)? {

@@ -164,7 +164,8 @@ impl Bench {
         let pack = packs.iter().find(|pack| pack.name == "my_demo").unwrap().clone();
         let tool = pack.tools.get("go_there").unwrap().clone();
         let Json::Object(arguments) = arguments else { panic!("not an object") };
-        let call = ToolCall { pack, tool, version: version.map(str::to_owned), arguments: Arguments::from_json(arguments) };
+        let call =
+            ToolCall { pack, tool, version: version.map(str::to_owned), arguments: Arguments::from_json(arguments) };
         self.source.call(call, ctx).await.map(|value| value.to_json())
     }
 }
@@ -324,7 +325,10 @@ async fn what_may_be_repeated_is_repeated_and_nothing_else() {
     assert_eq!([upstream.next(), upstream.next(), upstream.next()].len(), 3);
     assert!(upstream.seen.try_recv().is_err(), "the POST was sent once");
     assert_eq!(bench.call_version(Some("v1"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap(), json!("ok"));
-    assert_eq!(bench.call_version(Some("v9"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(
+        bench.call_version(Some("v9"), json!({}), &CallContext::new(Caller::Rust)).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
 }
 
 #[tokio::test]
@@ -408,7 +412,9 @@ async fn a_dry_run_sends_nothing_and_shows_no_secret() {
     let bundle = bench.store.bundle(bench.bundle).unwrap().bundle;
     let engine = HttpEngine::new(HttpSettings::default(), Arc::new(Vault(HashMap::from([("API_KEY", "s3cr3t/key")]))));
     let arguments = Arguments::named([("a", Value::from("x y"))]).named;
-    let Preview::Request(shown) = engine.dry_run(&bundle, &view.tool, &arguments).unwrap() else { panic!("no request") };
+    let Preview::Request(shown) = engine.dry_run(&bundle, &view.tool, &arguments).unwrap() else {
+        panic!("no request")
+    };
     assert_eq!(shown.url, upstream.url("/x%20y?key=REDACTED"));
     assert_eq!(shown.headers["authorization"], "Basic REDACTED");
     assert_eq!(shown.missing_secrets, ["UNSET"]);

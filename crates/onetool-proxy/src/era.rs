@@ -13,8 +13,8 @@ use futures_util::future::Either;
 use onetool_config::choices;
 use rmcp::model::{
     ClientConfig, ClientJsonRpcMessage, ClientRequest, ClientResult, DiscoverRequest, DiscoverRequestParams,
-    DiscoverResult, ErrorData, InitializeRequest, JsonRpcMessage, ProtocolVersion, RequestId,
-    RequestMetaObject, ServerCapabilities, ServerJsonRpcMessage, ServerRequest, ServerResult,
+    DiscoverResult, ErrorData, InitializeRequest, JsonRpcMessage, ProtocolVersion, RequestId, RequestMetaObject,
+    ServerCapabilities, ServerJsonRpcMessage, ServerRequest, ServerResult,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientLifecycleMode, RoleClient};

@@ -162,18 +162,16 @@ impl Opening<'_> {
 
     async fn open_http(&self) -> Result<Opened, OpenError> {
         let plan = self.plan();
-        let outcome = if plan.may_fall_back {
-            self.either(plan).await
-        } else {
-            self.reach(plan.first).await
-        };
+        let outcome = if plan.may_fall_back { self.either(plan).await } else { self.reach(plan.first).await };
         let outcome = match outcome {
             // Known to have only one side, or found so just now: the other may offer more.
             Ok(opened) if plan.may_fall_back && self.remembered.is_none() => Ok(self.richer(opened, plan).await),
             outcome => outcome,
         };
         match outcome {
-            Err(OpenError::Failed(reason) | OpenError::Closed(reason)) if plan.first == Era::Legacy || plan.may_fall_back => {
+            Err(OpenError::Failed(reason) | OpenError::Closed(reason))
+                if plan.first == Era::Legacy || plan.may_fall_back =>
+            {
                 // Whatever it was: a server that opens a stream and names an address is one of the older kind.
                 let ServerKind::Http { url, headers } = &self.settings.kind else {
                     return Err(OpenError::Failed(reason));
@@ -229,9 +227,8 @@ impl Opening<'_> {
         let Ok(Ok(other)) = tokio::time::timeout(plan.patience, self.reach(opened.era.other())).await else {
             return opened;
         };
-        let count = |opened: &Opened| {
-            opened.connection.peer_info().map_or(0, |info| era::capability_count(&info.capabilities))
-        };
+        let count =
+            |opened: &Opened| opened.connection.peer_info().map_or(0, |info| era::capability_count(&info.capabilities));
         let other_is_better = match count(&other).cmp(&count(&opened)) {
             std::cmp::Ordering::Greater => true,
             std::cmp::Ordering::Equal => other.era == Era::Modern,

@@ -51,11 +51,7 @@ impl Request<'_> {
         ToolError::new(ErrorKind::Upstream { status: None }, message)
     }
 
-    pub(super) async fn inputs(
-        &self,
-        wanted: InputRequiredResult,
-        link: &Arc<CallLink>,
-    ) -> Result<Inputs, ToolError> {
+    pub(super) async fn inputs(&self, wanted: InputRequiredResult, link: &Arc<CallLink>) -> Result<Inputs, ToolError> {
         let responses = self.answers(wanted.input_requests.unwrap_or_default(), link).await?;
         Ok(Inputs { responses: Some(responses), state: wanted.request_state })
     }
@@ -87,7 +83,10 @@ impl Request<'_> {
 
     async fn answer(&self, subject: Subject, params: Json, link: &Arc<CallLink>) -> Result<Json, ToolError> {
         let client = self.ctx.client.clone().ok_or_else(|| {
-            ToolError::unavailable(format!("{} needs an answer from the user, and there is no client to ask", self.function))
+            ToolError::unavailable(format!(
+                "{} needs an answer from the user, and there is no client to ask",
+                self.function
+            ))
         })?;
         let question = Question::new(client, vec![link.clone()]);
         tokio::select! {
@@ -99,7 +98,8 @@ impl Request<'_> {
     /// Whether a call that failed may be made again, because the user has opened what the server wants opened first.
     pub(super) async fn has_opened(&self, error: &ErrorData, link: &Arc<CallLink>) -> bool {
         let wanted = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Json::as_array);
-        let Some(wanted) = wanted.filter(|wanted| error.code.0 == URL_ELICITATION_REQUIRED && !wanted.is_empty()) else {
+        let Some(wanted) = wanted.filter(|wanted| error.code.0 == URL_ELICITATION_REQUIRED && !wanted.is_empty())
+        else {
             return false;
         };
         for elicitation in wanted.iter().take(limits::INPUT_ROUNDS) {

@@ -209,11 +209,9 @@ impl ProxySource {
 fn status(server: &Server) -> ServerStatus {
     let phase = server.phase();
     let wait = match &phase {
-        Phase::Connecting { since, .. } => server.stage.what().map(|what| Wait {
-            what,
-            elapsed: since.elapsed(),
-            limit: server.settings.timeout,
-        }),
+        Phase::Connecting { since, .. } => {
+            server.stage.what().map(|what| Wait { what, elapsed: since.elapsed(), limit: server.settings.timeout })
+        }
         _ => None,
     };
     let (state, reason) = match phase {

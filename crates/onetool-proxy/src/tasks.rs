@@ -167,8 +167,7 @@ impl Request<'_> {
                 Some("input_required") => {
                     let wanted: InputRequests =
                         serde_json::from_value(task["inputRequests"].take()).unwrap_or_default();
-                    let new: InputRequests =
-                        wanted.into_iter().filter(|(name, _)| !answered.contains(name)).collect();
+                    let new: InputRequests = wanted.into_iter().filter(|(name, _)| !answered.contains(name)).collect();
                     if !new.is_empty() {
                         answered.extend(new.keys().cloned());
                         let asked = Instant::now();

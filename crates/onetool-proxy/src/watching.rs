@@ -123,7 +123,9 @@ impl Watched {
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     std::future::pending::<()>().await;
                 }
-                Err(error) => tracing::debug!(target: "onetool::server", server = connection.wire.server, "not listening: {error}"),
+                Err(error) => {
+                    tracing::debug!(target: "onetool::server", server = connection.wire.server, "not listening: {error}")
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(limits::LISTEN_PAUSE_MOST),

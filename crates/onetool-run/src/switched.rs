@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{
+    CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
+};
 use onetool_state::switches::Switches;
 
 /// Hides what is switched off, and refuses to call it.

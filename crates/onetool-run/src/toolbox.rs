@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, Origin, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource, ToolSpec,
-    Value,
+    Arguments, CallContext, ErrorKind, Origin, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource,
+    ToolSpec, Value,
 };
 use parking_lot::RwLock;
 

@@ -73,7 +73,9 @@ impl Execution<'_> {
                 "sequences call each other more than {} deep",
                 self.settings.max_depth
             ))
-            .with_hint("a sequence must not call itself, not even through other tools; sequences.max_depth is the limit"));
+            .with_hint(
+                "a sequence must not call itself, not even through other tools; sequences.max_depth is the limit",
+            ));
         }
         let tools = ctx.tools.clone().ok_or_else(|| ToolError::internal("this call has no way to other tools"))?;
         let until = Instant::now() + sequence.timeout;
@@ -83,7 +85,12 @@ impl Execution<'_> {
         inner.progress = Arc::new(NoProgress);
         // Whatever ends this future ends its calls.
         let _ended = inner.cancel.clone().drop_guard();
-        let calls = Calls { tools, ctx: inner, slots: Semaphore::new(sequence.max_parallel), is_repeatable: self.is_repeatable };
+        let calls = Calls {
+            tools,
+            ctx: inner,
+            slots: Semaphore::new(sequence.max_parallel),
+            is_repeatable: self.is_repeatable,
+        };
         let arguments = arguments_json(arguments);
         let mut results: Vec<Option<StepResult>> = vec![None; sequence.steps.len()];
         let mut kept = Budget::new(self.settings.max_result_bytes);
@@ -97,8 +104,7 @@ impl Execution<'_> {
                         continue;
                     }
                     begun[index] = true;
-                    let scope =
-                        Scope { arguments: &arguments, steps: &results, item: None, run_id: &calls.ctx.run_id };
+                    let scope = Scope { arguments: &arguments, steps: &results, item: None, run_id: &calls.ctx.run_id };
                     match self.plan(step, &scope) {
                         Ok(plan) => running.push(calls.perform(index, step, plan)),
                         Err(error) => {
@@ -122,12 +128,14 @@ impl Execution<'_> {
                     status: if done.skipped { SKIPPED } else { "done" },
                     milliseconds: done.milliseconds,
                 }),
-                Err(error) if step.error_mode == ErrorMode::Empty && !calls.ctx.cancel.is_cancelled() => Ok(StepResult {
-                    value: step.default.clone(),
-                    error: Some(error.message),
-                    status: "failed",
-                    milliseconds: done.milliseconds,
-                }),
+                Err(error) if step.error_mode == ErrorMode::Empty && !calls.ctx.cancel.is_cancelled() => {
+                    Ok(StepResult {
+                        value: step.default.clone(),
+                        error: Some(error.message),
+                        status: "failed",
+                        milliseconds: done.milliseconds,
+                    })
+                }
                 Err(error) => Err(error),
             };
             match result {
@@ -196,8 +204,12 @@ impl Execution<'_> {
     /// The failure of a step as the sequence's own: its caller did not choose the step's arguments.
     fn failed(&self, step: usize, error: ToolError, results: &[Option<StepResult>], until: Instant) -> ToolError {
         let steps = &self.sequence.steps;
-        let completed: Vec<&str> =
-            steps.iter().zip(results).filter(|(_, result)| result.is_some()).map(|(step, _)| step.id.as_str()).collect();
+        let completed: Vec<&str> = steps
+            .iter()
+            .zip(results)
+            .filter(|(_, result)| result.is_some())
+            .map(|(step, _)| step.id.as_str())
+            .collect();
         let completed =
             if completed.is_empty() { String::new() } else { format!(" (completed: {})", completed.join(", ")) };
         let step = &steps[step];
@@ -328,9 +340,8 @@ impl Calls<'_> {
     /// A call with its retries; how many there were.
     async fn call(&self, step: &Step, arguments: Map<String, Json>) -> (Result<Json, ToolError>, u32) {
         let retry = step.retry.as_ref().filter(|_| !self.ctx.single_attempt);
-        let is_safe = |retry: &StepRetry| {
-            retry.allow_effects || (self.is_repeatable)(&step.tool, step.version.as_deref())
-        };
+        let is_safe =
+            |retry: &StepRetry| retry.allow_effects || (self.is_repeatable)(&step.tool, step.version.as_deref());
         let active = retry.filter(|retry| is_safe(retry));
         // The step's own retries replace the tool's: they do not multiply.
         let ctx = CallContext { single_attempt: self.ctx.single_attempt || active.is_some(), ..self.ctx.clone() };

@@ -168,7 +168,8 @@ impl Step {
         if !onetool_sdk::is_python_identifier(&step.item_name) || RESERVED.contains(&step.item_name.as_str()) {
             return Err(format!("as: '{}' can't be an item's name", step.item_name));
         }
-        if step.for_each.is_none() && (step.max_items.is_some() || step.max_parallel.is_some() || step.item_name != "item")
+        if step.for_each.is_none()
+            && (step.max_items.is_some() || step.max_parallel.is_some() || step.item_name != "item")
         {
             return Err("as, maxItems and maxParallel need a forEach".to_owned());
         }

@@ -204,11 +204,7 @@ impl Reference {
     }
 
     fn preview(&self, scope: &Scope<'_>) -> Json {
-        if self.is_known(scope) {
-            self.look_up(scope).unwrap_or(Json::Null)
-        } else {
-            Json::from(self.text.clone())
-        }
+        if self.is_known(scope) { self.look_up(scope).unwrap_or(Json::Null) } else { Json::from(self.text.clone()) }
     }
 
     fn look_up(&self, scope: &Scope<'_>) -> Option<Json> {
@@ -410,7 +406,8 @@ fn parse_reference(inner: &str, names: &Names<'_>) -> Result<Reference, String> 
     let (root, rest) = match root {
         "args" => {
             let (name, _) = word(rest.strip_prefix('.').unwrap_or_default());
-            if let Some(known) = names.arguments.filter(|known| !name.is_empty() && !known.iter().any(|one| one == name))
+            if let Some(known) =
+                names.arguments.filter(|known| !name.is_empty() && !known.iter().any(|one| one == name))
             {
                 return Err(wrong(format!("argSchema has no '{}'; it has {}", excerpt(name), known.join(", "))));
             }

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::{IntoResponse as _, Response};
 use indexmap::IndexMap;
-use onetool_sdk::{
-    Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller, ToolError, ToolSource as _, Value,
-};
 use onetool_bundles::Preview;
+use onetool_sdk::{
+    Arguments, CallContext, Caller, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError,
+    ToolSource as _, Value,
+};
 use onetool_state::bundles::{BundleView, Implementation, ToolView};
 use tokio_util::sync::DropGuard;
 use utoipa_axum::routes;
@@ -17,6 +19,7 @@ use utoipa_axum::routes;
 use super::RestState;
 use super::bundles::blocking;
 use super::input::{self, Parameters, ToolPath};
+use super::invoke_stream;
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
 use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
 use super::routes::Routes;
@@ -29,12 +32,14 @@ pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(invoke))
 }
 
-/// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked.
+/// Calls a tool. With `dryRun=true` nothing is sent: the reply shows the request, secrets masked. With
+/// `Accept: text/event-stream` progress comes as events of the name `progress`, and the reply as the last one, `result` or
+/// `error`.
 #[utoipa::path(post, path = "/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}/invoke", tag = "tools",
     request_body = Option<InvokeBody>, params(BundlePlace, ToolPlace,
     ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it"),
     ), responses(
-    (status = 200, body = InvokeReply),
+    (status = 200, content((InvokeReply = "application/json"), (String = "text/event-stream"))),
     (status = 400, description = "the arguments do not fit argSchema", body = ErrorReply),
     (status = 403, description = "the host is not allowed", body = ErrorReply),
     (status = 404, body = ErrorReply),
@@ -51,11 +56,12 @@ async fn invoke(
     Path(names): ToolSegments,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Json<InvokeReply>, ApiError> {
+) -> Result<Response, ApiError> {
     let path = ToolPath::try_from(names)?;
     let mut parameters = Parameters::parse(query.as_deref())?;
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
+    let wants_events = invoke_stream::wants_events(request.headers());
     let body: Option<Option<InvokeBody>> =
         input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
@@ -65,7 +71,10 @@ async fn invoke(
         timeout: state.served.server.api.invoke_timeout,
         caller: Caller::Rest,
     };
-    invoker.invoke(path, body.args, mode).await.map(Json)
+    if wants_events && mode == Mode::Send {
+        return Ok(invoke_stream::answer(invoker, path, body.args));
+    }
+    Ok(Json(invoker.invoke(path, body.args, mode, Arc::new(NoProgress)).await?).into_response())
 }
 
 /// Whether a call is made or only shown.
@@ -91,6 +100,7 @@ impl Invoker {
         path: ToolPath,
         args: serde_json::Map<String, serde_json::Value>,
         mode: Mode,
+        progress: Arc<dyn ProgressSink>,
     ) -> Result<InvokeReply, ApiError> {
         let (store, source) = (self.bundles.store.clone(), self.bundles.source.clone());
         let (bundle, tool) = blocking(move || {
@@ -109,7 +119,7 @@ impl Invoker {
             let name = format!("{} {}", tool.tool.slug, tool.tool.version);
             return Err(ApiError::conflict(format!("{name} can't be called: {reason}")));
         }
-        self.call(&bundle, &tool, arguments).await
+        self.call(&bundle, &tool, arguments, progress).await
     }
 
     fn show(
@@ -143,6 +153,7 @@ impl Invoker {
         bundle: &BundleView,
         tool: &ToolView,
         arguments: Arguments,
+        progress: Arc<dyn ProgressSink>,
     ) -> Result<InvokeReply, ApiError> {
         let mut version = None;
         let name = match &tool.tool.implementation {
@@ -158,6 +169,7 @@ impl Invoker {
         let mut ctx = CallContext::new(self.caller);
         ctx.deadline = Some(started + self.timeout);
         ctx.tools = Some(self.tools.clone());
+        ctx.progress = progress;
         // When the client goes away this future is dropped, and the call ends with it.
         let _cancel_on_drop: DropGuard = ctx.cancel.clone().drop_guard();
         let watch = self.bundles.source.watch(&ctx.run_id);
@@ -173,6 +185,9 @@ impl Invoker {
             duration_ms: milliseconds(started),
             status: report.as_ref().and_then(|report| report.status),
             attempts: report.as_ref().map(|report| report.attempts).filter(|attempts| *attempts > 0),
+            pages: report.as_ref().and_then(|report| Some(report.pages?.pages)),
+            cut: report.as_ref().and_then(|report| Some(report.pages?.cut?.as_str().to_owned())),
+            events: report.as_ref().and_then(|report| report.events),
             trace: report.map(|report| report.trace).unwrap_or_default(),
             dry_run: false,
         };

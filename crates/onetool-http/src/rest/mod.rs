@@ -8,11 +8,14 @@
 //! that it needs. A new file is one line in [`topics`].
 
 pub mod admin;
+mod auth_model;
+mod auth_test;
 mod body;
 mod bundles;
 mod document;
 mod input;
 mod invoke;
+mod invoke_stream;
 mod model;
 mod page;
 mod parameters;
@@ -28,6 +31,7 @@ use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
+pub use auth_test::{AuthTestReply, test_auth};
 pub use body::from_json;
 pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath};
 pub use invoke::{Invoker, Mode};
@@ -43,7 +47,7 @@ use routes::{Limits, Routes};
 
 /// All routes, one entry per file.
 fn topics() -> Vec<Routes> {
-    let mut topics = vec![bundles::routes(), tools::routes(), invoke::routes()];
+    let mut topics = vec![bundles::routes(), tools::routes(), invoke::routes(), auth_test::routes()];
     topics.extend(admin::topics());
     topics
 }

@@ -5,11 +5,14 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_bundles::{PlannedStep, StepTrace};
-use onetool_state::bundles::{BundleDraft, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft, ToolView};
+use onetool_state::bundles::{
+    AuthBlock, BundleDraft, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft, ToolView,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;
 
+use super::auth_model::{AuthBody, PaginateBody, StreamBody, present};
 use super::body::from_part;
 use super::input::ToolPath;
 use crate::ApiError;
@@ -31,6 +34,10 @@ pub struct BundleBody {
     /// Names of secrets that templates of its tools may use.
     #[serde(default)]
     pub secrets: Vec<String>,
+    /// Who its tools say they are, unless they say otherwise themselves.
+    #[serde(default)]
+    #[schema(value_type = Option<AuthBody>)]
+    pub auth: Option<Json>,
 }
 
 fn yes() -> bool {
@@ -45,7 +52,7 @@ impl BundleBody {
             description: self.description,
             is_enabled: self.is_enabled,
             secrets: self.secrets,
-            auth: None,
+            auth: self.auth.map(|auth| auth_block("auth", auth)).transpose()?,
         })
     }
 }
@@ -69,6 +76,9 @@ pub struct BundleReply {
     pub is_enabled: bool,
     pub is_built_in: bool,
     pub secrets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AuthBody>)]
+    pub auth: Option<Json>,
     pub tool_count: usize,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
@@ -85,6 +95,7 @@ impl From<&BundleView> for BundleReply {
             is_enabled: bundle.is_enabled,
             is_built_in: bundle.is_built_in,
             secrets: bundle.secrets.clone(),
+            auth: bundle.auth.as_ref().and_then(|auth| serde_json::to_value(auth).ok()),
             tool_count: view.tool_count,
             created_at: bundle.created_at,
             modified_at: bundle.modified_at,
@@ -269,8 +280,10 @@ pub struct HttpBody {
     pub headers: IndexMap<String, String>,
     #[serde(default)]
     pub body_template: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auth: Option<AuthBody>,
+    /// Instead of the bundle's; `null` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schema(value_type = Option<AuthBody>)]
+    pub auth: Option<Json>,
     /// Names of secrets that the templates use.
     #[serde(default)]
     pub secrets: Vec<String>,
@@ -286,6 +299,10 @@ pub struct HttpBody {
     /// `$…` is a JSONPath, anything else, or after `regex:`, a regular expression.
     #[serde(default)]
     pub extract_expr: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paginate: Option<PaginateBody>,
     #[serde(default)]
     pub error_mode: ErrorModeBody,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,32 +316,6 @@ fn get() -> String {
 
 fn ten_seconds() -> u64 {
     10_000
-}
-
-/// Who the request says it is. Values are templates.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-pub enum AuthBody {
-    ApiKey {
-        #[serde(rename = "in")]
-        place: PlaceBody,
-        name: String,
-        value: String,
-    },
-    Basic {
-        username: String,
-        password: String,
-    },
-    Bearer {
-        token: String,
-    },
-}
-
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum PlaceBody {
-    Header,
-    Query,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -376,6 +367,9 @@ impl ToolBody {
         let (kind, body) = match self.kind {
             ToolType::Http => {
                 let body: HttpBody = from_part("impl", self.implementation.clone())?;
+                if let Some(auth) = body.auth.as_ref().filter(|auth| !auth.is_null()) {
+                    auth_block("impl.auth", auth.clone())?;
+                }
                 ("http", serde_json::to_value(body).map_err(wrong)?)
             }
             ToolType::Sequence => {
@@ -395,6 +389,13 @@ impl ToolBody {
         };
         serde_json::from_value(serde_json::json!({"type": kind, "impl": body})).map_err(wrong)
     }
+}
+
+/// Reads an `auth` block strictly; `key` leads to it.
+fn auth_block(key: &str, auth: Json) -> Result<AuthBlock, ApiError> {
+    let body: AuthBody = from_part(key, auth)?;
+    let wrong = |error: serde_json::Error| ApiError::invalid(format!("{key}: {error}"));
+    serde_json::from_value(serde_json::to_value(body).map_err(wrong)?).map_err(wrong)
 }
 
 /// A stored tool.
@@ -542,6 +543,15 @@ pub struct CallMeta {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub trace: Vec<StepTrace>,
+    /// Pages of a list that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pages: Option<u32>,
+    /// Why a list is not whole: maxPages, maxItems, maxBytes or repeatedPage.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cut: Option<String>,
+    /// Events of a stream.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub events: Option<usize>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }

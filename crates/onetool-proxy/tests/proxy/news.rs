@@ -185,10 +185,7 @@ async fn a_prompt_can_take_an_argument_named_name() {
     let pack = pack(&source, "fixture");
     let tool = pack.tools["prompt"].clone();
     assert_eq!(tool.signature.render("prompt"), "prompt(name: str, /, **arguments) -> list[dict]");
-    let arguments = Arguments {
-        positional: vec!["label".into()],
-        ..Arguments::named([("name", Value::from("Ada"))])
-    };
+    let arguments = Arguments { positional: vec!["label".into()], ..Arguments::named([("name", Value::from("Ada"))]) };
     let value = source.call(ToolCall { pack, tool, version: None, arguments }, &context()).await.unwrap();
     assert_eq!(value.to_json(), json!([{"role": "user", "content": "Label Ada"}]));
     source.shutdown().await;

@@ -42,7 +42,10 @@ impl BundleStore {
             require(precondition, live.map(|old| state.bundle_view(old).etag).as_deref(), &format!("bundle {id}"))?;
             let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
             if old.is_none() && own >= shared.limits.bundles {
-                return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
+                return Err(BundleError::Limit(format!(
+                    "there may be at most {} bundles (bundles.max_bundles)",
+                    shared.limits.bundles
+                )));
             }
             let draft = draft.clone();
             let bundle = Bundle {
@@ -131,11 +134,14 @@ impl BundleStore {
             }
             require(precondition, None, &format!("tool {slug} {version}"))?;
             if state.tools.values().filter(|tool| !tool.is_built_in).count() >= shared.limits.tools {
-                return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
+                return Err(BundleError::Limit(format!(
+                    "there may be at most {} tools (bundles.max_tools)",
+                    shared.limits.tools
+                )));
             }
             if entry.tools.len() >= shared.limits.tools_per_bundle {
                 return Err(BundleError::Limit(format!(
-                    "a bundle may have at most {} tools",
+                    "a bundle may have at most {} tools (bundles.max_tools_per_bundle)",
                     shared.limits.tools_per_bundle
                 )));
             }

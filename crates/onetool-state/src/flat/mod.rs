@@ -86,6 +86,7 @@ impl FlatPlaces {
             .with_bundles(&own.join("bundles"))
             .with_documents(Collection::LISTINGS, DocumentFolder::new(own.join("cache").join("servers")))
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
+            .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
     }
 

@@ -27,7 +27,10 @@ impl Collection {
     /// Plans of agents.
     pub const TODO: Self = Self("todo");
 
-    pub const ALL: [Self; 4] = [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO];
+    /// Tokens of HTTP tools, sealed.
+    pub const TOKENS: Self = Self("tokens");
+
+    pub const ALL: [Self; 5] = [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO, Self::TOKENS];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.
     pub const fn named(name: &'static str) -> Self {

@@ -46,6 +46,7 @@ pub(super) struct BundleSettings {
     state: StateSettings,
     http: HttpSettings,
     sequences: SequenceSettings,
+    limits: Limits,
     packages: PackageUrls,
     secrets: Secrets,
 }
@@ -184,6 +185,7 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
         state: StateSettings::new(settings),
         http: settings.http.clone(),
         sequences: settings.sequences.clone(),
+        limits: settings.bundle_limits.clone(),
         packages: settings.packages.clone(),
         // A request that somebody else wrote could carry them anywhere.
         secrets: if settings.bundles_are_trusted { settings.secrets.clone() } else { Secrets::default() },
@@ -192,7 +194,8 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
 
 fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> anyhow::Result<Bundles> {
     let secrets = Arc::new(BundleSecrets(settings.secrets.clone()));
-    let engine = Arc::new(HttpEngine::new(settings.http.clone(), secrets).with_sequences(settings.sequences.clone()));
+    let engine = HttpEngine::new(settings.http.clone(), secrets).with_sequences(settings.sequences.clone());
+    let engine = Arc::new(engine.sharing(state.clone()));
     let uncounted = Arc::new(StatsRecorder::disabled());
     let native = NativeSource::new(toolbox::native_packs(resolved, state, &uncounted, None)).packs();
     let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
@@ -201,7 +204,7 @@ fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> any
         native.iter().flat_map(|pack| pack.tools.keys().map(|tool| format!("{}.{tool}", pack.name))).collect();
     let store = BundleStore::open(Options {
         state: state.clone(),
-        limits: Limits::default(),
+        limits: settings.limits.clone(),
         built_in,
         native_functions,
         check: engine.checker(),

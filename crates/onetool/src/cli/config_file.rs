@@ -154,7 +154,8 @@ pub fn write_backup(path: &Path, content: &str) -> anyhow::Result<PathBuf> {
 pub const BACKUP: &str = ".onetool-backup-";
 
 /// What belongs to one machine, below `.onetool`.
-const IGNORED: &[&str] = &["secrets.yaml", "logs/", "tmp/", "stats/", "cache/", "trash/", "*.onetool-backup-*"];
+const IGNORED: &[&str] =
+    &["secrets.yaml", "logs/", "tmp/", "stats/", "state/", "cache/", "trash/", "*.onetool-backup-*"];
 
 /// Keeps secrets, logs and results out of version control: adds what is missing to `.onetool/.gitignore`.
 pub fn ignore_private_files(own: &Path) -> anyhow::Result<()> {

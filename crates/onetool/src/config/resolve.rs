@@ -64,6 +64,7 @@ pub struct Resolved {
     pub bundles_dir: PathBuf,
     /// Whether requests of bundles may carry secrets.
     pub bundles_are_trusted: bool,
+    pub bundle_limits: onetool_state::bundles::Limits,
     pub http: HttpSettings,
     pub sequences: SequenceSettings,
     pub packages: PackageUrls,
@@ -139,6 +140,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let bundles = reader.read(&onetool_bundles::BUNDLES);
     let bundles_dir = reader.folder(&["bundles", "dir"], &bundles.dir);
     let bundles_are_trusted = reader.trust().covers_below(&bundles_dir);
+    let bundle_limits = bundles.limits();
     let http = HttpSettings::read(&mut reader);
     let sequences = SequenceSettings::read(&mut reader);
     let packages = PackageUrls::read(&mut reader);
@@ -178,6 +180,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         llm_pack,
         bundles_dir,
         bundles_are_trusted,
+        bundle_limits,
         http,
         sequences,
         packages,

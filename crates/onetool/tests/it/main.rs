@@ -4,6 +4,7 @@
 
 mod abuse;
 mod attacks;
+mod bad_upstream;
 mod browser;
 mod cases;
 mod client;

@@ -7,7 +7,9 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request};
 use axum::response::{IntoResponse as _, Response};
 use onetool_run::present;
-use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, QualifiedName, ToolCaller as _, ToolError, Value};
+use onetool_sdk::{
+    Arguments, CallContext, Caller, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -161,7 +163,7 @@ async fn dry_run(
         timeout: state.served.server.api.invoke_timeout,
         caller: Caller::Rest,
     };
-    invoker.invoke(path, args, Mode::DryRun).await
+    invoker.invoke(path, args, Mode::DryRun, Arc::new(NoProgress)).await
 }
 
 pub(super) fn milliseconds(since: Instant) -> f64 {

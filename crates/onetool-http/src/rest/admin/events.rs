@@ -20,11 +20,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Where the events of one answer go.
 #[derive(Clone)]
-pub(super) struct EventSender(mpsc::Sender<Event>);
+pub(in crate::rest) struct EventSender(mpsc::Sender<Event>);
 
 impl EventSender {
     /// Sends, waiting for a slow reader. `false` when it has gone.
-    pub(super) async fn send(&self, name: &str, data: &impl Serialize) -> bool {
+    pub(in crate::rest) async fn send(&self, name: &str, data: &impl Serialize) -> bool {
         match serde_json::to_string(data) {
             Ok(data) => self.0.send(Event::default().event(name).data(data)).await.is_ok(),
             Err(_) => true,
@@ -32,10 +32,25 @@ impl EventSender {
     }
 
     /// Sends unless the queue is full.
-    pub(super) fn offer(&self, name: &str, data: &impl Serialize) {
+    pub(in crate::rest) fn offer(&self, name: &str, data: &impl Serialize) {
         if let Ok(data) = serde_json::to_string(data) {
             let _ = self.0.try_send(Event::default().event(name).data(data));
         }
+    }
+
+    /// Sends a report, or gives it back when the queue is full.
+    pub(in crate::rest) fn offer_progress(&self, progress: Progress) -> Result<(), Progress> {
+        if self.0.capacity() == 0 && !self.0.is_closed() {
+            return Err(progress);
+        }
+        self.report(progress);
+        Ok(())
+    }
+
+    /// Sends a report, waiting for a slow reader.
+    pub(in crate::rest) async fn send_progress(&self, progress: Progress) {
+        let Progress { done, total, message } = progress;
+        self.send("progress", &ProgressRow { done, total, message }).await;
     }
 }
 
@@ -56,13 +71,13 @@ impl ProgressSink for EventSender {
 }
 
 /// Whether the client wants events rather than one document.
-pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+pub(in crate::rest) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accepted.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
 }
 
 /// Answers with the events that `work` sends. `cancel` is cancelled when the answer is dropped.
-pub(super) fn stream_of<F>(cancel: CancellationToken, work: impl FnOnce(EventSender) -> F) -> Response
+pub(in crate::rest) fn stream_of<F>(cancel: CancellationToken, work: impl FnOnce(EventSender) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {

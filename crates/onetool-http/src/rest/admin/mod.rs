@@ -8,7 +8,7 @@ mod activity;
 mod approvals;
 mod calls;
 mod config;
-mod events;
+pub(super) mod events;
 mod listing;
 mod model;
 mod operations;

@@ -120,7 +120,8 @@ impl TestToolbox {
         let catalog = self.state().catalog.clone();
         let entry = catalog.pack("ot").expect("the pack is there").clone();
         let tool = catalog.tool(&QualifiedName::new("ot", function)).expect("the tool is there").clone();
-        let call = ToolCall { pack: entry.pack.clone(), tool, version: None, arguments: Arguments::from_json(arguments) };
+        let call =
+            ToolCall { pack: entry.pack.clone(), tool, version: None, arguments: Arguments::from_json(arguments) };
         entry.source.call(call, &CallContext::new(Caller::Rust)).await
     }
 

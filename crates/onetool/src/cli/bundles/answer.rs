@@ -20,15 +20,17 @@ const MAX_INPUT: u64 = 16 << 20;
 pub(super) struct Answer {
     json: Json,
     shown: Shown,
+    /// Something to know beside it, on stderr.
+    note: Option<String>,
 }
 
 enum Shown {
-    Table { heading: &'static [&'static str], rows: Vec<Row>, note: Option<String> },
+    Table { heading: &'static [&'static str], rows: Vec<Row> },
     Sentence(String),
     Json(Json),
 }
 
-type Row = Vec<(Tone, String)>;
+pub(super) type Row = Vec<(Tone, String)>;
 
 /// A table for a person, beside the JSON it is made from.
 pub(super) struct Table {
@@ -40,22 +42,40 @@ pub(super) struct Table {
 impl Answer {
     pub(super) fn table(json: &impl Serialize, table: Table) -> Self {
         let note = table.next.map(|token| format!("more: --page-token {token}"));
-        Self { json: to_json(json), shown: Shown::Table { heading: table.heading, rows: table.rows, note } }
+        Self { json: to_json(json), shown: Shown::Table { heading: table.heading, rows: table.rows }, note }
     }
 
     pub(super) fn sentence(json: &impl Serialize, sentence: String) -> Self {
-        Self { json: to_json(json), shown: Shown::Sentence(sentence) }
+        Self { json: to_json(json), shown: Shown::Sentence(sentence), note: None }
     }
 
     /// Something that is JSON for everyone.
     pub(super) fn document(json: &impl Serialize) -> Self {
         let json = to_json(json);
-        Self { shown: Shown::Json(json.clone()), json }
+        Self { shown: Shown::Json(json.clone()), json, note: None }
     }
 
     /// A whole for programs, and the part of it that a person wants.
     pub(super) fn value(json: &impl Serialize, value: Json) -> Self {
-        Self { json: to_json(json), shown: Shown::Json(value) }
+        Self { json: to_json(json), shown: Shown::Json(value), note: None }
+    }
+
+    pub(super) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
+    }
+
+    /// Steps of a trial, for people one per line.
+    pub(super) fn steps(json: &impl Serialize, rows: Vec<Row>) -> Self {
+        let shown = Shown::Table { heading: &["STEP", "STATE", "MESSAGE"], rows };
+        Self { json: to_json(json), shown, note: None }
+    }
+}
+
+impl Answer {
+    /// A trial that failed is told like any other answer, and fails the command.
+    fn code(&self) -> ExitCode {
+        let is_failed = self.json.get("steps").is_some() && self.json.get("ok") == Some(&Json::Bool(false));
+        if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 }
 
@@ -81,23 +101,24 @@ pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<Exit
     };
     if output.is_json() {
         print_json(&answer.json)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(answer.code());
     }
+    let code = answer.code();
     match answer.shown {
         Shown::Json(json) => print_json(&json)?,
         Shown::Sentence(sentence) => Page::new().put(Tone::Plain, &sentence).end_line().print()?,
-        Shown::Table { heading, rows, note } => {
+        Shown::Table { heading, rows } => {
             if rows.is_empty() {
                 eprintln!("nothing found");
             } else {
                 Page::new().table(heading, &rows).print()?;
             }
-            if let Some(note) = note {
-                eprintln!("{note}");
-            }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(note) = answer.note {
+        eprintln!("{note}");
+    }
+    Ok(code)
 }
 
 fn state(enabled: Enabled) -> (Tone, String) {

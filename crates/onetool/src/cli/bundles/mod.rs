@@ -4,6 +4,7 @@
 //! `api`; here names are looked up and answers are shown.
 
 mod answer;
+mod auth;
 mod names;
 mod tools;
 
@@ -55,6 +56,9 @@ enum BundlesCommand {
     /// Delete an empty bundle; it is removed for good after two days
     #[command(after_help = "Examples:\n  onetool bundles delete weather")]
     Delete(BundleArgs),
+    /// Check how bundles authenticate
+    #[command(subcommand, after_help = "Examples:\n  onetool bundles auth test weather")]
+    Auth(auth::AuthCommand),
     /// List, change and call tools of bundles
     #[command(
         subcommand,
@@ -135,6 +139,7 @@ pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
     let outcome = match command {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,
+        Prepared::Auth(command) => auth::run(&app, command).await,
     };
     app.shutdown().await;
     answer::show(outcome, &output)
@@ -144,6 +149,7 @@ pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
 enum Prepared {
     Bundles(Operation),
     Tools(tools::Operation),
+    Auth(auth::Operation),
 }
 
 enum Operation {
@@ -166,6 +172,10 @@ fn prepare(command: BundlesCommand) -> anyhow::Result<(Prepared, OutputArgs)> {
             (Operation::Switch { bundle: args.bundle, enabled: false.into() }, args.output)
         }
         BundlesCommand::Delete(args) => (Operation::Delete(args.bundle), args.output),
+        BundlesCommand::Auth(command) => {
+            let (operation, output) = auth::prepare(command);
+            return Ok((Prepared::Auth(operation), output));
+        }
         BundlesCommand::Tools(command) => {
             let (operation, output) = tools::prepare(command)?;
             return Ok((Prepared::Tools(operation), output));

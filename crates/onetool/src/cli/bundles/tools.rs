@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use onetool_http::ApiError;
 use onetool_http::rest::{self, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
-use onetool_sdk::Caller;
+use onetool_sdk::{Caller, NoProgress};
 use onetool_state::bundles::{BundleId, BundleStore, Enabled, Precondition, ToolFilter};
 use serde_json::{Map, Value as Json};
 
@@ -226,7 +226,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
                 caller: Caller::Cli,
             };
             let reply = tokio::select! {
-                reply = invoker.invoke(path, arguments, mode) => reply?,
+                reply = invoker.invoke(path, arguments, mode, Arc::new(NoProgress)) => reply?,
                 _ = tokio::signal::ctrl_c() => return Err(ApiError::conflict("the call was cancelled")),
             };
             let value = match mode {
@@ -236,7 +236,8 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
                     None => serde_json::to_value(&reply.request).unwrap_or_default(),
                 },
             };
-            Ok(Answer::value(&reply, value))
+            let cut = reply.meta.cut.as_ref().map(|cut| format!("note: the list was cut ({cut}); there is more"));
+            Ok(Answer::value(&reply, value).with_note(cut))
         }
     }
 }

@@ -54,11 +54,19 @@ async fn a_sequence_is_a_function_like_any_other() {
     let trace = reply["meta"]["trace"].as_array().unwrap();
     let told: Vec<(&str, &str, u64)> = trace
         .iter()
-        .map(|step| (step["id"].as_str().unwrap(), step["status"].as_str().unwrap(), step["attempts"].as_u64().unwrap()))
+        .map(|step| {
+            (step["id"].as_str().unwrap(), step["status"].as_str().unwrap(), step["attempts"].as_u64().unwrap())
+        })
         .collect();
     assert_eq!(
         told,
-        [("post", "skipped", 0), ("first", "done", 1), ("second", "done", 1), ("each", "done", 2), ("bad", "failed", 1)]
+        [
+            ("post", "skipped", 0),
+            ("first", "done", 1),
+            ("second", "done", 1),
+            ("each", "done", 2),
+            ("bad", "failed", 1)
+        ]
     );
     assert_eq!((&trace[3]["items"], &trace[1]["tool"]), (&json!(2), &json!("api.user")), "{reply}");
     assert!(trace[1]["argsHash"].is_string() && trace[1]["started"].is_string(), "{reply}");

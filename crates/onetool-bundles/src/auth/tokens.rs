@@ -1,0 +1,361 @@
+//! Tokens that are kept until they expire: one flight in this process, and one among all that share the state.
+//!
+//! In shared state a token is a document, sealed with a key that only those have who have the secrets it was obtained
+//! with; the same record holds the refresh token that rotation left. Whoever redeems holds a lease, and writes the record
+//! before it gives the lease back. A redemption runs to its end even if the call that needed it is cancelled: a refresh
+//! token that was redeemed and not written down would be lost.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, TimeDelta, Utc};
+use onetool_outbound::AllowedHosts;
+use onetool_sdk::{ErrorKind, Redactor, ToolError};
+use onetool_state::State;
+use onetool_state::interface::{Collection, Expect, Key, Lease, StateError};
+use onetool_state::wait;
+use parking_lot::Mutex;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+use super::oauth2::{OAuth2, ReadyOAuth2, Refusal, Token};
+use super::sign_text::hex;
+use crate::engine::HttpEngine;
+use crate::exchange::not_allowed;
+use crate::limits::{LEASE_POLL, LEASE_TTL, TOKEN_TIMEOUT, TOKENS};
+
+/// A refusal that another process was given so recently is not asked for again.
+const REFUSED_FOR: TimeDelta = TimeDelta::seconds(30);
+/// Attempts at a token that may be asked for again.
+const ATTEMPTS: u32 = 3;
+
+/// What a token is wanted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Any,
+    /// One that is none of these: they were refused.
+    Instead(Vec<String>),
+    /// A first look, by somebody who wants to know what happens: earlier refusals do not count.
+    Probe,
+}
+
+/// Whether a token was there, or was redeemed for whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenAge {
+    Kept,
+    New,
+}
+
+/// Tokens of this process, by what they depend on.
+#[derive(Default)]
+pub(crate) struct TokenStore {
+    slots: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Record>>>>,
+}
+
+/// What is known of one token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    token: Option<Token>,
+    /// The refresh token that rotation left.
+    refresh: Option<String>,
+    refused: Option<Refused>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Refused {
+    at: DateTime<Utc>,
+    code: String,
+    message: String,
+}
+
+/// A document of the collection.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    sealed: String,
+}
+
+/// One use of a block: what is asked, with what, for what.
+#[derive(Clone)]
+pub(crate) struct TokenOrder {
+    pub(crate) method: Arc<OAuth2>,
+    pub(crate) ready: ReadyOAuth2,
+    pub(crate) wanted: Wanted,
+    /// Hosts that may be asked beside the configured ones.
+    pub(crate) own_hosts: AllowedHosts,
+}
+
+/// How a redemption went wrong.
+enum Failed {
+    /// The endpoint said no.
+    Refused(Refusal, Option<u16>),
+    /// It could not be asked.
+    Error(ToolError),
+}
+
+impl TokenStore {
+    fn slot(&self, name: &str) -> Arc<tokio::sync::Mutex<Record>> {
+        let mut slots = self.slots.lock();
+        if slots.len() >= TOKENS && !slots.contains_key(name) {
+            // Whoever uses one keeps it; the others can be read again.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+        }
+        slots.entry(name.to_owned()).or_default().clone()
+    }
+}
+
+impl Record {
+    /// The token, or the refusal, that answers without asking anybody.
+    fn answer(&self, order: &TokenOrder) -> Option<Result<Token, ToolError>> {
+        let token = self.token.as_ref().filter(|token| {
+            order.method.is_fresh(token) && !matches!(&order.wanted, Wanted::Instead(old) if old.contains(&token.value))
+        });
+        if let Some(token) = token {
+            return Some(Ok(token.clone()));
+        }
+        let refused = self.refused.as_ref().filter(|_| order.wanted != Wanted::Probe)?;
+        let age = Utc::now() - refused.at;
+        (age >= TimeDelta::zero() && age < REFUSED_FOR).then(|| {
+            let message = format!("{} (asked {} s ago)", refused.message, age.num_seconds());
+            Err(refusal_error(&refused.code, message, None))
+        })
+    }
+}
+
+impl HttpEngine {
+    /// A token to use now. Redeems one where there is none, at most once for all who ask at the same time.
+    pub(crate) async fn token(self: &Arc<Self>, order: TokenOrder) -> Result<(Token, TokenAge), ToolError> {
+        let engine = self.clone();
+        let name = record_name(&order.ready);
+        let task = tokio::spawn(async move {
+            let slot = engine.tokens.slot(&name);
+            let mut record = slot.lock().await;
+            if let Some(answer) = record.answer(&order) {
+                return answer.map(|token| (token, TokenAge::Kept));
+            }
+            match engine.state.clone() {
+                None => engine.redeem_into(&order, &mut record).await.map(|token| (token, TokenAge::New)),
+                Some(state) => engine.shared(&order, &name, &state, &mut record).await,
+            }
+        });
+        task.await.unwrap_or_else(|_| Err(ToolError::internal("getting a token failed inside")))
+    }
+
+    /// With others that share the state: looks, waits for its turn, looks again, redeems, writes.
+    async fn shared(
+        self: &Arc<Self>,
+        order: &TokenOrder,
+        name: &str,
+        state: &State,
+        record: &mut Record,
+    ) -> Result<(Token, TokenAge), ToolError> {
+        let until = Instant::now() + TOKEN_TIMEOUT + LEASE_TTL;
+        let lease_name = format!("http-token/{name}");
+        let owner = uuid::Uuid::new_v4().to_string();
+        loop {
+            if let Some(kept) = load(state, name, &order.ready).await.map_err(no_state)? {
+                *record = kept;
+                if let Some(answer) = record.answer(order) {
+                    return answer.map(|token| (token, TokenAge::Kept));
+                }
+            }
+            let lease = {
+                let (state, name, owner) = (state.clone(), lease_name.clone(), owner.clone());
+                off_thread(move || wait(state.leases().acquire(&name, &owner, LEASE_TTL))).await.map_err(no_state)?
+            };
+            if let Some(lease) = lease {
+                let outcome = self.redeem_in_turn(order, name, state, record).await;
+                release(state, lease).await;
+                return outcome;
+            }
+            if Instant::now() > until {
+                return Err(ToolError::new(ErrorKind::Timeout, "another process is taking too long to get a token")
+                    .with_hint("try again"));
+            }
+            tokio::time::sleep(LEASE_POLL).await;
+        }
+    }
+
+    async fn redeem_in_turn(
+        self: &Arc<Self>,
+        order: &TokenOrder,
+        name: &str,
+        state: &State,
+        record: &mut Record,
+    ) -> Result<(Token, TokenAge), ToolError> {
+        // Whoever had the lease before may have written meanwhile.
+        if let Some(kept) = load(state, name, &order.ready).await.map_err(no_state)? {
+            *record = kept;
+            if let Some(answer) = record.answer(order) {
+                return answer.map(|token| (token, TokenAge::Kept));
+            }
+        }
+        let before = record.clone();
+        let outcome = self.redeem_into(order, record).await;
+        if *record != before {
+            save(state, name, &order.ready, record).await.map_err(no_state)?;
+        }
+        outcome.map(|token| (token, TokenAge::New))
+    }
+
+    /// Redeems, and notes in the record what came of it.
+    async fn redeem_into(self: &Arc<Self>, order: &TokenOrder, record: &mut Record) -> Result<Token, ToolError> {
+        let outcome = tokio::time::timeout(TOKEN_TIMEOUT, self.redeem(order, record.refresh.as_deref())).await;
+        let host = order.method.token_url.host_str().unwrap_or_default();
+        let outcome = outcome.unwrap_or_else(|_| {
+            let seconds = TOKEN_TIMEOUT.as_secs();
+            Err(Failed::Error(ToolError::new(
+                ErrorKind::Timeout,
+                format!("{host} did not answer the request for a token within {seconds} s"),
+            )))
+        });
+        let redactor = Redactor::new(order.ready.secrets().into_iter().chain(record.refresh.as_deref()));
+        match outcome {
+            Ok(token) => {
+                record.refresh = token.refresh.clone().or(record.refresh.take());
+                record.refused = None;
+                record.token = Some(token.clone());
+                Ok(token)
+            }
+            Err(Failed::Error(mut error)) => {
+                error.message = redactor.text(&error.message).into_owned();
+                Err(error)
+            }
+            Err(Failed::Refused(refusal, status)) => {
+                let code = if refusal.code.is_empty() { String::new() } else { format!(": {}", refusal.code) };
+                let colon = if refusal.description.is_empty() { "" } else { ": " };
+                let text = format!("{host} gave no token{code}{colon}{}", refusal.description);
+                let message = redactor.text(&text).into_owned();
+                if is_final(&refusal.code) {
+                    let code = refusal.code.clone();
+                    record.refused = Some(Refused { at: Utc::now(), code, message: message.clone() });
+                }
+                Err(refusal_error(&refusal.code, message, status))
+            }
+        }
+    }
+
+    async fn redeem(self: &Arc<Self>, order: &TokenOrder, refresh: Option<&str>) -> Result<Token, Failed> {
+        let url = &order.method.token_url;
+        if !self.settings.allowed_hosts.permits(url) && !order.own_hosts.permits(url) {
+            return Err(Failed::Error(not_allowed(url)));
+        }
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let mut attempt = 1;
+        loop {
+            let now = self.clocks.now(&host);
+            let request = order.method.request(&order.ready, refresh, now).map_err(Failed::Error)?;
+            let reply = self.send(&request).await;
+            let again = match &reply {
+                Ok(reply) => order.method.may_repeat() && matches!(reply.status.as_u16(), 429 | 502 | 503 | 504),
+                // Nothing was sent when connecting failed.
+                Err(failure) => failure.is_unsent || failure.may_retry && order.method.may_repeat(),
+            };
+            if again && attempt < ATTEMPTS {
+                tokio::time::sleep(crate::retry::backoff(attempt)).await;
+                attempt += 1;
+                continue;
+            }
+            let reply = reply.map_err(|failure| Failed::Error(failure.error))?;
+            let status = reply.status;
+            return order.method.read(status.is_success(), &reply.body).map_err(|mut refusal| {
+                if refusal.code.is_empty() && refusal.description.is_empty() {
+                    refusal.description = format!("it answered {status}");
+                }
+                Failed::Refused(refusal, Some(status.as_u16()))
+            });
+        }
+    }
+}
+
+/// Whether asking again with the same secrets can't help.
+fn is_final(code: &str) -> bool {
+    matches!(
+        code,
+        "invalid_grant" | "invalid_client" | "unauthorized_client" | "invalid_scope" | "unsupported_grant_type"
+    )
+}
+
+fn refusal_error(code: &str, message: String, status: Option<u16>) -> ToolError {
+    let hint = match code {
+        "invalid_grant" => "the refresh token or assertion is not good any more; get a new one and set its secret",
+        "invalid_client" | "unauthorized_client" => {
+            "check the secrets of clientId and clientSecret, and auth.clientAuth"
+        }
+        "invalid_scope" => "check auth.scopes",
+        _ => "`onetool bundles auth test` shows which step fails",
+    };
+    ToolError::new(ErrorKind::Upstream { status }, message).with_hint(hint)
+}
+
+fn no_state(error: StateError) -> ToolError {
+    ToolError::unavailable(format!("the token can't be shared with other processes: {error}"))
+}
+
+/// A name that says nothing of what it stands for.
+fn record_name(ready: &ReadyOAuth2) -> String {
+    hex(derived(b"onetool token name", ready).as_ref())[..40].to_owned()
+}
+
+fn derived(purpose: &[u8], ready: &ReadyOAuth2) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, purpose), ready.identity().as_bytes())
+}
+
+fn key(ready: &ReadyOAuth2) -> Option<LessSafeKey> {
+    UnboundKey::new(&CHACHA20_POLY1305, derived(b"onetool token seal", ready).as_ref()).ok().map(LessSafeKey::new)
+}
+
+fn seal(record: &Record, ready: &ReadyOAuth2) -> Option<Vec<u8>> {
+    let mut nonce = [0; NONCE_LEN];
+    SystemRandom::new().fill(&mut nonce).ok()?;
+    let mut bytes = serde_json::to_vec(record).ok()?;
+    key(ready)?.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut bytes).ok()?;
+    let sealed = STANDARD.encode([&nonce[..], &bytes].concat());
+    serde_json::to_vec(&Sealed { sealed }).ok()
+}
+
+fn open(content: &[u8], ready: &ReadyOAuth2) -> Option<Record> {
+    let sealed: Sealed = serde_json::from_slice(content).ok()?;
+    let mut bytes = STANDARD.decode(sealed.sealed).ok()?;
+    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let plain = key(ready)?.open_in_place(nonce, Aad::empty(), sealed).ok()?;
+    serde_json::from_slice(plain).ok()
+}
+
+/// The record, or `None` where there is none that can be read: it is then made anew.
+async fn load(state: &State, name: &str, ready: &ReadyOAuth2) -> Result<Option<Record>, StateError> {
+    let key: Key = name.parse()?;
+    let state = state.clone();
+    let found = off_thread(move || wait(state.documents().get(Collection::TOKENS, &key))).await?;
+    Ok(found.and_then(|document| open(&document.content, ready)))
+}
+
+async fn save(state: &State, name: &str, ready: &ReadyOAuth2, record: &Record) -> Result<(), StateError> {
+    let key: Key = name.parse()?;
+    let content = seal(record, ready).ok_or_else(|| StateError::Invalid("a token can't be sealed".to_owned()))?;
+    let state = state.clone();
+    // Only the holder of the lease writes.
+    off_thread(move || wait(state.documents().put(Collection::TOKENS, &key, &content, &Expect::Anything.into())))
+        .await
+        .map(drop)
+}
+
+async fn release(state: &State, lease: Lease) {
+    let state = state.clone();
+    // One that can't be given back expires.
+    let _ = off_thread(move || wait(state.leases().release(&lease))).await;
+}
+
+/// Shared state may wait for a disk or a lock.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
+) -> Result<T, StateError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(StateError::Invalid("the shared state failed inside".to_owned())))
+}

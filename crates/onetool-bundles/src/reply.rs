@@ -1,0 +1,76 @@
+//! What a reply means: a value, or why there is none.
+
+use http::{HeaderMap, StatusCode};
+use onetool_sdk::{ErrorKind, ToolError};
+use onetool_state::bundles::ResponseEncoding;
+use reqwest::Url;
+use serde_json::Value as Json;
+
+use super::extract::Extract;
+use super::limits::ERROR_EXCERPT_CHARS;
+use super::request::HttpTool;
+use super::retry::retry_after;
+
+/// A reply as it arrived.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+    /// The rest, where it is read piece by piece.
+    pub(crate) live: Option<reqwest::Response>,
+}
+
+pub(crate) fn upstream(status: Option<StatusCode>, message: &str) -> ToolError {
+    ToolError::new(ErrorKind::Upstream { status: status.map(|status| status.as_u16()) }, message)
+}
+
+pub(crate) fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn is_success(tool: &HttpTool, status: StatusCode) -> bool {
+    if tool.success_codes.is_empty() { status.is_success() } else { tool.success_codes.contains(&status.as_u16()) }
+}
+
+/// Fails for a status that is no success.
+pub(crate) fn require_success(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<(), ToolError> {
+    if is_success(tool, reply.status) {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&reply.body);
+    let excerpt: String = text.chars().take(ERROR_EXCERPT_CHARS).collect();
+    let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let colon = if excerpt.is_empty() { "" } else { ": " };
+    let error = upstream(Some(reply.status), &format!("{} answered {}{colon}{excerpt}", host_of(url), reply.status));
+    Err(match (reply.status, retry_after(&reply.headers)) {
+        (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) => {
+            error.with_hint(format!("try again in {} s", wait.as_secs().max(1)))
+        }
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) if tool.auth.is_some() => {
+            error.with_hint(format!("`onetool bundles auth test {}` shows which step fails", tool.bundle_slug))
+        }
+        _ => error,
+    })
+}
+
+/// The JSON that a successful reply holds.
+pub(crate) fn json(url: &Url, reply: &Reply) -> Result<Json, ToolError> {
+    let text = String::from_utf8_lossy(&reply.body);
+    if text.trim().is_empty() {
+        return Ok(Json::Null);
+    }
+    serde_json::from_str(&text)
+        .map_err(|error| upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url))))
+}
+
+/// The value that a reply holds.
+pub(crate) fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
+    require_success(tool, url, reply)?;
+    if let Extract::Pattern(pattern) = &tool.extract {
+        return Ok(Extract::from_text(pattern, &String::from_utf8_lossy(&reply.body)));
+    }
+    match tool.encoding {
+        ResponseEncoding::Text => Ok(Json::from(String::from_utf8_lossy(&reply.body))),
+        ResponseEncoding::Json => Ok(tool.extract.from_value(json(url, reply)?)),
+    }
+}

@@ -1,0 +1,87 @@
+//! Trying the authentication of a bundle or a tool: configuration, token, request.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use onetool_state::bundles::{BundleId, Slug};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::RestState;
+use super::bundles::blocking;
+use super::input::Parameters;
+use super::model::ErrorReply;
+use super::parameters::{BundlePlace, BundleSegment};
+use super::routes::Routes;
+use crate::{ApiError, Bundles};
+
+pub(super) fn routes() -> Routes {
+    Routes::default().invoke(routes!(test))
+}
+
+/// What a trial found, step by step.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuthTestReply {
+    pub ok: bool,
+    /// Configuration, token and request.
+    pub steps: Vec<AuthStepReply>,
+}
+
+/// One step of a trial.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuthStepReply {
+    /// configuration, token or request
+    pub step: String,
+    /// ok, failed or skipped
+    pub state: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Tries the authentication of a bundle, or with `tool` that of one of its tools. A failed step is part of the answer.
+#[utoipa::path(post, path = "/tools/bundles/{bundleID}/auth/test", tag = "bundles", params(BundlePlace,
+    ("tool" = Option<String>, Query, description = "the slug of a tool with auth of its own"),
+    ), responses(
+    (status = 200, body = AuthTestReply),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+async fn test(
+    State(state): State<RestState>,
+    Path(id): BundleSegment,
+    RawQuery(query): RawQuery,
+) -> Result<Json<AuthTestReply>, ApiError> {
+    let id: BundleId = id.parse()?;
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let tool = parameters.text("tool")?.map(|slug| slug.parse::<Slug>()).transpose()?;
+    parameters.end()?;
+    test_auth(&state.served.bundles, id, tool).await.map(Json)
+}
+
+/// The same for everyone who asks: the newest version of the tool counts.
+pub async fn test_auth(bundles: &Bundles, id: BundleId, tool: Option<Slug>) -> Result<AuthTestReply, ApiError> {
+    let store = bundles.store.clone();
+    let (bundle, tool) = blocking(move || {
+        let bundle = store.bundle(id)?;
+        let tool = match tool {
+            Some(slug) => {
+                let found = store.tools_of(id)?.into_iter().find(|view| view.tool.slug == slug);
+                let missing = || ApiError::not_found(format!("bundle {} has no tool '{slug}'", bundle.bundle.slug));
+                Some(found.ok_or_else(missing)?.tool)
+            }
+            None => None,
+        };
+        Ok((bundle.bundle, tool))
+    })
+    .await?;
+    let report = bundles.engine.test_auth(&bundle, tool.as_ref()).await;
+    let ok = report.is_ok();
+    let row = |step: onetool_bundles::AuthStep| AuthStepReply {
+        step: step.name.to_owned(),
+        state: step.state.as_str().to_owned(),
+        message: step.message,
+        hint: step.hint,
+    };
+    Ok(AuthTestReply { ok, steps: report.steps.into_iter().map(row).collect() })
+}
