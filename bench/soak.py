@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from stdio_client import StdioClient
@@ -14,6 +15,10 @@ from stdio_client import StdioClient
 CODE = "class A: pass\nclass B(A): pass\nimport json\njson.dumps(sum(n for n in range(100)))"
 # Growth between the first tenth and the end that is still noise.
 MEMORY_MB, DESCRIPTORS, PROCESSES = 8, 4, 1
+
+
+# Spare interpreters end a second after the last run.
+SETTLE_SECONDS = 2
 
 
 def children(pid: int) -> list[int]:
@@ -52,7 +57,9 @@ def main() -> int:
         for number in range(1, chosen.runs + 1):
             assert client.call("run", {"command": CODE}).text == "4950"
             if number == max(20, chosen.runs // 10):
+                time.sleep(SETTLE_SECONDS)
                 before = state(client.pid)
+        time.sleep(SETTLE_SECONDS)
         after = state(client.pid)
     print(f"after a tenth: {before[0]:.1f} MB, {before[1]} descriptors, {before[2]} processes")
     print(f"at the end:    {after[0]:.1f} MB, {after[1]} descriptors, {after[2]} processes")

@@ -63,6 +63,8 @@ if command -v npm >/dev/null 2>&1; then
 else
     echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE ARE LEFT OUT." >&2
 fi
+# Runs in a row leave nothing behind; 10,000 of them are for a release build (bench/soak.py).
+python3 bench/soak.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool" --runs 300
 cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
 bash scripts/test_packs.sh

@@ -49,6 +49,15 @@ impl Principal {
         Self::Token(HASHER.hash_one(token))
     }
 
+    /// The owner of what a request leaves behind, such as a session of runs. `client` tells clients without a token apart.
+    pub(crate) fn owner(self, client: Option<&str>) -> Arc<str> {
+        match (self, client) {
+            (Self::Token(fingerprint), _) => format!("token:{fingerprint:016x}").into(),
+            (Self::Anyone, Some(client)) => format!("client:{client}").into(),
+            (Self::Anyone, None) => Arc::from("http"),
+        }
+    }
+
     pub(crate) fn fingerprint(self) -> u64 {
         match self {
             Self::Anyone => 0,

@@ -5,6 +5,7 @@ use onetool_sandbox::{Failure, Frame, Limits};
 use onetool_sdk::{Caller, QualifiedName};
 
 use crate::code::{PreparedCode, SyntaxProblem};
+use crate::packages::Packages;
 use crate::pack_proxy::{CallRecord, CallState};
 use crate::precheck::Refusal;
 use crate::shapes::Shape;
@@ -20,6 +21,9 @@ pub(crate) struct Account<'a> {
     /// Who reads it: somebody at a terminal sees the whole traceback of a tool, a model its last frame.
     pub(crate) caller: Caller,
     pub(crate) limits: &'a Limits,
+    /// What is known about this failure beyond what it says.
+    pub(crate) hint: Option<&'a str>,
+    pub(crate) packages: Packages<'a>,
 }
 
 /// Frames of a traceback that are shown at most.
@@ -28,11 +32,6 @@ const SHOWN_FRAMES: usize = 8;
 const SHOWN_CALLS: usize = 20;
 /// Bytes of printed text that an account repeats, from the end.
 const SHOWN_PRINTED: usize = 4 << 10;
-/// What there is instead of a module.
-const NO_MODULE: &str = "only Python's standard library can be imported; tools need no import, call them as pack.function(...): ot.packs() lists the packs";
-/// What there is instead of a client of the network.
-const NO_NETWORK: &str = "code in the sandbox has no network; call a tool: web.fetch(url), a configured HTTP tool or a server's tool; ot.packs() lists them";
-const NETWORK_MODULES: &[&str] = &["'requests'", "'httpx'", "'aiohttp'", "'urllib3'", "'websockets'", "'paramiko'"];
 /// What there is instead of `exit()`.
 const NO_EXIT: &str = "a run needs no exit: it ends with its code, and its last expression or `return` is its value";
 /// Characters of a line of code or an error that are shown.
@@ -74,7 +73,8 @@ pub(crate) fn text(account: &Account<'_>) -> String {
             text.push_str(&format!("\n- {name}: {}", shape.text()));
         }
     }
-    if !account.printed.is_empty() {
+    // Somebody at a terminal has seen it when it was printed.
+    if !account.printed.is_empty() && account.caller != Caller::Cli {
         let start = account.printed.len().saturating_sub(SHOWN_PRINTED);
         let start = (start..=account.printed.len()).find(|&at| account.printed.is_char_boundary(at)).unwrap_or(0);
         let cut = if start > 0 || account.printed_truncated { " (cut)" } else { "" };
@@ -157,12 +157,9 @@ fn headline(account: &Account<'_>) -> String {
         Failure::Raised { exception, message, frames } => {
             let (message, hint) = onetool_sdk::split_hint(message);
             let head = if message.is_empty() { exception.clone() } else { format!("{exception}: {message}") };
-            let hint = hint.or(match exception.as_str() {
-                "ModuleNotFoundError" if NETWORK_MODULES.iter().any(|module| message.contains(module)) => {
-                    Some(NO_NETWORK)
-                }
-                "ModuleNotFoundError" if message.starts_with("No module named") => Some(NO_MODULE),
-                "SystemExit" => Some(NO_EXIT),
+            let hint = account.hint.map(str::to_owned).or(hint.map(str::to_owned)).or(match exception.as_str() {
+                "ModuleNotFoundError" => account.packages.missing(message),
+                "SystemExit" => Some(NO_EXIT.to_owned()),
                 _ => None,
             });
             let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
@@ -189,6 +186,7 @@ fn headline(account: &Account<'_>) -> String {
         Failure::Busy(reason) => format!("RuntimeError: too many runs at once: {reason}\nhint: try again in a moment"),
         Failure::Cancelled => "CancelledError: the run was cancelled".to_owned(),
         Failure::TooLarge(reason) => format!("ValueError: {reason}"),
+        Failure::Session(reason) => format!("RuntimeError: {reason}"),
         Failure::Unavailable(reason) => {
             let why = account.code.need.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
             format!("RuntimeError: this code needs full Python{why}, which cannot run here: {reason}")

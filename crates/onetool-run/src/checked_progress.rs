@@ -23,6 +23,10 @@ impl ProgressSink for CheckedProgress {
         let message = progress.message.map(|text| clipped(self.redactor.owned(text)));
         self.inner.report(Progress { message, ..progress });
     }
+
+    fn printed(&self, text: &str) -> bool {
+        self.inner.printed(&self.redactor.owned(text.to_owned()))
+    }
 }
 
 /// Secrets are gone by now: a cut cannot leave half of one.

@@ -49,8 +49,16 @@ pub struct PackProxy {
     /// What the first result of a tool looked like, for errors of code that misreads it.
     returned: Mutex<Vec<(QualifiedName, Shape)>>,
     unsent: Mutex<Tally>,
-    /// Pieces of printed text that were shown while the code ran.
-    shown_lines: std::sync::atomic::AtomicUsize,
+    printed: Mutex<PrintedLines>,
+}
+
+/// Printed text on its way to the client.
+#[derive(Default)]
+struct PrintedLines {
+    /// The beginning of a line.
+    open: String,
+    /// Pieces that were reported as progress.
+    reported: usize,
 }
 
 /// What the model did not have to read.
@@ -106,7 +114,7 @@ impl PackProxy {
             calls: Mutex::default(),
             returned: Mutex::default(),
             unsent: Mutex::default(),
-            shown_lines: Default::default(),
+            printed: Mutex::default(),
         }
     }
 
@@ -150,6 +158,27 @@ impl PackProxy {
             && let Some(tool) = self.shared.state.catalog.tool(name)
         {
             tally.unsent.bytes += (tool.name.len() + tool.description.len() + tool.input_schema.bytes()) as u64;
+        }
+    }
+
+    /// Shows the rest of what was printed: a line that was not ended.
+    pub(crate) fn end_of_printed(&self) {
+        let mut printed = self.printed.lock();
+        let rest = std::mem::take(&mut printed.open);
+        if !rest.is_empty() {
+            self.show(&mut printed, &rest);
+        }
+    }
+
+    fn show(&self, printed: &mut PrintedLines, text: &str) {
+        if self.ctx.progress.printed(text) || printed.reported >= MAX_SHOWN_PRINTED {
+            return;
+        }
+        let last = text.trim_end().chars().rev().take(SHOWN_PRINTED).collect::<Vec<_>>();
+        if !last.is_empty() {
+            printed.reported += 1;
+            let message = Some(last.into_iter().rev().collect());
+            self.ctx.progress.report(onetool_sdk::Progress { done: 0.0, total: None, message });
         }
     }
 
@@ -258,12 +287,17 @@ impl Host for PackProxy {
     }
 
     fn printed(&self, text: &str) {
-        let shown = self.shown_lines.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let last = text.trim_end().chars().rev().take(SHOWN_PRINTED).collect::<Vec<_>>();
-        if shown < MAX_SHOWN_PRINTED && !last.is_empty() {
-            let message = Some(last.into_iter().rev().collect());
-            self.ctx.progress.report(onetool_sdk::Progress { done: 0.0, total: None, message });
-        }
+        let mut printed = self.printed.lock();
+        printed.open.push_str(text);
+        let Some(end) = printed.open.rfind('\n') else { return };
+        let rest = printed.open.split_off(end + 1);
+        let lines = std::mem::replace(&mut printed.open, rest);
+        self.show(&mut printed, &lines);
+    }
+
+    fn progress(&self, text: &str) {
+        let message = Some(text.to_owned());
+        self.ctx.progress.report(onetool_sdk::Progress { done: 0.0, total: None, message });
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use onetool_sandbox::{CallTarget, Failure, Host, Lookup};
@@ -30,6 +30,8 @@ const VALUE_BYTES: usize = 32;
 pub(crate) struct Recording {
     host: Arc<dyn Host>,
     log: Mutex<Log>,
+    /// Bytes of printed text that the host was shown.
+    printed: AtomicUsize,
 }
 
 struct Log {
@@ -51,7 +53,7 @@ struct Call {
 impl Recording {
     pub(crate) fn of(host: Arc<dyn Host>) -> Self {
         let log = Log { calls: Vec::new(), bytes: 0, is_complete: true, errors: HashSet::new() };
-        Self { host, log: Mutex::new(log) }
+        Self { host, log: Mutex::new(log), printed: AtomicUsize::new(0) }
     }
 
     /// Whether another engine may succeed where the run failed like this.
@@ -64,7 +66,13 @@ impl Recording {
     /// The same host, for a run that begins again. `stop` ends a run that goes another way.
     pub(crate) fn replay(&self, stop: CancellationToken) -> Replay {
         let calls = std::mem::take(&mut self.log.lock().calls);
-        Replay { host: self.host.clone(), left: Mutex::new(calls), strayed: AtomicBool::new(false), stop }
+        Replay {
+            host: self.host.clone(),
+            left: Mutex::new(calls),
+            strayed: AtomicBool::new(false),
+            stop,
+            shown: AtomicUsize::new(self.printed.load(Ordering::Relaxed)),
+        }
     }
 
     fn noted<T>(&self, answer: Result<T, ToolError>) -> Result<T, ToolError> {
@@ -120,6 +128,7 @@ impl Host for Recording {
     }
 
     fn printed(&self, text: &str) {
+        self.printed.fetch_add(text.len(), Ordering::Relaxed);
         self.host.printed(text);
     }
 
@@ -139,6 +148,8 @@ pub(crate) struct Replay {
     left: Mutex<Vec<Call>>,
     strayed: AtomicBool,
     stop: CancellationToken,
+    /// Bytes of printed text that the host was shown the first time, and has not been offered again.
+    shown: AtomicUsize,
 }
 
 impl Replay {
@@ -172,6 +183,18 @@ impl Host for Replay {
 
     fn attribute(&self, pack: &str, name: &str) -> Result<Lookup, ToolError> {
         self.host.attribute(pack, name)
+    }
+
+    fn printed(&self, text: &str) {
+        let known = self.shown.load(Ordering::Relaxed).min(text.len());
+        self.shown.fetch_sub(known, Ordering::Relaxed);
+        if let Some(new) = text.get(known..).filter(|new| !new.is_empty()) {
+            self.host.printed(new);
+        }
+    }
+
+    fn progress(&self, text: &str) {
+        self.host.progress(text);
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
@@ -230,8 +253,6 @@ pub(crate) fn weight(value: &Value, limit: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
 
     /// Counts its calls and answers with the count.
@@ -278,6 +299,41 @@ mod tests {
         assert_eq!(replay.call(method("f"), one("a")).await, Ok(Value::Int(0)));
         assert_eq!(replay.call(method("f"), one("a")).await, Ok(Value::Int(2)));
         assert!(!replay.has_strayed());
+    }
+
+    /// Keeps what is printed.
+    #[derive(Default)]
+    struct Screen(Mutex<String>);
+
+    #[async_trait]
+    impl Host for Screen {
+        fn lookup(&self, _: &str) -> Result<Lookup, ToolError> {
+            Ok(Lookup::Undefined)
+        }
+
+        fn attribute(&self, _: &str, _: &str) -> Result<Lookup, ToolError> {
+            Ok(Lookup::Undefined)
+        }
+
+        fn printed(&self, text: &str) {
+            self.0.lock().push_str(text);
+        }
+
+        async fn call(&self, _: CallTarget, _: Arguments) -> Result<Value, ToolError> {
+            Ok(Value::None)
+        }
+    }
+
+    #[test]
+    fn what_was_printed_is_not_shown_twice() {
+        let screen = Arc::new(Screen::default());
+        let recording = Recording::of(screen.clone());
+        recording.printed("one\ntwo\n");
+        let replay = recording.replay(CancellationToken::new());
+        for piece in ["one\n", "two\nth", "ree\n"] {
+            replay.printed(piece);
+        }
+        assert_eq!(*screen.0.lock(), "one\ntwo\nthree\n");
     }
 
     #[tokio::test]

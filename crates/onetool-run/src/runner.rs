@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use onetool_sandbox::{Engine, Execution, Failure, Host, Limits, Program, Sandbox};
+use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
 use onetool_sdk::{CallContext, Part, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +14,10 @@ use crate::code::{self, END_REACHED, FallbackEngine, MagicValue, PreparedCode};
 use crate::direct::DirectRuns;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
+use crate::packages::Packages;
 use crate::present::{self, Format};
 use crate::replay::{Recording, weight};
+use crate::sessions::{self, Plan, RecentNames, SessionPlan};
 use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
@@ -43,6 +45,21 @@ pub struct Runner {
     sandbox: Arc<Sandbox>,
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
     direct: Arc<DirectRuns>,
+    names: Arc<RecentNames>,
+}
+
+/// Code that is ready to run, and where.
+struct Ready {
+    code: PreparedCode,
+    plan: Plan,
+}
+
+/// What a run had of its session.
+struct InSession {
+    key: SessionKey,
+    begun: Begun,
+    /// The session ended with the run.
+    has_ended: bool,
 }
 
 /// How a stored text is laid out in lines.
@@ -58,10 +75,18 @@ struct PresentationOptions {
     sanitise: bool,
 }
 
+/// What a reply tells besides the value or the failure.
+struct Surrounding<'a> {
+    proxy: &'a PackProxy,
+    /// Where a name went that the code does not find.
+    lost: Option<String>,
+    deadline: Option<Instant>,
+}
+
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
         let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
-        Self { toolbox, sandbox, settings, direct: Arc::default() }
+        Self { toolbox, sandbox, settings, direct: Arc::default(), names: Arc::default() }
     }
 
     pub fn toolbox(&self) -> &Toolbox {
@@ -80,21 +105,44 @@ impl Runner {
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, ctx, settings).await
+        self.run_as(command, None, ctx, settings).await
+    }
+
+    /// The same in a session of this name: names of earlier runs in it are there, and those of this one stay.
+    pub async fn run_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
+        let settings = self.settings.read().clone();
+        self.run_as(command, Some(session), ctx, settings).await
     }
 
     /// The same for a reader that takes a reply of any size, such as a pipe.
     pub async fn run_whole(&self, command: &str, ctx: CallContext) -> RunReply {
-        let settings = RunSettings { stores_large_output: false, ..(**self.settings.read()).clone() };
-        self.run_as(command, ctx, Arc::new(settings)).await
+        self.run_as(command, None, ctx, self.whole_settings()).await
     }
 
-    async fn run_as(&self, command: &str, ctx: CallContext, settings: Arc<RunSettings>) -> RunReply {
+    /// [`Self::run_in_session`] for such a reader.
+    pub async fn run_whole_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
+        self.run_as(command, Some(session), ctx, self.whole_settings()).await
+    }
+
+    /// Nothing is stored, and nothing that was printed is cut.
+    fn whole_settings(&self) -> Arc<RunSettings> {
+        let mut settings = RunSettings { stores_large_output: false, ..(**self.settings.read()).clone() };
+        settings.limits.max_printed = settings.limits.max_printed.max(settings.limits.max_value_bytes);
+        Arc::new(settings)
+    }
+
+    async fn run_as(
+        &self,
+        command: &str,
+        session: Option<&str>,
+        ctx: CallContext,
+        settings: Arc<RunSettings>,
+    ) -> RunReply {
         let mut watch = Stopwatch::start();
         let shared = self.toolbox.now();
         let mut ctx = ctx.within();
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
-        let mut reply = self.run_with(command, &ctx, &settings, &shared, &mut watch).await;
+        let mut reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch).await;
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redactor.owned(reply.text);
         watch.end_of(|steps| &mut steps.present);
@@ -102,18 +150,20 @@ impl Runner {
         reply
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all of them differ from run to run")]
     async fn run_with(
         &self,
         command: &str,
+        session: Option<&str>,
         ctx: &CallContext,
         settings: &RunSettings,
         shared: &Arc<Shared>,
         watch: &mut Stopwatch,
     ) -> RunReply {
-        let prepared = prepare(command, settings, shared);
+        let ready = self.ready(command, session, ctx, settings, shared);
         watch.end_of(|steps| &mut steps.prepare);
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
+        let Ready { code: prepared, plan } = match ready {
+            Ok(ready) => ready,
             Err(text) => return finish_error(text, settings.sanitise, settings),
         };
         let wants_check = settings.type_check && prepared.facts.magic("__check__") != Some(&MagicValue::Truth(false));
@@ -134,14 +184,106 @@ impl Runner {
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
         let limits = &settings.limits;
-        let execution = match self.direct.enter(prepared.single.as_ref(), &*proxy, limits) {
-            Some(call) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
-            None => self.execute(&prepared, settings, proxy.clone(), &ctx.cancel, shared).await,
+        let mut in_session = None;
+        let execution = match (&plan, self.direct.enter(prepared.single.as_ref(), &*proxy, limits)) {
+            (Plan::In(plan), _) => {
+                let (execution, had) =
+                    self.execute_in_session(plan, &prepared, settings, proxy.clone(), &ctx.cancel, shared).await;
+                in_session = Some(had);
+                execution
+            }
+            (_, Some(call)) => call.execute(limits, &*proxy, ctx.cancel.clone()).await,
+            (_, None) => self.execute(&prepared, settings, proxy.clone(), &ctx.cancel, shared).await,
         };
         drop(guard);
+        proxy.end_of_printed();
         watch.unsent = proxy.unsent();
         watch.end_of(|steps| &mut steps.execute);
-        self.reply(execution, &prepared, settings, shared, &proxy, ctx.deadline).await
+        let lost = self.lost_name(&execution, &ctx, in_session.as_ref());
+        let mut reply =
+            self.reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, deadline: ctx.deadline }).await;
+        match &plan {
+            Plan::In(_) => {}
+            Plan::Without => self.names.note(&ctx.owner, &prepared.facts),
+            Plan::EndLast => {
+                self.names.note(&ctx.owner, &prepared.facts);
+                self.end_last_session(&ctx, &mut reply);
+            }
+        }
+        if let Some(had) = &in_session {
+            if let Some(note) = sessions::begun_note(&had.key, &had.begun) {
+                // An error begins with its type.
+                reply.text = match (reply.text.is_empty(), reply.is_error) {
+                    (true, _) => note,
+                    (false, true) => format!("{}\n{note}", reply.text),
+                    (false, false) => format!("{note}\n{}", reply.text),
+                };
+            }
+            if had.has_ended && reply.is_error {
+                reply.text = format!("{}\n{}", reply.text, sessions::ended_note(&had.key));
+            }
+        }
+        reply
+    }
+
+    /// Prepares a command and decides where it runs; the error is a text for the client.
+    fn ready(
+        &self,
+        command: &str,
+        session: Option<&str>,
+        ctx: &CallContext,
+        settings: &RunSettings,
+        shared: &Shared,
+    ) -> Result<Ready, String> {
+        let code = prepare(command, settings, shared, None)?;
+        let plan = sessions::plan(&code.facts, session, &ctx.owner, settings.engine)?;
+        match plan {
+            Plan::In(SessionPlan { ref key, .. }) => {
+                let known = self.sandbox.sessions().of(&key.owner).into_iter().find(|open| open.name == key.name);
+                let names = known.map(|open| open.names).unwrap_or_default();
+                Ok(Ready { code: prepare(command, settings, shared, Some(&names))?, plan })
+            }
+            Plan::Without | Plan::EndLast => Ok(Ready { code, plan }),
+        }
+    }
+
+    /// Where a name went that the code does not find.
+    fn lost_name(&self, execution: &Execution, ctx: &CallContext, session: Option<&InSession>) -> Option<String> {
+        let failure = execution.result.as_ref().err()?;
+        let own = session.map(|session| &session.key);
+        sessions::lost_name(failure, &ctx.owner, own, self.sandbox.sessions(), &self.names)
+    }
+
+    /// `__session__ = None` without a name.
+    fn end_last_session(&self, ctx: &CallContext, reply: &mut RunReply) {
+        let note = match self.sandbox.sessions().last_of(&ctx.owner) {
+            Some(key) => {
+                self.sandbox.sessions().end(&key);
+                format!("[session '{}' ended]", key.name)
+            }
+            None => "[no session is open]".to_owned(),
+        };
+        reply.text = if reply.text == NOTHING { note } else { format!("{note}\n{}", reply.text) };
+    }
+
+    async fn execute_in_session(
+        &self,
+        plan: &SessionPlan,
+        prepared: &PreparedCode,
+        settings: &RunSettings,
+        host: Arc<dyn Host>,
+        cancel: &CancellationToken,
+        shared: &Shared,
+    ) -> (Execution, InSession) {
+        let program = program(prepared, shared, settings);
+        let SessionRun { execution, begun, ended } = self
+            .sandbox
+            .execute_in_session(&plan.key, settings.sessions, &program, &settings.limits, host, cancel.clone())
+            .await;
+        if plan.ends {
+            self.sandbox.sessions().end(&plan.key);
+        }
+        (execution, InSession { key: plan.key.clone(), begun, has_ended: ended.is_some() })
     }
 
     /// Runs the code in its engine, and where that one does not do, in the other.
@@ -158,7 +300,8 @@ impl Runner {
         let first = program(prepared, shared, settings);
         let again = |engine| {
             let is_pack = |name: &str| is_pack(shared, name);
-            let surroundings = code::Surroundings { is_pack: &is_pack, engine, collect_called: false };
+            let surroundings =
+                code::Surroundings { is_pack: &is_pack, engine, collect_called: false, keeps_names: false };
             code::prepare(&prepared.original, surroundings).map(|prepared| program(&prepared, shared, settings))
         };
         match prepared.fallback {
@@ -201,9 +344,9 @@ impl Runner {
         prepared: &PreparedCode,
         settings: &RunSettings,
         shared: &Arc<Shared>,
-        proxy: &PackProxy,
-        deadline: Option<Instant>,
+        around: &Surrounding<'_>,
     ) -> RunReply {
+        let Surrounding { proxy, deadline, .. } = *around;
         let options = presentation_options(prepared, &execution, settings);
         let value = match execution.result {
             Ok(value) => value,
@@ -217,6 +360,8 @@ impl Runner {
                     returned: &proxy.returned(),
                     caller: proxy.caller(),
                     limits: &settings.limits,
+                    hint: around.lost.as_deref(),
+                    packages: self.packages(settings),
                 };
                 return finish_error(account::text(&account), options.sanitise, settings);
             }
@@ -261,6 +406,8 @@ impl Runner {
                         returned: &proxy.returned(),
                         caller: proxy.caller(),
                         limits: &settings.limits,
+                        hint: None,
+                        packages: Packages::default(),
                     };
                     return finish_error(account::text(&account), options.sanitise, settings);
                 }
@@ -286,6 +433,10 @@ impl Runner {
             text
         };
         RunReply { text, parts, is_error: false }
+    }
+
+    fn packages<'a>(&self, settings: &'a RunSettings) -> Packages<'a> {
+        Packages { configured: &settings.packages, problem: self.sandbox.packages_problem() }
     }
 
     /// Stores what is too large for a reply and answers its summary instead.
@@ -337,6 +488,7 @@ fn program(prepared: &PreparedCode, shared: &Shared, settings: &RunSettings) -> 
         files: settings.files,
         folder: shared.state.folder.to_string_lossy().into_owned(),
         packs: facts.used.keys().filter(is_free).cloned().collect(),
+        binds: facts.top_level.iter().filter(|name| !name.starts_with("__")).cloned().collect(),
         read_back: facts
             .computed_magic()
             .chain(facts.returns_at_top.then_some(END_REACHED))
@@ -398,8 +550,13 @@ fn is_of_ot(name: &str, shared: &Shared) -> bool {
     target.as_deref().unwrap_or(name).starts_with("ot.")
 }
 
-/// From the command to code; the error is a text for the client.
-fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<PreparedCode, String> {
+/// From the command to code; the error is a text for the client. `session` has the names of the session that it runs in.
+fn prepare(
+    command: &str,
+    settings: &RunSettings,
+    shared: &Shared,
+    session: Option<&[String]>,
+) -> Result<PreparedCode, String> {
     if command.len() > settings.limits.max_source {
         return Err(format!(
             "ValueError: the command has {} bytes; at most {} are allowed\nhint: pass data through a tool (file.read, ot.result) instead of writing it into the code",
@@ -420,9 +577,15 @@ fn prepare(command: &str, settings: &RunSettings, shared: &Shared) -> Result<Pre
     } else {
         stripped
     };
-    let is_pack = |name: &str| is_pack(shared, name);
-    let surroundings =
-        code::Surroundings { is_pack: &is_pack, engine: settings.engine, collect_called: !settings.gate.is_open() };
+    // What the session has bound is no pack any more.
+    let is_bound = |name: &str| session.is_some_and(|names| names.iter().any(|bound| bound == name));
+    let is_pack = |name: &str| is_pack(shared, name) && !is_bound(name);
+    let surroundings = code::Surroundings {
+        is_pack: &is_pack,
+        engine: if session.is_some() { Engine::CPython } else { settings.engine },
+        collect_called: !settings.gate.is_open(),
+        keeps_names: session.is_some(),
+    };
     let prepared = code::prepare(source, surroundings)
         .or_else(|problem| {
             // Words around one block of code: the block is the code.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use onetool_sandbox::{Engine, FileAccess, Limits};
+use onetool_sandbox::{Engine, FileAccess, Limits, SessionLimits};
 use onetool_sdk::{HealthNote, Redactor};
 use onetool_state::interface::{Retention, Trail};
 use onetool_state::results::ResultStore;
@@ -143,6 +143,10 @@ pub struct RunSettings {
     pub max_error_bytes: usize,
     /// What code may do with files, through the `file` pack.
     pub files: FileAccess,
+    /// How many sessions there may be, and for how long.
+    pub sessions: SessionLimits,
+    /// Packages that the configuration names, for errors about those that it does not.
+    pub packages: Vec<String>,
     /// Whether a reply that is too large is stored and summarised.
     pub stores_large_output: bool,
 }
@@ -158,6 +162,8 @@ impl Default for RunSettings {
             sanitise: false,
             max_error_bytes: 16 << 10,
             files: FileAccess::Full,
+            sessions: SessionLimits::default(),
+            packages: Vec::new(),
             stores_large_output: true,
         }
     }

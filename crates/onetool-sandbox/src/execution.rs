@@ -24,6 +24,8 @@ pub struct Program {
     pub script_name: String,
     /// Packs that the program names: an engine may ask the host for them before the program does.
     pub packs: Vec<String>,
+    /// Names that the program binds at its top level.
+    pub binds: Vec<String>,
     /// Names whose final values are wanted, e.g. `__format__`.
     pub read_back: Vec<String>,
     pub files: FileAccess,
@@ -98,6 +100,8 @@ pub enum Failure {
     Busy(String),
     Cancelled,
     TooLarge(String),
+    /// The session cannot be used; says why and what to do.
+    Session(String),
     /// The engine cannot run here; says why and what to do.
     Unavailable(String),
 }
@@ -132,4 +136,17 @@ pub struct Execution {
     pub read_back: Vec<(String, Value)>,
     /// How many calls reached the host.
     pub calls: usize,
+}
+
+impl Execution {
+    /// Of a program that did not run.
+    pub(crate) fn failed(failure: Failure) -> Self {
+        Self {
+            result: Err(failure),
+            printed: String::new(),
+            printed_truncated: false,
+            read_back: Vec::new(),
+            calls: 0,
+        }
+    }
 }

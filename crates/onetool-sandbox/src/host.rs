@@ -36,6 +36,9 @@ pub trait Host: Send + Sync {
     /// Text that the code has just printed, in pieces; all of it also comes with the result.
     fn printed(&self, _text: &str) {}
 
+    /// What is done before the code runs, and takes long: packages are installed.
+    fn progress(&self, _text: &str) {}
+
     /// A call. Its failure is raised in the sandbox as [`ToolError::exception`].
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }

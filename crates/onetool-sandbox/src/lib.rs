@@ -18,7 +18,10 @@ pub use choose::{
     Engine, FAST_ENGINE, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, may_lack,
     needs_cpython, needs_cpython_in,
 };
-pub use cpython::{CPython, CPythonSettings};
+pub use cpython::{
+    Begun, CPython, CPythonSettings, PackageSettings, SessionEnd, SessionInfo, SessionKey, SessionLimits, SessionRun,
+    Sessions,
+};
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, FileAccess, Frame, Limits, Program};

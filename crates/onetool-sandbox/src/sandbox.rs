@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use crate::cpython::{CPython, CPythonSettings};
+use crate::cpython::{CPython, CPythonSettings, SessionKey, SessionLimits, SessionProgram, SessionRun, Sessions};
 use crate::execution::{Execution, Failure, Limits, Program};
 use crate::monty::{Monty, MontySettings};
 use crate::{Engine, Host};
@@ -14,11 +14,13 @@ use crate::{Engine, Host};
 pub struct Sandbox {
     monty: Monty,
     cpython: RwLock<Arc<CPython>>,
+    sessions: Arc<Sessions>,
 }
 
 impl Sandbox {
     pub fn new(monty: MontySettings, cpython: CPythonSettings) -> Self {
-        Self { monty: Monty::new(monty), cpython: RwLock::new(Arc::new(CPython::new(cpython))) }
+        let cpython = RwLock::new(Arc::new(CPython::new(cpython)));
+        Self { monty: Monty::new(monty), cpython, sessions: Arc::default() }
     }
 
     /// Starts what the first run will need.
@@ -45,6 +47,16 @@ impl Sandbox {
         self.cpython().version()
     }
 
+    /// Why the configured packages cannot be imported, once that is known.
+    pub fn packages_problem(&self) -> Option<String> {
+        self.cpython().packages_problem().map(str::to_owned)
+    }
+
+    /// The sessions that programs run in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
     fn cpython(&self) -> Arc<CPython> {
         self.cpython.read().clone()
     }
@@ -64,7 +76,22 @@ impl Sandbox {
         }
     }
 
+    /// Runs a program in full Python, with the names of the programs that ran in this session before.
+    pub async fn execute_in_session(
+        &self,
+        key: &SessionKey,
+        session_limits: SessionLimits,
+        program: &Program,
+        limits: &Limits,
+        host: Arc<dyn Host>,
+        cancel: CancellationToken,
+    ) -> SessionRun {
+        let order = SessionProgram { program, limits, session_limits };
+        self.sessions.run(self.cpython(), key, order, host, cancel).await
+    }
+
     pub async fn shutdown(&self) {
+        self.sessions.shutdown();
         self.cpython().shutdown().await;
         self.monty.shutdown().await;
     }

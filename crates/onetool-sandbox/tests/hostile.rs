@@ -93,9 +93,10 @@ const REFUSED: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn what_is_outside_is_refused() {
-    // Python's own refusals only explain; without them the kernel refuses.
-    let kernel = "type(pack).__getattr__.__globals__['_REFUSED_EVENTS'].clear()\n";
-    for (engine, before) in engines().await.into_iter().zip([kernel, ""]) {
+    // What stands before the kernel only explains or serves files; without it the kernel refuses.
+    let without_files = "for _place in type(pack).__getattr__.__globals__['_files'].replaced:\n    setattr(*_place)\n";
+    let kernel = format!("type(pack).__getattr__.__globals__['_REFUSED_EVENTS'].clear()\n{without_files}");
+    for (engine, before) in engines().await.into_iter().zip([kernel.as_str(), without_files]) {
         for (code, expected) in REFUSED {
             match run_in(&engine, &format!("{before}{code}")).await.result {
                 Err(Failure::Raised { exception, .. }) if expected.contains(&exception.as_str()) => {}

@@ -36,6 +36,12 @@ pub struct Progress {
 /// Where reports of progress go. Must not block.
 pub trait ProgressSink: Send + Sync {
     fn report(&self, progress: Progress);
+
+    /// Text that code has just printed, all of it in pieces of whole lines. Returns whether it is shown; where it is not,
+    /// a part of it is reported as progress.
+    fn printed(&self, _text: &str) -> bool {
+        false
+    }
 }
 
 /// Drops every report.
@@ -105,6 +111,9 @@ impl SpanLink {
 pub struct CallContext {
     /// The run (or request) that this call is part of.
     pub run_id: Arc<str>,
+    /// Whose call it is: an opaque name of the client, empty for the one of this process. Nothing that belongs to one
+    /// owner, such as a session, is shown or given to another.
+    pub owner: Arc<str>,
     pub caller: Caller,
     pub cancel: CancellationToken,
     pub deadline: Option<Instant>,
@@ -122,6 +131,7 @@ impl CallContext {
     pub fn new(caller: Caller) -> Self {
         Self {
             run_id: uuid::Uuid::now_v7().simple().to_string().into(),
+            owner: Arc::from(""),
             caller,
             cancel: CancellationToken::new(),
             deadline: None,

@@ -46,6 +46,10 @@ pub fn guard(settings: &Resolved) -> Guard {
             protect_modules(&mut guard, folder, &settings.file_pack.roots);
         }
     }
+    // Packages are built and installed outside the sandbox.
+    for file in settings.run_keys.requirements_files(&settings.folder) {
+        guard.protect(file);
+    }
     if let Some(python) = settings.python.as_deref() {
         protect_program(&mut guard, python);
     }

@@ -13,13 +13,13 @@ Run Python with every tool at hand as pack.function(name=value). The value of th
 Find tools: ot.help(query='what you need') has signatures; ot.packs(); ot.tools(pattern='x').
 Packs: ";
 const TAIL: &str = "
-Tools are called plainly or together: await asyncio.gather(a.f(), b.g()). Their errors are Python exceptions. Make all calls in one run and filter data in code: runs share no names. $name key=value runs a snippet. Large results are stored: ot.result(handle=...). __format__ = 'json' | 'yml' | 'raw'.";
+Tools are called plainly or together: await asyncio.gather(a.f(), b.g()). Their errors are Python exceptions. Make all calls in one run and filter data in code: runs share no names, unless they begin with __session__ = 'name'. $name key=value runs a snippet. Large results are stored: ot.result(handle=...). __format__ = 'json' | 'yml' | 'raw'.";
 
 const INSTRUCTIONS: &str = "\
 One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
 
 /// Bytes that the packs may take, so that tools/list and the instructions stay below 1,600 bytes together.
-const PACKS_BYTES: usize = 420;
+const PACKS_BYTES: usize = 370;
 
 /// The description of `run`.
 pub(super) fn run(service: &dyn Service) -> String {

@@ -27,7 +27,7 @@ use super::{Handler, Shared, sse};
 use crate::{McpSettings, PeerAddress, Principal, Service};
 
 /// Names the session that a request belongs to.
-const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
 /// When to try again where there was no room.

@@ -16,6 +16,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use super::Handler;
+use super::http::SESSION_HEADER;
 use super::client::ClientPeer;
 use super::logging::ClientLog;
 use super::progress::ClientProgress;
@@ -26,6 +27,7 @@ impl Handler {
     /// A run for a client that can be asked while it waits.
     pub(super) async fn run(&self, command: &str, context: RequestContext<RoleServer>) -> RunReply {
         let mut ctx = CallContext::new(Caller::Run);
+        ctx.owner = owner(&context);
         ctx.cancel = context.ct.child_token();
         let mut progress = None;
         if let Some(token) = context.meta.get_progress_token() {
@@ -88,9 +90,11 @@ impl Handler {
     fn start(&self, command: String, context: &RequestContext<RoleServer>) -> ActiveRun {
         let service = self.service.clone();
         let may_trust = self.may_trust(context);
+        let owner = owner(context);
         let capabilities: ClientCapabilities = context.client_capabilities().unwrap_or_default();
         ActiveRun::new(capabilities, move |client, progress, cancel| {
             let mut ctx = CallContext::new(Caller::Run);
+            ctx.owner = owner;
             ctx.cancel = cancel;
             ctx.progress = progress;
             ctx.client = Some(client);
@@ -135,6 +139,15 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 fn principal(context: &RequestContext<RoleServer>) -> Principal {
     let parts = context.extensions.get::<axum::http::request::Parts>();
     parts.and_then(|parts| parts.extensions.get::<Principal>().copied()).unwrap_or(Principal::Anyone)
+}
+
+/// Whose run it is. A client without a token is known by its session, where it has one.
+fn owner(context: &RequestContext<RoleServer>) -> Arc<str> {
+    let Some(parts) = context.extensions.get::<axum::http::request::Parts>() else { return Arc::from("") };
+    let header = parts.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
+    // The older transport names it in the query.
+    let query = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")));
+    principal(context).owner(header.or(query))
 }
 
 fn invalid_state(error: InvalidState) -> ErrorData {

@@ -23,7 +23,7 @@ use super::invoke_stream;
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
 use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
 use super::routes::Routes;
-use crate::{ApiError, Bundles};
+use crate::{ApiError, Bundles, Principal};
 
 /// How long a call waits for packs that are being read.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
@@ -166,7 +166,7 @@ impl Invoker {
             }
         };
         let started = Instant::now();
-        let mut ctx = CallContext::new(self.caller);
+        let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(self.caller) };
         ctx.deadline = Some(started + self.timeout);
         ctx.tools = Some(self.tools.clone());
         ctx.progress = progress;

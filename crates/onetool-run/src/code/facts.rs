@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprContext, ModModule, Stmt};
 use ruff_text_size::Ranged as _;
@@ -20,6 +20,23 @@ pub enum MagicValue {
 /// Variables through which code speaks to us.
 pub const MAGIC: &[&str] = &["__format__", "__sanitize__", "__check__"];
 
+/// Names the session that the code runs in.
+pub const SESSION: &str = "__session__";
+
+/// What the code says of the session that it runs in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SessionWish {
+    /// Nothing.
+    #[default]
+    None,
+    /// `__session__ = "name"`.
+    Named { name: String, ends: bool },
+    /// `__session__ = None` alone: the session that was used last ends.
+    End,
+    /// It cannot be told before the code runs.
+    Unclear,
+}
+
 /// What is known of the code.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -35,6 +52,9 @@ pub struct Facts {
     pub awaits_at_top: bool,
     /// Every name that the code binds somewhere.
     pub bound: HashSet<String>,
+    /// Those of them that it binds outside of functions and classes.
+    pub top_level: IndexSet<String>,
+    pub session: SessionWish,
     /// Names that the code reads and may not have bound, with how it uses them first.
     pub used: IndexMap<String, Use>,
     pub magic: IndexMap<&'static str, MagicValue>,
@@ -52,7 +72,7 @@ pub enum Use {
 
 impl Facts {
     pub(crate) fn of(module: &ModModule, source: &str) -> Self {
-        let mut collector = Collector { facts: Self::default(), function_depth: 0 };
+        let mut collector = Collector { facts: Self::default(), function_depth: 0, class_depth: 0 };
         collector.visit_body(&module.body);
         let mut facts = collector.facts;
         facts.is_empty = module.body.is_empty();
@@ -72,6 +92,7 @@ impl Facts {
                 facts.magic.insert(name, magic_value(&assign.value));
             }
         }
+        facts.session = session_wish(module, &facts);
         for name in MAGIC {
             // Bound somewhere else too: only the run knows which binding counts.
             if facts.bound.contains(*name) && !facts.magic.contains_key(name) {
@@ -109,6 +130,29 @@ impl Facts {
     }
 }
 
+fn session_wish(module: &ModModule, facts: &Facts) -> SessionWish {
+    let mut wish = SessionWish::None;
+    for statement in &module.body {
+        let Stmt::Assign(assign) = statement else { continue };
+        let [Expr::Name(target)] = assign.targets.as_slice() else { continue };
+        if target.id != SESSION {
+            continue;
+        }
+        wish = match (&*assign.value, wish) {
+            (Expr::StringLiteral(text), SessionWish::None | SessionWish::End) => {
+                SessionWish::Named { name: text.value.to_str().to_owned(), ends: false }
+            }
+            (Expr::StringLiteral(text), SessionWish::Named { name, .. }) if text.value.to_str() == name => {
+                SessionWish::Named { name, ends: false }
+            }
+            (Expr::NoneLiteral(_), SessionWish::Named { name, .. }) => SessionWish::Named { name, ends: true },
+            (Expr::NoneLiteral(_), SessionWish::None | SessionWish::End) => SessionWish::End,
+            _ => return SessionWish::Unclear,
+        };
+    }
+    if wish == SessionWish::None && facts.bound.contains(SESSION) { SessionWish::Unclear } else { wish }
+}
+
 pub(super) fn magic_value(value: &Expr) -> MagicValue {
     match value {
         Expr::StringLiteral(text) => MagicValue::Text(text.value.to_str().to_owned()),
@@ -120,6 +164,7 @@ pub(super) fn magic_value(value: &Expr) -> MagicValue {
 struct Collector {
     facts: Facts,
     function_depth: usize,
+    class_depth: usize,
 }
 
 impl Collector {
@@ -132,6 +177,9 @@ impl Collector {
     fn bind(&mut self, name: &str) {
         if !self.facts.bound.contains(name) {
             self.facts.bound.insert(name.to_owned());
+        }
+        if self.function_depth + self.class_depth == 0 && !self.facts.top_level.contains(name) {
+            self.facts.top_level.insert(name.to_owned());
         }
     }
 }
@@ -147,7 +195,13 @@ impl<'a> Visitor<'a> for Collector {
                 self.function_depth -= 1;
                 return;
             }
-            Stmt::ClassDef(class) => self.bind(&class.name),
+            Stmt::ClassDef(class) => {
+                self.bind(&class.name);
+                self.class_depth += 1;
+                visitor::walk_stmt(self, stmt);
+                self.class_depth -= 1;
+                return;
+            }
             Stmt::Return(_) if self.function_depth == 0 => self.facts.returns_at_top = true,
             Stmt::Import(import) => {
                 for alias in &import.names {
@@ -186,6 +240,13 @@ impl<'a> Visitor<'a> for Collector {
             Expr::Await(_) => {
                 self.facts.uses_async = true;
                 self.facts.awaits_at_top |= self.function_depth == 0;
+            }
+            // Their targets are names of their own.
+            Expr::ListComp(_) | Expr::SetComp(_) | Expr::DictComp(_) | Expr::Generator(_) => {
+                self.class_depth += 1;
+                visitor::walk_expr(self, expr);
+                self.class_depth -= 1;
+                return;
             }
             Expr::Lambda(_) => {
                 self.function_depth += 1;
@@ -235,5 +296,37 @@ pub(super) fn last_expression_start(module: &ModModule) -> Option<ruff_text_size
     match module.body.last() {
         Some(Stmt::Expr(last)) => Some(last.start()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(code: &str) -> Facts {
+        Facts::of(ruff_python_parser::parse_module(code).unwrap().syntax(), code)
+    }
+
+    #[test]
+    fn a_session_is_named_ended_or_unclear() {
+        let named = |name: &str, ends| SessionWish::Named { name: name.to_owned(), ends };
+        for (code, wish) in [
+            ("1", SessionWish::None),
+            ("__session__ = 'a'\nx = 1", named("a", false)),
+            ("x = 1\n__session__ = 'a'\n__session__ = None", named("a", true)),
+            ("__session__ = None", SessionWish::End),
+            ("__session__ = 'a' + 'b'", SessionWish::Unclear),
+            ("__session__ = 'a'\n__session__ = 'b'", SessionWish::Unclear),
+            ("if 1:\n    __session__ = 'a'", SessionWish::Unclear),
+        ] {
+            assert_eq!(facts(code).session, wish, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_the_top_level_last() {
+        let code = "import os.path as p\nfor i in x:\n    y = 1\ndef f(a):\n    b = 1\nclass C:\n    d = 2\n[z for z in x]";
+        let found: Vec<String> = facts(code).top_level.into_iter().collect();
+        assert_eq!(found, ["p", "i", "y", "f", "C"]);
     }
 }

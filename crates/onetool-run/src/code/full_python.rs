@@ -1,5 +1,5 @@
 //! Code that full Python runs because of what surrounds it, not because of its syntax: standard modules that it uses
-//! without importing them, files, and a coroutine as its value.
+//! without importing them, files, packages, and a coroutine as its value.
 
 use onetool_sandbox::{Need, is_standard_module};
 use ruff_python_ast::visitor::{self, Visitor};
@@ -21,10 +21,10 @@ pub(super) fn need(module: &ModModule, facts: &Facts, is_pack: &dyn Fn(&str) -> 
     if facts.used.contains_key("open") && is_free("open") {
         return Some(Need::Lacks("files".to_owned()));
     }
-    let mut imports = FileImports { found: false };
+    let mut imports = Imports { needs: None, is_pack };
     imports.visit_body(&module.body);
-    if imports.found {
-        return Some(Need::Lacks("files".to_owned()));
+    if let Some(need) = imports.needs {
+        return Some(Need::Lacks(need));
     }
     if ends_with_coroutine(module) {
         return Some(Need::Lacks("a coroutine as the value".to_owned()));
@@ -43,17 +43,31 @@ fn ends_with_iterator(module: &ModModule, facts: &Facts) -> bool {
     }
 }
 
-struct FileImports {
-    found: bool,
+/// Looks for imports that only full Python has.
+struct Imports<'a> {
+    needs: Option<String>,
+    is_pack: &'a dyn Fn(&str) -> bool,
 }
 
-impl<'a> Visitor<'a> for FileImports {
+impl Imports<'_> {
+    fn look_at(&mut self, module: &str) {
+        let name = module.split('.').next().unwrap_or(module);
+        if FILE_MODULES.contains(&name) {
+            self.needs = Some("files".to_owned());
+        } else if !is_standard_module(name) && !(self.is_pack)(name) {
+            self.needs = Some(format!("the package {name}"));
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Imports<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        let of_files = |name: &str| FILE_MODULES.contains(&name.split('.').next().unwrap_or(name));
         match statement {
-            Stmt::Import(import) => self.found |= import.names.iter().any(|alias| of_files(alias.name.as_str())),
+            Stmt::Import(import) => import.names.iter().for_each(|alias| self.look_at(alias.name.as_str())),
             Stmt::ImportFrom(import) => {
-                self.found |= import.module.as_ref().is_some_and(|module| of_files(module.as_str()));
+                if let Some(module) = &import.module {
+                    self.look_at(module.as_str());
+                }
             }
             _ => visitor::walk_stmt(self, statement),
         }
@@ -92,6 +106,8 @@ mod tests {
             "def f():\n    from pathlib import Path\n    return Path('a').read_text()",
             "async def main():\n    return 1\nmain()",
             "iter([1, 2])",
+            "import pandas as pd\npd.DataFrame()",
+            "try:\n    from yaml import safe_load\nexcept ImportError:\n    pass",
             "import itertools\nitertools.count()",
         ] {
             assert!(lacks(code).is_some(), "{code}");

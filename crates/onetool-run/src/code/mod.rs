@@ -25,7 +25,7 @@ use ruff_python_parser::{ParseError, Parsed};
 use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::CallSite;
-pub use facts::{Facts, MagicValue, Use};
+pub use facts::{Facts, MagicValue, SESSION, SessionWish, Use};
 pub use single::SingleCall;
 
 /// What a run hands to a sandbox.
@@ -71,6 +71,8 @@ pub struct Surroundings<'a> {
     pub engine: Engine,
     /// Whether somebody wants to know what is called.
     pub collect_called: bool,
+    /// Whether the names of the code are to last: then it stays at the top level.
+    pub keeps_names: bool,
 }
 
 /// Code that is not Python.
@@ -157,8 +159,11 @@ fn prepare_parsed(
     if engine == Engine::Monty && !facts.returns_at_top {
         edits.extend(handed_over::edit(parsed.syntax()));
     }
-    let (text, line_offset) = if facts.returns_at_top {
+    // Full Python understands a `return` at the top by itself.
+    let (text, line_offset) = if facts.returns_at_top && !surroundings.keeps_names {
         wrapping::as_function(source, parsed, &facts, edits)
+    } else if facts.returns_at_top && !facts.ends_with_expression {
+        (format!("{}\n{END_REACHED} = True", apply(source, edits)), 0)
     } else {
         (apply(source, edits), 0)
     };
@@ -262,10 +267,10 @@ mod tests {
     use super::*;
 
     const NOTHING: Surroundings<'static> =
-        Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false };
+        Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false, keeps_names: false };
 
     fn prepared(code: &str) -> PreparedCode {
-        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false })
+        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false, keeps_names: false })
             .unwrap()
     }
 

@@ -66,6 +66,8 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
         max_error_bytes: run.max_error_kb << 10,
         // What cannot be read must not be laxer than what was meant.
         files: if reader.is_wrong(&["run", "files"]) { FileAccess::Off } else { run.files },
+        sessions: run.session_limits(),
+        packages: Vec::new(),
         stores_large_output: true,
     }
 }

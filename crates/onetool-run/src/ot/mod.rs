@@ -15,6 +15,7 @@ mod packs;
 mod reload;
 mod result;
 mod search;
+mod sessions;
 mod snippets;
 mod span;
 mod stats;
@@ -25,6 +26,7 @@ mod version;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use onetool_sandbox::Sessions;
 use onetool_sdk::NativePack;
 use onetool_sdk::{CallContext, ToolError, Value};
 use onetool_state::stats::StatsRecorder;
@@ -56,6 +58,9 @@ pub trait Toolbox: Send + Sync {
     /// Waits for servers that are starting for the first time; shortly, and never longer than `ctx` allows.
     async fn settle(&self, awaited: Awaited, ctx: &CallContext);
 
+    /// The sessions of runs.
+    fn sessions(&self) -> Arc<Sessions>;
+
     /// Reads the configuration again. Blocks; on an error the last good state stays.
     fn reload(&self) -> Result<(), ToolError>;
 }
@@ -78,6 +83,8 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
             reload::tool(&toolbox),
             stats::tool(&toolbox, stats),
             result::tool(&toolbox),
+            sessions::list(&toolbox),
+            sessions::end(&toolbox),
             timed::tool(),
             version::tool(),
         ],

@@ -1,4 +1,5 @@
-//! One interpreter process: forked by the zygote or started through the launcher, used for one program, then killed.
+//! One interpreter process: forked by the zygote or started through the launcher, used for one program, or for those of
+//! one session, then killed.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,6 +13,7 @@ use tokio::process::Command;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
+use super::protocol::Lines;
 use super::zygote::Forked;
 use crate::Host;
 
@@ -24,6 +26,14 @@ pub(super) struct Child {
     pub(super) input: Sender,
     pub(super) output: Receiver,
     pub(super) printed: Receiver,
+    /// What it has sent and nobody has read.
+    pub(super) lines: Lines,
+    /// What it is to be told before its first program.
+    pub(super) unsent: Vec<u8>,
+    /// It has said that it is confined and waits for a program.
+    pub(super) is_ready: bool,
+    /// Address space that it has before its first program.
+    pub(super) headroom: usize,
 }
 
 enum Process {
@@ -63,13 +73,31 @@ impl Child {
             input: Sender::from_owned_fd(input)?,
             output: Receiver::from_owned_fd(output)?,
             printed: Receiver::from_owned_fd(printed)?,
+            lines: Lines::default(),
+            unsent: Vec::new(),
+            is_ready: false,
+            headroom: 0,
         })
     }
 
-    /// Ends it after its last message, or because it must stop. What it printed before is in the pipe already; the
-    /// process itself is waited for by a task that holds its place among the children.
-    pub(super) fn dismiss(mut self, printed: &mut Printed, permit: OwnedSemaphorePermit) {
-        printed.drain(&self.printed);
+    /// Tells it how to confine itself. As much as it does not take at once is told before its first program.
+    pub(super) fn set_up(&mut self, setup: &[u8], headroom: usize) {
+        let taken = self.input.try_write(setup).unwrap_or(0);
+        self.unsent = setup[taken..].to_vec();
+        self.headroom = headroom;
+    }
+
+    /// Whether nobody has heard of its end.
+    pub(super) fn is_alive(&mut self) -> bool {
+        match &mut self.process {
+            Process::Started(process) => matches!(process.try_wait(), Ok(None)),
+            Process::Forked(forked) => forked.is_alive(),
+        }
+    }
+
+    /// Ends it after its last message, or because it must stop. It is waited for by a task that holds its place among
+    /// the children.
+    pub(super) fn dismiss(mut self, permit: OwnedSemaphorePermit) {
         self.process.kill();
         tokio::spawn(async move {
             let _ = tokio::time::timeout(END_WAIT, self.process.wait()).await;
@@ -78,7 +106,7 @@ impl Child {
     }
 
     /// Waits for a child that closed its side, collects what it printed last, and says how it ended.
-    pub(super) async fn end(mut self, printed: &mut Printed, grace: Duration) -> Option<ExitStatus> {
+    pub(super) async fn end(&mut self, printed: &mut Printed, grace: Duration) -> Option<ExitStatus> {
         let status = tokio::time::timeout(grace, self.process.wait()).await.unwrap_or_default();
         if status.is_none() {
             self.process.kill();
@@ -140,7 +168,7 @@ impl Printed {
     /// Reads what is there, without waiting. A program that goes on printing does not keep this busy.
     ///
     /// The descriptor itself is read: the event loop may not have heard of the last text yet.
-    fn drain(&mut self, source: &Receiver) {
+    pub(super) fn drain(&mut self, source: &Receiver) {
         while !self.truncated {
             match rustix::io::read(source, &mut self.chunk[..]) {
                 Ok(count) if count > 0 => self.keep(count),
@@ -155,6 +183,15 @@ impl Printed {
         if let Some(end) = new.iter().rposition(|byte| *byte == b'\n') {
             host.printed(&String::from_utf8_lossy(&new[..=end]));
             self.shown += end + 1;
+        }
+    }
+
+    /// Tells the host of all that is left, when the program is done.
+    pub(super) fn show_rest(&mut self, host: &dyn Host) {
+        let new = &self.bytes[self.shown..];
+        if !new.is_empty() {
+            host.printed(&String::from_utf8_lossy(new));
+            self.shown = self.bytes.len();
         }
     }
 

@@ -156,7 +156,7 @@ pub(super) fn is_small(value: &Value) -> bool {
             | Value::TimeDelta(_) => Some(left),
         }
     }
-    rest(value, super::session::SMALL_MESSAGE).is_some()
+    rest(value, super::conversation::SMALL_MESSAGE).is_some()
 }
 
 #[cfg(test)]

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, OnceCell, Semaphore};
+use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::CPythonSettings;
 use super::child::Child;
+use super::conversation::{ChildState, Conversation};
 use super::interpreter;
 use super::launch::{Confinement, LaunchOrder, Role};
-use super::session::Session;
+use super::packages::{self, Installed};
+use super::protocol::Setup;
+use super::spares::Spares;
 use super::zygote::Zygote;
 use crate::{Execution, Failure, Host, Limits, Program};
 
@@ -31,6 +34,9 @@ pub struct CPython {
     /// Set by [`CPython::warm_up`]: a process that runs one program has no use for a zygote.
     warm: AtomicBool,
     zygote: Mutex<ZygoteState>,
+    spares: Arc<Spares>,
+    /// What is going on while packages are installed.
+    progress: watch::Sender<String>,
 }
 
 /// What every child is started with.
@@ -38,8 +44,31 @@ struct Prepared {
     version: (u32, u32),
     launcher: PathBuf,
     order: LaunchOrder,
-    wall: Option<String>,
+    /// The first line that a child reads.
+    setup: Arc<[u8]>,
+    packages: Packages,
 }
+
+/// The packages that programs can import.
+enum Packages {
+    None,
+    Installed(Installed),
+    /// They could not be installed: programs run without them.
+    Failed(String),
+}
+
+impl Packages {
+    /// Address space that importing them takes.
+    fn headroom(&self) -> usize {
+        match self {
+            Self::Installed(installed) => installed.headroom,
+            Self::None | Self::Failed(_) => 0,
+        }
+    }
+}
+
+/// A child that has run a program and keeps its names for the next.
+pub(crate) struct KeptChild(Child);
 
 #[derive(Default)]
 struct ZygoteState {
@@ -62,6 +91,8 @@ impl CPython {
             prepared: OnceCell::new(),
             warm: AtomicBool::new(false),
             zygote: Mutex::default(),
+            spares: Arc::default(),
+            progress: watch::Sender::default(),
         }
     }
 
@@ -72,6 +103,14 @@ impl CPython {
     /// The version of the interpreter, once it is known.
     pub fn version(&self) -> Option<(u32, u32)> {
         self.prepared.get()?.as_ref().ok().map(|prepared| prepared.version)
+    }
+
+    /// Why the packages of the settings cannot be imported, once that is known.
+    pub fn packages_problem(&self) -> Option<&str> {
+        match &self.prepared.get()?.as_ref().ok()?.packages {
+            Packages::Failed(reason) => Some(reason),
+            Packages::None | Packages::Installed(_) => None,
+        }
     }
 
     /// Whether it was warmed up.
@@ -96,11 +135,33 @@ impl CPython {
     /// Ends the zygote, and with it every child.
     pub async fn shutdown(&self) {
         self.warm.store(false, Ordering::Relaxed);
+        self.spares.clear();
         self.zygote.lock().await.running = None;
     }
 
     async fn prepared(&self) -> Result<&Prepared, String> {
-        self.prepared.get_or_init(|| prepare(&self.settings)).await.as_ref().map_err(Clone::clone)
+        let report = |text: String| {
+            tracing::info!(text, "packages for code");
+            self.progress.send_replace(text);
+        };
+        self.prepared.get_or_init(|| prepare(&self.settings, &report)).await.as_ref().map_err(Clone::clone)
+    }
+
+    /// The same for a program that waits for it: its host is told what is going on.
+    async fn prepared_for(&self, host: &dyn Host) -> Result<&Prepared, String> {
+        let mut news = self.progress.subscribe();
+        let prepared = self.prepared();
+        tokio::pin!(prepared);
+        loop {
+            tokio::select! {
+                biased;
+                prepared = &mut prepared => return prepared,
+                Ok(()) = news.changed() => {
+                    let text = news.borrow_and_update().clone();
+                    host.progress(&text);
+                }
+            }
+        }
     }
 
     /// Runs a program in a process of its own, which is dead or being killed when this returns.
@@ -111,8 +172,48 @@ impl CPython {
         host: Arc<dyn Host>,
         cancel: CancellationToken,
     ) -> Execution {
+        let conversation = Conversation { program, limits, host, cancel, keeps_names: false };
+        let (permit, mut child) = match self.enter(&conversation, &mut None).await {
+            Ok(entered) => entered,
+            Err(failure) => return Execution::failed(failure),
+        };
+        let (execution, _) = conversation.run(&mut child).await;
+        child.dismiss(permit);
+        execution
+    }
+
+    /// Runs a program in the child that is kept for it, or in a new one. None is left if that child has ended.
+    pub(crate) async fn execute_kept(
+        &self,
+        kept: &mut Option<KeptChild>,
+        program: &Program,
+        limits: &Limits,
+        host: Arc<dyn Host>,
+        cancel: CancellationToken,
+    ) -> Execution {
+        let conversation = Conversation { program, limits, host, cancel, keeps_names: true };
+        let (permit, mut child) = match self.enter(&conversation, kept).await {
+            Ok(entered) => entered,
+            Err(failure) => return Execution::failed(failure),
+        };
+        let (execution, after) = conversation.run(&mut child).await;
+        match after {
+            ChildState::Alive => *kept = Some(KeptChild(child)),
+            ChildState::Ended => child.dismiss(permit),
+        }
+        execution
+    }
+
+    /// A place among the children that run, and the child that is kept, or a new one. A program that does not get that far
+    /// leaves the kept one alone.
+    async fn enter(
+        &self,
+        conversation: &Conversation<'_>,
+        kept: &mut Option<KeptChild>,
+    ) -> Result<(OwnedSemaphorePermit, Child), Failure> {
+        let Conversation { program, limits, host, cancel, .. } = conversation;
         if program.code.len() > limits.max_source {
-            return without_run(Failure::TooLarge(format!(
+            return Err(Failure::TooLarge(format!(
                 "the program has {} bytes, {} are allowed",
                 program.code.len(),
                 limits.max_source
@@ -120,40 +221,44 @@ impl CPython {
         }
         let permits = Arc::clone(&self.permits);
         let permit = tokio::select! {
-            () = cancel.cancelled() => return without_run(Failure::Cancelled),
+            () = cancel.cancelled() => return Err(Failure::Cancelled),
             permit = tokio::time::timeout(self.settings.queue_timeout, permits.acquire_owned()) => permit,
         };
         let Ok(Ok(permit)) = permit else {
-            return without_run(Failure::Busy(format!(
+            return Err(Failure::Busy(format!(
                 "{} programs run already, and none ended in {} s",
                 self.settings.max_children,
                 self.settings.queue_timeout.as_secs()
             )));
         };
-        let prepared = match self.prepared().await {
-            Ok(prepared) => prepared,
-            Err(reason) => return without_run(Failure::Unavailable(reason)),
+        if let Some(KeptChild(child)) = kept.take() {
+            return Ok((permit, child));
+        }
+        let prepared = tokio::select! {
+            () = cancel.cancelled() => return Err(Failure::Cancelled),
+            prepared = self.prepared_for(&**host) => prepared.map_err(Failure::Unavailable)?,
         };
-        let (child, headroom) = match self.child(prepared).await {
-            Ok(child) => child,
-            Err(error) => return without_run(Failure::Unavailable(format!("cannot start Python: {error}"))),
-        };
-        let wall = prepared.wall.as_deref();
-        let wall_required = prepared.order.confinement == Confinement::Required;
-        Session { program, limits, host, cancel, wall, wall_required, headroom }.run(child, permit).await
+        match self.child(prepared).await {
+            Ok(child) => Ok((permit, child)),
+            Err(error) => Err(Failure::Unavailable(format!("cannot start Python: {error}"))),
+        }
     }
 
-    /// A child, and how much address space it has before its program.
-    async fn child(&self, prepared: &Prepared) -> std::io::Result<(Child, usize)> {
+    async fn child(&self, prepared: &Prepared) -> std::io::Result<Child> {
         if self.wants_zygote()
             && let Some(zygote) = self.zygote(prepared).await
         {
-            match zygote.fork().await {
-                Ok(child) => return Ok((child, zygote.headroom)),
+            if let Some(child) = self.spares.take(&zygote, &prepared.setup) {
+                return Ok(child);
+            }
+            match zygote.fork(&prepared.setup).await {
+                Ok(child) => return Ok(child),
                 Err(error) => tracing::warn!(%error, "the zygote does not fork"),
             }
         }
-        Ok((Child::start(&prepared.launcher, &prepared.order)?, OWN_HEADROOM))
+        let mut child = Child::start(&prepared.launcher, &prepared.order)?;
+        child.set_up(&prepared.setup, OWN_HEADROOM + prepared.packages.headroom());
+        Ok(child)
     }
 
     /// The zygote, started again if it has died; `None` where none can be had now.
@@ -171,7 +276,7 @@ impl CPython {
             None => FIRST_PAUSE,
         };
         let order = LaunchOrder { role: Role::Zygote, ..prepared.order.clone() };
-        match Zygote::start(&prepared.launcher, &order).await {
+        match Zygote::start(&prepared.launcher, &order, prepared.packages.headroom()).await {
             Ok(zygote) => {
                 state.paused = None;
                 state.running = Some(Arc::new(zygote));
@@ -186,25 +291,47 @@ impl CPython {
     }
 }
 
-async fn prepare(settings: &CPythonSettings) -> Result<Prepared, String> {
+async fn prepare(settings: &CPythonSettings, report: packages::Report<'_>) -> Result<Prepared, String> {
     if !cfg!(target_os = "linux") && !settings.allow_unconfined {
         return Err("full Python cannot be confined on this system\nhint: use the monty engine, or opt in to unconfined Python in the configuration".to_owned());
     }
-    let found = interpreter::find(settings.python.as_deref(), &settings.search_folders).await?;
+    let found = interpreter::find(settings.python.as_deref(), settings.search_path.folders()).await?;
     let launcher = match &settings.launcher {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(|error| format!("cannot find our own executable: {error}"))?,
     };
+    let packages = if settings.packages.is_empty() {
+        Packages::None
+    } else {
+        match packages::install(&settings.packages, &found, &settings.search_path, report).await {
+            Ok(installed) => Packages::Installed(installed),
+            Err(reason) => {
+                tracing::warn!(reason, "code runs without packages");
+                Packages::Failed(reason)
+            }
+        }
+    };
     let confinement = if settings.allow_unconfined { Confinement::WherePossible } else { Confinement::Required };
-    let version = found.version;
+    let library = match &packages {
+        Packages::Installed(installed) => Some(installed.library.clone()),
+        Packages::None | Packages::Failed(_) => None,
+    };
+    let mut read = found.read;
+    read.extend(library.clone());
     let order = LaunchOrder {
         executable: found.executable,
-        read: found.read,
+        read,
         execute: found.execute,
         confinement,
         role: Role::OneProgram,
+        library,
+        preload: settings.packages.preload.clone(),
     };
-    Ok(Prepared { version, launcher, order, wall: second_wall()? })
+    let wall = second_wall()?;
+    let setup = Setup { wall: wall.as_deref(), wall_required: confinement == Confinement::Required };
+    let mut setup = serde_json::to_vec(&setup).map_err(|error| error.to_string())?;
+    setup.push(b'\n');
+    Ok(Prepared { version: found.version, launcher, order, setup: setup.into(), packages })
 }
 
 #[cfg(target_os = "linux")]
@@ -216,14 +343,4 @@ fn second_wall() -> Result<Option<String>, String> {
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as where there is a wall")]
 fn second_wall() -> Result<Option<String>, String> {
     Ok(None)
-}
-
-fn without_run(failure: Failure) -> Execution {
-    Execution {
-        result: Err(failure),
-        printed: String::new(),
-        printed_truncated: false,
-        read_back: Vec::new(),
-        calls: 0,
-    }
 }

@@ -1,6 +1,6 @@
-# The inner side of the full Python engine: runs one program, then its process ends.
+# The inner side of the full Python engine: runs one program, or those of one session, then its process ends.
 #
-# Order matters: close what was inherited, read the order, put up the second wall, and only then look at the program. Two
+# Order matters: close what was inherited, put up the second wall, and only then read a program. Two
 # descriptors carry messages in and out, one JSON object a line; 1 and 2 are what the program prints. A program that digs
 # its way to the private ones can say what it could say anyway: calls in the name of its run.
 #
@@ -55,6 +55,7 @@ class Channel:
         self.buffer = b""
         self.limit, self.items = 1 << 20, 1 << 20
         self.watched = {}
+        self.orders = []  # programs that nobody has taken yet
 
     def send(self, write):
         """One message: `write` gets a Writer. A message that fails halfway is taken back."""
@@ -77,6 +78,14 @@ class Channel:
 
     def read_line(self):
         """One message from the host, waiting for it."""
+        if not self.buffer:
+            # Most messages come alone and whole.
+            piece = _os.read(_IN, _READ)
+            if piece.endswith(b"\n") and piece.find(b"\n") == len(piece) - 1:
+                return _read(piece.decode())[0]
+            if not piece:
+                _os._exit(0)  # the host is gone
+            self.buffer = piece
         parts = [self.buffer]
         while True:
             head, newline, rest = parts[-1].partition(b"\n")
@@ -96,10 +105,24 @@ class Channel:
             self.take(self.read_line())
 
     def take(self, message):
+        if "code" in message:
+            self.orders.append(message)
+            return
         with self.lock:
             slot = self.waiting.pop(message.get("id"), None)
         if slot is not None:
             slot.settle(message)
+
+    def order(self):
+        """The next program, waiting for it. A thread that an earlier one left behind may read it for us."""
+        while not self.orders:
+            if self.reading.acquire(timeout=0.01):
+                try:
+                    if not self.orders:
+                        self.read_some()
+                finally:
+                    self.reading.release()
+        return self.orders.pop(0)
 
     def register(self, slot):
         with self.lock:
@@ -107,20 +130,33 @@ class Channel:
             self.waiting[self.number] = slot
             return self.number
 
-    def request(self, write):
-        """Sends a request and waits, with everything else in this thread."""
+    def request(self, write, text=None):
+        """Sends a request and waits, with everything else in this thread. `text` is the message, where it is known."""
         slot = _Slot()
         number = self.register(slot)
-        self.send(lambda writer: write(writer, number))
+        if text is None:
+            self.send(lambda writer: write(writer, number))
+        else:
+            self.send_text(text % number)
         while slot.answer is None:
             # Another reader may take the answer: look again whenever the turn to read comes.
             if self.reading.acquire(timeout=0.01):
                 try:
-                    if slot.answer is None:
-                        self.read_some()
+                    while slot.answer is None:
+                        self.take(self.read_line())
+                    while b"\n" in self.buffer:
+                        self.take(self.read_line())
                 finally:
                     self.reading.release()
         return slot.answer
+
+    def send_text(self, text):
+        """One short message without values of the program's own."""
+        data = text.encode("utf-8", "onetool")
+        with self.writing:
+            written = _os.write(_OUT, data)
+            while written < len(data):
+                written += _os.write(_OUT, data[written:])
 
     async def request_async(self, write, loop):
         slot = _Slot(loop, loop.create_future())
@@ -165,6 +201,24 @@ class Channel:
 _channel = Channel()
 
 
+_SHORT = 1 << 12
+
+
+def _is_short(values):
+    """Whether the C encoder writes these as a Writer would, and in one small piece."""
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            if len(value) > _SHORT:
+                return False
+        elif kind is int:
+            if not -_SHORT < value < _SHORT:
+                return False
+        elif kind is not bool and value is not None:
+            return False
+    return len(values) < 32
+
+
 def _running_loop():
     asyncio = _sys.modules.get("asyncio")
     return asyncio._get_running_loop() if asyncio is not None else None
@@ -180,11 +234,13 @@ def _answer(message):
 class HostFunction:
     """A function that the host executes."""
 
-    __slots__ = ("_pack", "_function", "_full_name", "__name__")
+    __slots__ = ("_pack", "_function", "_full_name", "__name__", "_head")
 
     def __init__(self, pack, function):
         self._pack, self._function = pack, function
         self.__name__ = function
+        names = ("null" if pack is None else _quote(pack), _quote(function))
+        self._head = '{"call":{"id":%%d,"pack":%s,"function":%s,"args":' % tuple(name.replace("%", "%%") for name in names)
         self._full_name = function if pack is None else "%s.%s" % (pack, function)
 
     def __repr__(self):
@@ -204,8 +260,17 @@ class HostFunction:
 
         return write
 
+    def _text(self, args, kwargs):
+        """The message with a place for its number, or None where the arguments take a Writer."""
+        if not (_is_short(args) and _is_short(kwargs.values())):
+            return None
+        values = '%s,"kwargs":%s}}\n' % (_dumps(args), _dumps(list(kwargs.items())))
+        return self._head + values.replace("%", "%%")
+
     def __call__(self, /, *args, **kwargs):
-        return decode(_answer(_channel.request(self._message(args, kwargs))).get("value"))
+        message = _channel.request(self._message(args, kwargs), self._text(args, kwargs))
+        value = _answer(message).get("value")
+        return value if type(value) is str else decode(value)
 
     async def _start(self, args, kwargs):
         loop = _running_loop()
@@ -289,25 +354,36 @@ def _file_tool(function, path, arguments):
     return HostFunction("file", function)(path, **arguments)
 
 
+_files = _Files(_file_tool)
+
+
 class _Return(BaseException):
     def __init__(self, value):
         self.value = value
 
 
 class Run:
-    """One program."""
+    """One program, or those of a session one after another: all share the names of one module."""
 
-    def __init__(self, order):
-        self.source, self.name = order["code"], order["script_name"]
-        self.read_back = order["read_back"]
-        self.recursion = order["max_recursion"]
-        self.files = _Files(order["files"], order["folder"], _file_tool) if order.get("files", "off") != "off" else None
+    def __init__(self):
+        self.count = 0
         self.module = _types.ModuleType("__main__")
         self.globals = self.module.__dict__
         self.globals["__builtins__"] = _builtins
+        self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
+
+    def take(self, order):
+        """The next program."""
+        self.count += 1
+        # Functions of an earlier program have lines of their own, which are not this one's.
+        self.name = order["script_name"] if self.count == 1 else "%s %d" % (order["script_name"], self.count)
+        self.source, self.read_back = order["code"], order["read_back"]
+        self.recursion, self.keeps_names = order["max_recursion"], order["keeps_names"]
         self.refused = {}
         self.compiled = False
-        self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
+        for name in (VALUE, *self.read_back):
+            self.globals.pop(name, None)  # of an earlier program
+        _files.allow(order["files"], order["folder"])
 
     def resolve(self, tree):
         """Asks the host for names that are neither ours nor Python's."""
@@ -374,6 +450,19 @@ class Run:
         return evaluate
 
     def prepare(self):
+        if self.count == 1:
+            self.install()
+        _files.install(self.source)
+        _sys.argv = [self.name]
+        if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
+            import linecache
+
+            lines = self.source.splitlines(keepends=True)
+            linecache.cache[self.name] = (len(self.source), None, lines, self.name)
+
+    def install(self):
+        """What every program finds in place of Python's own."""
+
         def no_input(prompt="", /):
             raise EOFError("no input in a sandbox")
 
@@ -386,10 +475,6 @@ class Run:
             real_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
         _sys.addaudithook(_explain)
-        if self.files is not None:
-            self.files.install(self.source)
-        else:
-            _REFUSED_EVENTS["open"] = _NO_FILES
         _sys.setrecursionlimit = setrecursionlimit
         _builtins.input = no_input
         _builtins.exit = _builtins.quit = leave
@@ -397,12 +482,6 @@ class Run:
         for name, value in self.hidden.items():
             setattr(_builtins, name, value)
         _sys.modules["__main__"] = self.module
-        _sys.argv = [self.name]
-        if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
-            import linecache
-
-            lines = self.source.splitlines(keepends=True)
-            linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def drive(self, coroutine, with_loop=False):
         if "asyncio" not in self.source and not with_loop:
@@ -425,6 +504,8 @@ class Run:
         if leftover:
             loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        if self.keeps_names:
+            loop.close()
 
     async def to_the_end(self, coroutine):
         """The program, and the coroutine or task that it leaves as its value."""
@@ -456,10 +537,10 @@ class Run:
             except _Return as early:
                 value = early.value
             value = self.finished(value)
+            value = shown_figures(value, self.source)
         finally:
-            if self.files is not None:
-                self.files.finish()
-        if self.files is not None and (silenced := self.files.silenced(self.source)) is not None:
+            _files.finish(self.keeps_names)
+        if (silenced := _files.silenced(self.source)) is not None:
             raise silenced
         return value
 
@@ -551,12 +632,10 @@ _REFUSED_EVENTS.update(
         ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _NO_NETWORK
     )
 )
-_NO_FILES = "code may not use files (run.files: off)\nhint: call a tool of the file pack, e.g. file.read(path)"
-
 
 def _explain(event, arguments, refused=_REFUSED_EVENTS):
     """What the kernel would refuse with an error number is refused with a reason. The kernel is the wall, not this."""
-    if event in refused and (event != "open" or not _is_of_python(arguments[0])):
+    if event in refused:
         raise PermissionError(1, refused[event])
 
 
@@ -579,23 +658,29 @@ def _more_memory():
 def _limit(order):
     """The run's own limits, below those that the launcher set."""
     cpu = int(order["timeout"]) + 5
+    if order["keeps_names"]:
+        used = _resource.getrusage(_resource.RUSAGE_SELF)
+        cpu += int(used.ru_utime + used.ru_stime)
     space = order["max_memory"] + order["headroom"]
     for kind, soft, hard in (
-        (_resource.RLIMIT_CPU, cpu, cpu + 1),
+        (_resource.RLIMIT_CPU, cpu, _resource.RLIM_INFINITY if order["keeps_names"] else cpu + 1),
         (_resource.RLIMIT_AS, space, space + _REPORTING),
     ):
         _, ceiling = _resource.getrlimit(kind)
         if ceiling != _resource.RLIM_INFINITY:
-            soft, hard = min(soft, ceiling), min(hard, ceiling)
+            soft = min(soft, ceiling)
+            hard = ceiling if hard == _resource.RLIM_INFINITY else min(hard, ceiling)
         try:
             _resource.setrlimit(kind, (soft, hard))
         except (OSError, ValueError):
             pass  # a system without that limit
-    # Ends the process should the host die while the program sleeps.
-    _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
+    if _sys.platform != "linux":
+        # Ends the process should the host die while the program sleeps. Linux ends it with its parent.
+        _signal.setitimer(_signal.ITIMER_REAL, order["timeout"] + 10)
 
 
 _foreign_modules = []  # those of ctypes
+_has_packages = False
 
 
 def _libc():
@@ -605,16 +690,26 @@ def _libc():
     return ctypes, ctypes.CDLL(None, use_errno=True)
 
 
+_filter_types = []
+
+
+def _filter_type(ctypes):
+    """The structure that the kernel takes a filter in; a zygote makes it once for all its children."""
+    if not _filter_types:
+
+        class Program(ctypes.Structure):
+            _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+        _filter_types.append(Program)
+    return _filter_types[0]
+
+
 def _wall(program, ctypes, libc):
     """The second seccomp filter: from here on no process is started or signalled, no file is opened for writing."""
     own = _os.getpid().to_bytes(4, _sys.byteorder)
     code = bytes.fromhex(program).replace(_OWN_ID.to_bytes(4, _sys.byteorder), own)
-
-    class Program(ctypes.Structure):
-        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
     buffer = ctypes.create_string_buffer(code, len(code))
-    filters = Program(len(code) // 8, ctypes.addressof(buffer))
+    filters = _filter_type(ctypes)(len(code) // 8, ctypes.addressof(buffer))
     if libc.prctl(22, 2, ctypes.byref(filters), 0, 0):
         raise OSError(ctypes.get_errno(), "the second seccomp filter was refused")
 
@@ -637,29 +732,44 @@ def _streams():
         setattr(_sys, "__%s__" % name, stream)
 
 
-def _serve():
-    """Runs the one program of this process."""
-    _channel.send(lambda writer: writer.raw('"ready"'))
-    order = _channel.read_line()
-    _limit(order)
+def _confine(setup):
+    """Raises the second wall, or ends the process where it must stand and does not."""
     try:
-        if order["wall"] is not None:
+        if setup["wall"] is not None:
             ctypes, libc = _libc()
             _own_domain(ctypes, libc)
-            _wall(order["wall"], ctypes, libc)
-            del ctypes, libc
+            _wall(setup["wall"], ctypes, libc)
     except Exception as error:
-        if order["wall_required"]:
+        if setup["wall_required"]:
             reason = "the Python interpreter cannot confine itself: %s" % error
             _channel.send(lambda writer: writer.raw('{"unavailable":%s}' % _quote(reason)))
             _os._exit(0)
-    for name in _foreign_modules:
-        _sys.modules.pop(name, None)
-    _sys.modules["ctypes"] = _sys.modules["_ctypes"] = None
-    _channel.limit, _channel.items = order["max_value_bytes"], order["max_value_items"]
-    Run(order).report()
-    _os._exit(0)
 
+
+def _serve():
+    """Runs the programs of this process: one, or those of a session."""
+    _confine(_channel.read_line())
+    _filter_types.clear()
+    if not _has_packages:  # they may need it, and it can do nothing that the wall forbids
+        for name in _foreign_modules:
+            _sys.modules.pop(name, None)
+        _sys.modules["ctypes"] = _sys.modules["_ctypes"] = None
+    _channel.send(lambda writer: writer.raw('"ready"'))
+    run = Run()
+    while True:
+        order = _channel.order()
+        _limit(order)
+        _channel.limit, _channel.items = order["max_value_bytes"], order["max_value_items"]
+        run.take(order)
+        run.report()
+        if not order["keeps_names"]:
+            _os._exit(0)
+        del order
+
+
+# Threads do not survive a fork, and there is no screen.
+_FOR_PACKAGES = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+_FOR_PACKAGES["MPLCONFIGDIR"] = "/memory/matplotlib"
 
 # What programs import most. A module that is here costs a program nothing, and the zygote its memory.
 _PRELOADED = """
@@ -680,7 +790,7 @@ class _Zygote:
         self.ctypes, self.libc = _libc()
         self.id = _os.getpid()
 
-    def serve(self):
+    def serve(self, preload):
         import gc
         import select
 
@@ -691,6 +801,12 @@ class _Zygote:
             except ImportError:
                 pass
         del _sys.modules["ssl"]
+        _files.install("")
+        for name in ("glob", "shutil", "tempfile", *preload) if _has_packages else ():
+            try:
+                __import__(name)
+            except BaseException:
+                pass  # a program that imports it sees why
         self.rehearse()
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         _signal.set_wakeup_fd(self.waking, warn_on_full_buffer=False)
@@ -721,6 +837,7 @@ class _Zygote:
         writer = Writer(lambda data: None, 1 << 20, 1 << 20)
         writer.value([_loads('{"a": [1, 2.5, "x", null]}')])
         # Children drop these modules; taking them apart would copy their pages into each child.
+        self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_filter_type(self.ctypes)))
         for name in _foreign_modules:
             self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_sys.modules[name]))
         self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(self.libc))
@@ -786,14 +903,19 @@ class _Zygote:
 
 
 def _main():
-    global _IN, _OUT
+    global _IN, _OUT, _has_packages
     given = [int(number) for number in _sys.argv[1:]]
     low, high = min(given), max(given)
     for start, end in ((3, low), (low + 1, high), (high + 1, 1 << 16)):
         _os.closerange(start, end)
+    _has_packages = "ONETOOL_LIBRARY" in _os.environ
+    preload = _os.environ.get("ONETOOL_PRELOAD", "").split()
     _os.environ.clear()
+    if _has_packages:
+        _os.environ.update(_FOR_PACKAGES)
     _streams()
     _thread.stack_size(_THREAD_STACK)
+    _files.install("")
     try:
         _libc()  # loaded while there is time, dropped before the program runs
     except ImportError:
@@ -802,7 +924,7 @@ def _main():
     _foreign_modules.extend(name for name in _sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes"))
     if len(given) == 1:
         zygote = _Zygote(given[0])
-        zygote.leave(zygote.serve())
+        zygote.leave(zygote.serve(preload))
         del zygote
     else:
         _IN, _OUT = given

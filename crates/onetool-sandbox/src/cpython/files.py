@@ -29,6 +29,9 @@ _NUMBERS = {
 }
 
 
+_NO_FILES = "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)"
+
+
 def _is_of_python(path):
     """Whether a path belongs to Python itself, or is not a path at all."""
     if isinstance(path, int):
@@ -262,13 +265,21 @@ class _Kept(_io.BytesIO):
 
 
 class _Files:
-    """The file functions of one program. `mode` is what the configuration allows: full, read or off."""
+    """The file functions of a process. `mode` is what the configuration allows: full, read or off."""
 
-    def __init__(self, mode, folder, call):
-        self.mode, self.folder, self.cwd, self.call = mode, folder, folder, call
+    def __init__(self, call):
+        self.mode, self.folder, self.cwd, self.call = "off", "", "", call
         self.unfinished, self.failures = [], []
         self.memory = {_MEMORY: None}  # None is a folder
         self.real = {}
+        self.installed = set()
+        self.replaced = []  # module, name and what stood there
+
+    def allow(self, mode, folder):
+        """What the next program may do, and where it starts."""
+        if self.cwd == self.folder:
+            self.cwd = folder
+        self.mode, self.folder, self.failures = mode, folder, []
 
     # Paths
 
@@ -294,7 +305,7 @@ class _Files:
 
     def tool(self, function, path, **arguments):
         if self.mode == "off":
-            raise PermissionError(_errno.EACCES, "files are switched off for code (run.files: off); use a tool instead", path)
+            raise PermissionError(_errno.EACCES, _NO_FILES, path)
         try:
             return self.call(function, path, arguments)
         except Exception as error:
@@ -320,12 +331,12 @@ class _Files:
             self.failures.append(error)
             raise
 
-    def finish(self):
-        """Stores what the program left open."""
+    def finish(self, keep):
+        """Stores what the program left open. The next one of a session may go on with it."""
         for reference in self.unfinished:
             file = reference()
             if file is not None and not file.closed:
-                file.close()
+                file.flush() if keep else file.close()
 
     def silenced(self, source):
         """The error of a file that nobody closed: Python drops it. A program without `except` cannot have seen it."""
@@ -548,6 +559,23 @@ class _Files:
 
     def install(self, source):
         """Takes the place of the real functions. Modules that the program does not name are left alone."""
+        if not self.installed:
+            self.install_base()
+        for name, install in (
+            ("shutil", self.install_shutil),
+            ("glob", self.install_glob),
+            ("tempfile", self.install_tempfile),
+        ):
+            # Packages use them without a word in the program.
+            if name not in self.installed and (name in source or name in _sys.modules):
+                self.installed.add(name)
+                install()
+
+    def replace(self, module, name, function):
+        self.replaced.append((module, name, getattr(module, name)))
+        setattr(module, name, function)
+
+    def install_base(self):
         import builtins
         import genericpath
         import pathlib
@@ -558,14 +586,16 @@ class _Files:
         def open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
             return self.open(file, mode, buffering, encoding, errors, newline, closefd, opener)
 
-        builtins.open = _io.open = open
+        self.replace(builtins, "open", open)
+        self.replace(_io, "open", open)
         for name in ("stat", "lstat", "listdir", "scandir", "getcwd", "chdir", "mkdir", "remove", "rmdir", "rename", "access", "utime"):
-            setattr(_os, name, getattr(self, name))
-        _os.open, _os.unlink, _os.replace = self.os_open, self.remove, self.rename
+            self.replace(_os, name, getattr(self, name))
+        for name, function in (("open", self.os_open), ("unlink", self.remove), ("replace", self.rename)):
+            self.replace(_os, name, function)
         for name, test in self.tests().items():
             for module in (_os.path, genericpath):
                 if hasattr(module, name):
-                    setattr(module, name, test)
+                    self.replace(module, name, test)
 
         def touch(path, mode=0o666, exist_ok=True):
             if not self.exists(path):
@@ -573,13 +603,8 @@ class _Files:
             elif not exist_ok:
                 raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), str(path))
 
-        pathlib.Path.touch = touch
-        if "shutil" in source:
-            self.install_shutil()
-        if "glob" in source:
-            self.install_glob()
-        if "tempfile" in source:
-            self.install_tempfile()
+        self.replace(pathlib.Path, "touch", touch)
+        self.installed.add("os")
 
     def install_shutil(self):
         import shutil
@@ -593,8 +618,9 @@ class _Files:
                 if not ignore_errors:
                     raise
 
-        shutil.rmtree = rmtree
-        shutil.copystat = shutil.copymode = lambda *_, **__: None
+        self.replace(shutil, "rmtree", rmtree)
+        for name in ("copystat", "copymode"):
+            self.replace(shutil, name, lambda *_, **__: None)
 
     def install_glob(self):
         import glob
@@ -616,7 +642,8 @@ class _Files:
             checked(pathname, root_dir)
             return real_iglob(pathname, root_dir=root_dir, **options)
 
-        glob.glob, glob.iglob = glob_, iglob
+        self.replace(glob, "glob", glob_)
+        self.replace(glob, "iglob", iglob)
 
     def install_tempfile(self):
         import tempfile
@@ -644,6 +671,8 @@ class _Files:
         def mkstemp(suffix=None, prefix=None, dir=None, text=False):
             raise PermissionError(_errno.EPERM, "the sandbox has no file descriptors for files; use tempfile.NamedTemporaryFile")
 
-        tempfile.tempdir = _MEMORY
-        tempfile.mkdtemp, tempfile.mkstemp = mkdtemp, mkstemp
-        tempfile.NamedTemporaryFile, tempfile.TemporaryFile = named, temporary
+        self.replace(tempfile, "tempdir", _MEMORY)
+        self.replace(tempfile, "mkdtemp", mkdtemp)
+        self.replace(tempfile, "mkstemp", mkstemp)
+        self.replace(tempfile, "NamedTemporaryFile", named)
+        self.replace(tempfile, "TemporaryFile", temporary)

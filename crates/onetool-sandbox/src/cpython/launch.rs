@@ -27,6 +27,8 @@ const START: &str = include_str!("start.py");
 const HOST: &str = concat!(
     include_str!("wire.py"),
     "\n",
+    include_str!("package_values.py"),
+    "\n",
     include_str!("rewrite.py"),
     "\n",
     include_str!("files.py"),
@@ -63,6 +65,10 @@ pub(super) struct LaunchOrder {
     pub(super) execute: Vec<PathBuf>,
     pub(super) confinement: Confinement,
     pub(super) role: Role,
+    /// A folder of packages, which is in `read` too.
+    pub(super) library: Option<PathBuf>,
+    /// Modules that a zygote imports.
+    pub(super) preload: Vec<String>,
 }
 
 /// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. On success it never returns: the
@@ -96,15 +102,19 @@ fn become_python(order: &LaunchOrder) -> String {
     {
         return reason;
     }
-    let error = Command::new(&order.executable)
+    let mut command = Command::new(&order.executable);
+    command
         // Warnings would stand before the value, as if the program had printed them.
         .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore"])
         .args(["-c", START, HOST])
         .args(descriptors)
         .env_clear()
         // One heap for all threads: a second one would reserve address space that the limit counts.
-        .env("MALLOC_ARENA_MAX", "1")
-        .exec();
+        .env("MALLOC_ARENA_MAX", "1");
+    if let Some(library) = &order.library {
+        command.env("ONETOOL_LIBRARY", library).env("ONETOOL_PRELOAD", order.preload.join(" "));
+    }
+    let error = command.exec();
     format!("cannot execute {}: {error}", order.executable.display())
 }
 

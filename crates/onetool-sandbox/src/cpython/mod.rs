@@ -1,8 +1,8 @@
 //! The second engine: full CPython, confined by the kernel.
 //!
-//! Each program gets a process of its own, which is never used again: no state can leak from one run to the next. The
-//! process is our own executable, started again as a launcher that gives up everything and becomes Python (`launch`,
-//! `wall`), runs `engine_host.py`, and talks to the [`Host`](crate::Host) through `session`.
+//! Each program gets a process of its own, which is never used again: no state can leak from one run to the next. Only
+//! the programs of one session share one (`sessions`). The process is our own executable, started again as a launcher that gives up everything and becomes Python (`launch`,
+//! `wall`), runs `engine_host.py`, and talks to the [`Host`](crate::Host) through `conversation`.
 //!
 //! **Invariant:** no code of a user runs in a process that could open a file outside Python's own library, reach the
 //! network, start a process or signal another one, unless the settings say `allow_unconfined`. A program that finds the
@@ -10,6 +10,8 @@
 
 #[cfg(unix)]
 mod child;
+#[cfg(unix)]
+mod conversation;
 #[cfg(unix)]
 mod decode;
 #[cfg(unix)]
@@ -21,10 +23,13 @@ mod interpreter;
 #[cfg(unix)]
 mod launch;
 #[cfg(unix)]
-mod protocol;
+mod packages;
 #[cfg(unix)]
-mod session;
+mod protocol;
+mod sessions;
 mod settings;
+#[cfg(unix)]
+mod spares;
 #[cfg(not(unix))]
 mod unsupported;
 #[cfg(unix)]
@@ -36,7 +41,13 @@ use crate::wall;
 #[cfg(unix)]
 pub use engine::CPython;
 #[cfg(unix)]
+pub(crate) use engine::KeptChild;
+#[cfg(unix)]
 pub use launch::{LAUNCH_ARGUMENT, launch};
-pub use settings::CPythonSettings;
+pub(crate) use sessions::SessionProgram;
+pub use sessions::{Begun, SessionEnd, SessionInfo, SessionKey, SessionLimits, SessionRun, Sessions};
+pub use settings::{CPythonSettings, PackageSettings};
 #[cfg(not(unix))]
 pub use unsupported::CPython;
+#[cfg(not(unix))]
+pub(crate) use unsupported::KeptChild;

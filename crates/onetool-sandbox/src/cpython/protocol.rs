@@ -16,7 +16,14 @@ use crate::{CallTarget, FileAccess, Frame, Host, Lookup};
 const CANCELLED: u8 = 0x18;
 const READ_AHEAD: usize = 64 << 10;
 
-/// The one order that a child gets.
+/// What a child is told before any program: the second wall, which it raises at once, see [`super::wall`].
+#[derive(Debug, Serialize)]
+pub(super) struct Setup<'a> {
+    pub(super) wall: Option<&'a str>,
+    pub(super) wall_required: bool,
+}
+
+/// One program for a child.
 #[derive(Debug, Serialize)]
 pub(super) struct Order<'a> {
     pub(super) code: &'a str,
@@ -32,9 +39,8 @@ pub(super) struct Order<'a> {
     pub(super) max_recursion: usize,
     pub(super) max_value_bytes: usize,
     pub(super) max_value_items: usize,
-    /// The second wall, see [`super::wall`].
-    pub(super) wall: Option<&'a str>,
-    pub(super) wall_required: bool,
+    /// Whether the child is to wait for another program, which will see the names of this one.
+    pub(super) keeps_names: bool,
 }
 
 /// What a child says.
@@ -167,6 +173,7 @@ pub(super) enum ReadFailure {
 }
 
 /// Splits what a child sends into lines. Reading may be abandoned at any await and taken up again.
+#[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
     searched: usize,
@@ -174,8 +181,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(longest: usize) -> Self {
-        Self { buffer: Vec::new(), searched: 0, longest }
+    pub(super) fn set_longest(&mut self, longest: usize) {
+        self.longest = longest;
     }
 
     /// The next line that was not taken back.
@@ -281,7 +288,8 @@ mod tests {
     #[tokio::test]
     async fn lines_are_split_taken_back_and_capped() {
         let mut source: &[u8] = b"one\nta\x18\ntwo\n0123456789";
-        let mut lines = Lines::new(8);
+        let mut lines = Lines::default();
+        lines.set_longest(8);
         assert_eq!(lines.next(&mut source).await.unwrap(), b"one");
         assert_eq!(lines.next(&mut source).await.unwrap(), b"two");
         assert!(matches!(lines.next(&mut source).await, Err(ReadFailure::TooLong)));

@@ -1,11 +1,14 @@
 # Compiles the host program, which is the first argument, and becomes it. The other arguments are its own.
 
+import os
 import sys
 
+library = os.environ.get("ONETOOL_LIBRARY")
+if library:
+    sys.path.append(library)
 source = sys.argv.pop(1)
 if len(sys.argv) == 2:
     import marshal
-    import os
 
     reading, writing = os.pipe()
     child = os.fork()
@@ -18,8 +21,8 @@ if len(sys.argv) == 2:
     with os.fdopen(reading, "rb") as data:
         code = marshal.loads(data.read())
     os.waitpid(child, 0)
-    del marshal, os, data
+    del marshal, data
 else:
     code = compile(source, "<host>", "exec")
-del source
+del source, library, os
 exec(code)

@@ -7,6 +7,11 @@ use tokio_util::sync::CancellationToken;
 use super::CPythonSettings;
 use crate::{Execution, Failure, Host, Limits, Program};
 
+const REASON: &str = "full Python is not supported on this system\nhint: use the monty engine";
+
+/// A child that keeps its names: there is none.
+pub(crate) struct KeptChild;
+
 /// The full Python engine, on a system that it does not support.
 #[derive(Debug)]
 pub struct CPython {
@@ -36,16 +41,26 @@ impl CPython {
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
     pub async fn shutdown(&self) {}
 
+    pub fn packages_problem(&self) -> Option<&str> {
+        None
+    }
+
+    /// Says that it cannot.
+    #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
+    pub(crate) async fn execute_kept(
+        &self,
+        _: &mut Option<KeptChild>,
+        _: &Program,
+        _: &Limits,
+        _: Arc<dyn Host>,
+        _: CancellationToken,
+    ) -> Execution {
+        Execution::failed(Failure::Unavailable(REASON.to_owned()))
+    }
+
     /// Says that it cannot.
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
     pub async fn execute(&self, _: &Program, _: &Limits, _: Arc<dyn Host>, _: CancellationToken) -> Execution {
-        let reason = "full Python is not supported on this system\nhint: use the monty engine".to_owned();
-        Execution {
-            result: Err(Failure::Unavailable(reason)),
-            printed: String::new(),
-            printed_truncated: false,
-            read_back: Vec::new(),
-            calls: 0,
-        }
+        Execution::failed(Failure::Unavailable(REASON.to_owned()))
     }
 }

@@ -24,6 +24,7 @@ _TEXT_MODULES = frozenset(("decimal", "fractions", "uuid", "ipaddress"))  # whos
 _quote = _json.encoder.encode_basestring
 _dumps = _json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _loads = _json.loads
+_read = _json.JSONDecoder().raw_decode
 _codecs.register_error("onetool", lambda error: ("\ufffd".encode() * (error.end - error.start), error.end))
 
 
@@ -217,6 +218,11 @@ def _taken(iterator):
     return items
 
 
+def of_package(value, kind):
+    """The plain value of an object of a package, in a list: none is known here."""
+    return []
+
+
 class Writer:
     """One message on its way out. `emit` takes bytes; more than `limit` of them raise TooLarge."""
 
@@ -392,7 +398,10 @@ class Writer:
         self.raw("}")
 
     def other(self, value, kind, depth):
-        if isinstance(value, str):
+        plain = of_package(value, kind)
+        if plain:
+            self.nested(value, lambda: self.value(plain[0], depth), depth)
+        elif isinstance(value, str):
             self.text(str.__str__(value))
         elif isinstance(value, int):
             self.integer(int(value))

@@ -60,8 +60,8 @@ pub(super) struct Forked {
 }
 
 impl Zygote {
-    /// Starts it and waits until it can fork.
-    pub(super) async fn start(launcher: &Path, order: &LaunchOrder) -> std::io::Result<Self> {
+    /// Starts it and waits until it can fork. Its children may take `more` address space than it does itself.
+    pub(super) async fn start(launcher: &Path, order: &LaunchOrder, more: usize) -> std::io::Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // The event loop only needs its descriptor; messages keep their bounds.
         let ours = std::os::unix::net::UnixStream::from(ours);
@@ -87,7 +87,7 @@ impl Zygote {
         if !matches!(ready, Ok(Some(Notice::Ready))) {
             return Err(std::io::Error::other("the interpreter that programs are forked from does not start"));
         }
-        let headroom = process.id().map_or(0, address_space) + SLACK;
+        let headroom = process.id().map_or(0, address_space) + SLACK + more;
         let listener = tokio::spawn(Arc::clone(&link).listen()).abort_handle();
         Ok(Self { link, headroom, process: Mutex::new(process), listener })
     }
@@ -96,8 +96,13 @@ impl Zygote {
         !self.link.dead.load(Ordering::Relaxed) && matches!(self.process.lock().try_wait(), Ok(None))
     }
 
-    /// A child for one program.
-    pub(super) async fn fork(&self) -> std::io::Result<Child> {
+    /// Children that have not ended.
+    pub(super) fn children(&self) -> usize {
+        self.link.waiting.lock().len()
+    }
+
+    /// A child, which confines itself as `setup` says and waits for a program.
+    pub(super) async fn fork(&self, setup: &[u8]) -> std::io::Result<Child> {
         let (their_input, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (output, their_output) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (printed, their_printed) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -107,7 +112,9 @@ impl Zygote {
         let forked = Forked { id, link: Arc::clone(&self.link), ended: Some(receiver) };
         let theirs = [their_input.as_fd(), their_output.as_fd(), their_printed.as_fd()];
         self.link.ask_to_fork(id, &theirs).await?;
-        Child::forked(forked, input, output, printed)
+        let mut child = Child::forked(forked, input, output, printed)?;
+        child.set_up(setup, self.headroom);
+        Ok(child)
     }
 }
 
@@ -124,6 +131,10 @@ impl Forked {
             // A zygote that does not listen is dead, and its children with it.
             let _ = send(&self.link.socket, &request(b'K', self.id), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.link.waiting.lock().contains_key(&self.id)
     }
 
     /// How it ended; `None` if nobody knows.

@@ -1,4 +1,4 @@
-//! What the interpreter asks of an operating system. Clocks are answered; files and the environment are not there.
+//! What the interpreter asks of an operating system. Clocks are answered here, files in [`super::files`]; there is no environment.
 
 use chrono::{FixedOffset, Local, Utc};
 use onetool_sdk::{DateTimeValue, Value};

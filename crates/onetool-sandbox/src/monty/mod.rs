@@ -8,6 +8,7 @@ mod child;
 mod clocks;
 mod convert;
 mod engine;
+mod files;
 mod objects;
 mod pool;
 mod process;

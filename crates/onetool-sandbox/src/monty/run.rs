@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::clocks;
 use super::convert::put_value;
+use super::files::Files;
 use super::objects::{HostObject, Objects};
 use super::process::Process;
 use super::wire::events::{CallEvent, Event, FailedEvent};
@@ -48,15 +49,13 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    fn push(&mut self, text: &str) {
+    /// Keeps what there is room for, and returns it.
+    fn push<'a>(&mut self, text: &'a str) -> Option<&'a str> {
         let room = self.max_bytes.saturating_sub(self.text.len());
-        if text.len() <= room {
-            self.text.push_str(text);
-        } else {
-            let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-            self.text.push_str(&text[..end]);
-            self.truncated = true;
-        }
+        let end = (0..=room.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        self.text.push_str(&text[..end]);
+        self.truncated |= end < text.len();
+        (end > 0).then_some(&text[..end])
     }
 }
 
@@ -139,9 +138,13 @@ impl<'a> Run<'a> {
                     if self.lookups > self.limits.max_calls.saturating_mul(LOOKUPS_PER_CALL) {
                         return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
                     }
+                    let answer = match clocks::answer(&function, &arguments) {
+                        Some(value) => Some(Ok(value)),
+                        None => self.file(program, &function, &arguments).await?,
+                    };
                     put_answer(process.begin());
-                    match clocks::answer(&function, &arguments) {
-                        Some(value) => self.put_result(process, Ok(value)),
+                    match answer {
+                        Some(answer) => self.put_result(process, answer),
                         None => put_unknown(process.message()),
                     }
                 }
@@ -184,7 +187,11 @@ impl<'a> Run<'a> {
                 let event = process.receive(self.limits, &mut self.objects).await?;
                 self.heard = true;
                 match event {
-                    Event::Print(text) => self.printed.push(&text),
+                    Event::Print(text) => {
+                        if let Some(new) = self.printed.push(&text) {
+                            self.host.printed(new);
+                        }
+                    }
                     event => return Ok(event),
                 }
             }
@@ -195,6 +202,29 @@ impl<'a> Run<'a> {
         };
         self.computed += start.elapsed();
         event
+    }
+
+    /// An operation on files, which is a call of a tool.
+    async fn file(
+        &mut self,
+        program: &Program,
+        function: &str,
+        arguments: &[Value],
+    ) -> Result<Option<CallResult>, Stopped> {
+        let files = Files {
+            host: &*self.host,
+            access: program.files,
+            folder: &program.folder,
+            max_bytes: self.limits.max_memory,
+        };
+        let answer = files.answer(function, arguments).await;
+        if answer.is_some() {
+            self.calls += 1;
+            if self.calls > self.limits.max_calls {
+                return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
+            }
+        }
+        Ok(answer)
     }
 
     fn look_up(&mut self, process: &mut Process, name: &str, object: Option<u32>) {
@@ -300,7 +330,7 @@ impl<'a> Run<'a> {
             Err(error) => error,
         };
         message.truncate(start);
-        let text = error.text();
+        let text = raised_text(&error);
         put_raise(message, error.exception(), &text);
         self.renamed.push((text, error.exception().to_owned()));
     }
@@ -322,5 +352,15 @@ impl<'a> Run<'a> {
                 Stopped::Reusable(Failure::Raised { exception, message, frames })
             }
         }
+    }
+}
+
+/// What the exception has as its argument. A missing key is shown by its `repr`, which the interpreter makes again.
+fn raised_text(error: &ToolError) -> String {
+    let text = error.text();
+    let key = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    match key.filter(|key| error.exception() == "KeyError" && !key.contains(['\'', '\\', '\n'])) {
+        Some(key) => key.to_owned(),
+        None => text,
     }
 }

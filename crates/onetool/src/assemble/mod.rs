@@ -22,7 +22,7 @@ use onetool_http::{Bundles, Served};
 use onetool_proxy::ProxySource;
 use onetool_run::{Runner, Toolbox};
 use onetool_sandbox::monty::MontySettings;
-use onetool_sandbox::{CPythonSettings, Sandbox};
+use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
 use onetool_state::switches::Switches;
 use onetool_worker::WorkerSource;
@@ -182,11 +182,17 @@ fn cpython_settings(settings: &Resolved) -> CPythonSettings {
     let keys = &settings.run_keys;
     CPythonSettings {
         python: settings.python.clone(),
-        search_folders: settings.search_path.folders().to_vec(),
+        search_path: settings.search_path.clone(),
         launcher: None,
         allow_unconfined: keys.allow_unconfined,
         max_children: keys.max_parallel,
         queue_timeout: keys.max_wait,
         zygote: keys.zygote,
+        packages: PackageSettings {
+            requirements: settings.run.packages.clone(),
+            preload: keys.preload.clone(),
+            // The user's own folder: nothing that came with a repository is installed or imported from there.
+            folder: settings.global.as_ref().unwrap_or(&settings.own).join("environments"),
+        },
     }
 }

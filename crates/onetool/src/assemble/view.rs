@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use onetool_proxy::ServerState;
 use onetool_run::{Awaited, ServerStatus, ToolboxState, ToolboxView};
-use onetool_sdk::{CallContext, ToolError, ToolSource as _};
+use onetool_sandbox::Sessions;
+use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _};
 
 use super::App;
 
@@ -38,10 +39,19 @@ impl ToolboxView for App {
             })
             .collect();
         state.notes.extend(parts.telemetry.value.as_ref().and_then(|telemetry| telemetry.health()));
+        state.notes.extend(self.runner.sandbox().packages_problem().map(|reason| HealthNote {
+            subject: "run.packages".to_owned(),
+            message: reason,
+            severity: Severity::Error,
+        }));
         for source in self.runner.toolbox().sources() {
             state.notes.extend(source.health());
         }
         Arc::new(state)
+    }
+
+    fn sessions(&self) -> Arc<Sessions> {
+        self.runner.sandbox().sessions().clone()
     }
 
     async fn settle(&self, awaited: Awaited, ctx: &CallContext) {

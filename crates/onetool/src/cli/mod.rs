@@ -21,6 +21,11 @@ mod secret_values;
 mod self_command;
 mod serve;
 mod servers;
+#[cfg(unix)]
+mod session_host;
+#[cfg(not(unix))]
+#[path = "session_host_unsupported.rs"]
+mod session_host;
 mod state;
 mod stats;
 mod table;

@@ -1,10 +1,11 @@
-//! Progress on a terminal.
+//! Progress and printed text on a terminal.
 
-use std::io::IsTerminal as _;
-use std::sync::Arc;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, OnceLock};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use onetool_sdk::{NoProgress, Progress, ProgressSink};
+use parking_lot::Mutex;
 
 /// A spinner on stderr where that is a terminal; silence elsewhere.
 pub fn sink() -> Arc<dyn ProgressSink> {
@@ -13,7 +14,7 @@ pub fn sink() -> Arc<dyn ProgressSink> {
 
 #[derive(Default)]
 struct Spinner {
-    bar: std::sync::OnceLock<ProgressBar>,
+    bar: OnceLock<ProgressBar>,
 }
 
 impl ProgressSink for Spinner {
@@ -39,6 +40,82 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// Writes what code prints to stdout at once, and remembers it: it is part of the reply too.
+#[derive(Default)]
+pub struct PrintedOutput {
+    spinner: Option<Spinner>,
+    written: Mutex<String>,
+}
+
+impl PrintedOutput {
+    pub fn new() -> Self {
+        Self { spinner: std::io::stderr().is_terminal().then(Spinner::default), written: Mutex::default() }
+    }
+
+    /// What of a reply has not been written yet, and ends the progress.
+    pub fn rest<'a>(&self, reply: &'a str) -> &'a str {
+        if let Some(bar) = self.spinner.as_ref().and_then(|spinner| spinner.bar.get()) {
+            bar.finish_and_clear();
+        }
+        let written = self.written.lock();
+        // The reply has no newline at its end.
+        let shown = written.strip_suffix('\n').unwrap_or(&written);
+        match reply.strip_prefix(shown) {
+            Some(rest) => rest.strip_prefix('\n').unwrap_or(rest),
+            // It is a summary, or it was sanitised.
+            None => reply,
+        }
+    }
+
+    /// Whether the last line that was written is still open.
+    pub fn is_open(&self) -> bool {
+        let written = self.written.lock();
+        !written.is_empty() && !written.ends_with('\n')
+    }
+}
+
+impl ProgressSink for PrintedOutput {
+    fn report(&self, progress: Progress) {
+        if let Some(spinner) = &self.spinner {
+            spinner.report(progress);
+        }
+    }
+
+    fn printed(&self, text: &str) -> bool {
+        let write = || {
+            let mut out = std::io::stdout().lock();
+            // A reader that has seen enough is met again at the end.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        };
+        match self.spinner.as_ref().and_then(|spinner| spinner.bar.get()) {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+        self.written.lock().push_str(text);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_printed_is_not_written_again() {
+        for (written, reply, rest) in [
+            ("", "5", "5"),
+            ("a\n", "a", ""),
+            ("a\n", "a\n5", "5"),
+            ("a", "a\n5", "5"),
+            ("a\n", "summary", "summary"),
+        ] {
+            let output = PrintedOutput::default();
+            output.written.lock().push_str(written);
+            assert_eq!(output.rest(reply), rest, "{written:?} {reply:?}");
         }
     }
 }

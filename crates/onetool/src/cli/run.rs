@@ -1,32 +1,48 @@
-//! `onetool run`: the same path as the server's, in this process.
+//! `onetool run`: the same path as the server's, in this process, or in the process that keeps sessions.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use onetool_run::RunReply;
 use onetool_sdk::{CallContext, Caller, Part};
 
 use super::Location;
+use super::progress::PrintedOutput;
 
 const EXAMPLES: &str = "\
 Examples:
   onetool run 'sum(range(10))'
   onetool run 'file.grep(\"fn main\")'
   echo 'ot.tools()' | onetool run -
-  onetool run --file script.py";
+  onetool run --file script.py
+  onetool run --session work 'rows = file.glob(\"*.csv\")'
+  onetool run --session work 'len(rows)'
+  onetool run --session work '__session__ = None'";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// Python code; `-` reads standard input
-    #[arg(required_unless_present = "file", allow_hyphen_values = true)]
+    #[arg(required_unless_present_any = ["file", "session_host"], allow_hyphen_values = true)]
     code: Option<String>,
 
     /// Run the code of this file
     #[arg(long, short, value_name = "FILE", conflicts_with = "code")]
     file: Option<PathBuf>,
+
+    /// Keep the names of this run for the next one with the same session. A background process of this project holds
+    /// them; it ends when its last session does: after `run.session_idle` seconds without a run, or with
+    /// `__session__ = None`
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+
+    /// Be the process that holds sessions.
+    #[arg(long, hide = true)]
+    session_host: bool,
 }
 
 /// The exit code of a program that the interrupt key ended.
@@ -36,6 +52,9 @@ const INTERRUPTED: u8 = 130;
 const MAX_INPUT: u64 = 64 << 20;
 
 pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
+    if args.session_host {
+        return super::session_host::serve(at).await;
+    }
     let code = match (args.code, args.file) {
         (_, Some(path)) => read(std::fs::File::open(&path).with_context(|| path.display().to_string())?)
             .with_context(|| path.display().to_string())?,
@@ -43,14 +62,25 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),
     };
+    let printed = Arc::new(PrintedOutput::new());
+    let outcome = match args.session {
+        Some(session) => super::session_host::ask(at, &session, &code, &*printed).await?,
+        None => run(at, &code, printed.clone()).await?,
+    };
+    let Some(reply) = outcome else { return Ok(ExitCode::from(INTERRUPTED)) };
+    show(&reply, &printed)
+}
+
+/// `None`: interrupted.
+async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::Result<Option<RunReply>> {
     let app = super::start(at)?;
     let mut ctx = CallContext::new(Caller::Cli);
-    ctx.progress = crate::cli::progress::sink();
+    ctx.progress = printed;
     let cancel = ctx.cancel.clone();
     let is_terminal = std::io::stdout().is_terminal();
     let run = async {
         // A pipe takes it all; what is too much for a reader is stored.
-        if is_terminal { app.runner.run(&code, ctx).await } else { app.runner.run_whole(&code, ctx).await }
+        if is_terminal { app.runner.run(code, ctx).await } else { app.runner.run_whole(code, ctx).await }
     };
     tokio::pin!(run);
     let mut interrupted = false;
@@ -64,16 +94,25 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
         }
     };
     app.shutdown().await;
-    if interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
+    Ok((!interrupted).then_some(reply))
+}
+
+fn show(reply: &RunReply, printed: &PrintedOutput) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
     if reply.is_error {
+        printed.rest("");
+        if printed.is_open() {
+            writeln!(out)?;
+        }
         eprintln!("{}", reply.text);
         return Ok(ExitCode::FAILURE);
     }
-    let mut out = std::io::stdout().lock();
-    if !reply.text.is_empty() {
-        writeln!(out, "{}", reply.text)?;
+    let rest = printed.rest(&reply.text);
+    if printed.is_open() {
+        writeln!(out)?;
+    }
+    if !rest.is_empty() {
+        writeln!(out, "{rest}")?;
     }
     for part in &reply.parts {
         writeln!(out, "{}", Part::placeholder(part))?;

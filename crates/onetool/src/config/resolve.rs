@@ -107,7 +107,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let run_keys = reader.read(&keys::RUN);
     let security = reader.read(&keys::SECURITY);
     let prompts = reader.read(&keys::PROMPTS);
-    let run = keys::run_settings(&mut reader, &run_keys, &security);
+    let mut run = keys::run_settings(&mut reader, &run_keys, &security);
+    run.packages = run_keys.requirements(&mut reader, &places.project);
     let permissions = keys::permissions(&mut reader, &security.policy);
     let python = run_keys.python.as_deref().map(|program| {
         // A version is for `uv` to find.

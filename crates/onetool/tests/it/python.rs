@@ -82,6 +82,113 @@ async fn a_large_file_is_read_within_the_memory_limit() {
     assert_eq!(client.ok(code).await, rows.to_string());
 }
 
+/// With Monty alone, files are the same calls of the file pack.
+#[tokio::test]
+async fn files_work_in_monty_too() {
+    let project = Project::with("run: {engine: monty}\n");
+    project.write("a.txt", "one\r\ntwo\n");
+    let client = project.serve().await;
+    for (code, expected) in [
+        ("open('a.txt').read()", "one\ntwo"),
+        ("with open('a.txt') as f:\n    n = len(f.readlines())\nn", "2"),
+        ("with open('b.txt', 'w') as f:\n    f.write('x')\n    f.write('y')\nopen('b.txt').read()", "xy"),
+        ("with open('b.txt', 'a') as f:\n    f.write('z')\nopen('b.txt').read()", "xyz"),
+        ("from pathlib import Path\np = Path('d')\np.mkdir()\n(p / 'c.txt').write_text('hé')", "2"),
+        ("from pathlib import Path\n[str(p) for p in Path('d').iterdir()]", "[\"d/c.txt\"]"),
+        ("from pathlib import Path\n[Path('d').is_dir(), Path('d/c.txt').is_file(), Path('no').exists()]", "[true,true,false]"),
+        ("from pathlib import Path\nPath('d/c.txt').stat().st_size", "3"),
+        ("import os\nos.rename('d/c.txt', 'd/e.txt')\nos.listdir('d')", "[\"e.txt\"]"),
+        ("import os\nos.remove('d/e.txt')\nos.rmdir('d')\nos.listdir('.').count('d')", "0"),
+    ] {
+        assert_eq!(client.ok(code).await.trim_end(), expected, "{code}");
+    }
+    for (code, expected) in [
+        ("open('/etc/passwd').read()", "PermissionError:"),
+        ("from pathlib import Path\nPath('/etc/passwd').exists()", "PermissionError:"),
+        ("open('missing.txt')", "FileNotFoundError:"),
+        ("from pathlib import Path\nPath('x/y').mkdir()", "FileNotFoundError:"),
+    ] {
+        let text = client.err(code).await;
+        assert!(text.starts_with(expected), "{code}\n{text}");
+    }
+    project.write(".onetool/onetool.yaml", "run: {engine: monty, files: read}\n");
+    client.ok("ot.reload()").await;
+    assert_eq!(client.ok("open('b.txt').read()").await, "xyz");
+    assert!(client.err("open('b.txt', 'w')").await.contains("run.files: read"));
+    project.write(".onetool/onetool.yaml", "run: {engine: monty, files: 'off'}\n");
+    client.ok("ot.reload()").await;
+    assert!(client.err("open('b.txt').read()").await.contains("run.files: off"));
+}
+
+/// What is printed comes while the code runs, in both engines, and nothing of it twice or cut.
+#[tokio::test]
+async fn printed_text_is_streamed_to_the_terminal() {
+    use tokio::io::AsyncReadExt as _;
+    let project = Project::empty();
+    for class in ["", "class B(int):\n    pass\n"] {
+        // It prints, and then waits for a file: whoever reads the text makes it.
+        let code = format!("{class}print('first')\nwhile not file.glob('go'):\n    pass\nprint('second', end='')\n7");
+        let mut child = project.command(&["run", &code]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut head = [0; 6];
+        tokio::time::timeout(crate::client::PATIENCE, out.read_exact(&mut head)).await.unwrap().unwrap();
+        assert_eq!(&head, b"first\n");
+        project.write("go", "");
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, "second\n7\n");
+        std::fs::remove_file(project.path().join("go")).unwrap();
+    }
+    let many = "for i in range(300000):\n    print('line', i)";
+    let output = project.command(&["run", many]).output().await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 300_000, "{:.200}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.ends_with("line 299999\n"));
+    // An error does not repeat what was printed.
+    let output = project.command(&["run", "print('once')\n1 / 0"]).output().await.unwrap();
+    assert_eq!(output.stdout, b"once\n");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("once\n"));
+}
+
+/// Names last across commands; the process that keeps them ends with its last session.
+#[tokio::test]
+async fn a_session_lasts_from_command_to_command() {
+    let project = Project::with("run: {session_idle: 60}\n");
+    let runtime = project.path().join("runtime");
+    std::fs::create_dir_all(&runtime).unwrap();
+    let run = async |arguments: &[&str]| {
+        let output = project.command(arguments).env("XDG_RUNTIME_DIR", &runtime).output().await.unwrap();
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.success(), String::from_utf8(text).unwrap().trim_end().to_owned())
+    };
+    assert!(run(&["run", "--session", "work", "x = 40\nprint('kept')"]).await.1.contains("kept"));
+    assert_eq!(run(&["run", "--session", "work", "x + 2"]).await, (true, "42".to_owned()));
+    let (ok, text) = run(&["run", "x"]).await;
+    assert!(!ok && text.starts_with("NameError:"), "{text}");
+    let pid: u32 = run(&["run", "--session", "work", "import os\nos.getppid()"]).await.1.parse().unwrap();
+    assert!(crate::client::is_alive(pid));
+    let (ok, text) = run(&["run", "--session", "work", "__session__ = None"]).await;
+    assert!(ok, "{text}");
+    crate::client::eventually("the process that keeps sessions ends", || !crate::client::is_alive(pid)).await;
+    let (ok, text) = run(&["run", "--session", "work", "x"]).await;
+    assert!(!ok && text.starts_with("NameError:"), "{text}");
+    run(&["run", "--session", "work", "__session__ = None"]).await;
+}
+
+#[tokio::test]
+async fn a_key_that_a_tool_misses_is_the_argument_in_monty_too() {
+    let project = Project::empty();
+    project.write(
+        ".onetool/tools/t/t_tools.py",
+        "pack = 't'\n__all__ = ['lookup']\ndef lookup(key: str) -> str:\n    \"\"\"Looks a key up.\"\"\"\n    return {}[key]\n",
+    );
+    let client = project.serve().await;
+    let code = "try:\n    t.lookup('x')\nexcept KeyError as e:\n    r = e.args[0]\nr";
+    assert_eq!(client.ok(code).await, "x");
+    assert!(client.err("t.lookup('x')").await.starts_with("KeyError: 'x'"));
+    assert!(client.err("a = t.lookup('x')\na").await.starts_with("KeyError: 'x'"));
+}
+
 /// A picture, a KeyError with its key, a run that is interrupted, and output for a pipe.
 #[tokio::test]
 async fn what_comes_out_is_usable() {

@@ -23,7 +23,7 @@ use super::AdminState;
 use super::events::{EventSender, stream_of, wants_events};
 use super::listing;
 use super::model::PartRow;
-use crate::ApiError;
+use crate::{ApiError, Principal};
 
 pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(invoke))
@@ -105,7 +105,7 @@ pub(super) fn tool_name(text: &str) -> Result<QualifiedName, ApiError> {
 }
 
 fn context(state: &AdminState) -> CallContext {
-    let mut ctx = CallContext::new(Caller::Rest);
+    let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(Caller::Rest) };
     ctx.deadline = Some(Instant::now() + state.served.server.api.invoke_timeout);
     ctx.tools = Some(Arc::new(state.service.runner().toolbox().clone()));
     ctx

@@ -19,7 +19,7 @@ use super::AdminState;
 use super::calls::milliseconds;
 use super::events::{EventSender, stream_of, wants_events};
 use super::model::{ActivityRow, PartRow, RunBody, RunReplyBody};
-use crate::ApiError;
+use crate::{ApiError, Principal};
 
 /// Runs that may be under way at one time from here.
 const MAX_RUNNING: usize = 64;
@@ -39,8 +39,9 @@ pub(super) fn routes() -> Routes {
 ))]
 async fn start(state: AdminState, request: Request) -> Result<Response, ApiError> {
     let is_stream = wants_events(request.headers());
+    let principal = request.extensions().get::<Principal>().copied().unwrap_or(Principal::Anyone);
     let body: RunBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let ctx = CallContext::new(Caller::Rest);
+    let ctx = CallContext { owner: principal.owner(None), ..CallContext::new(Caller::Rest) };
     let running = Running::enter(&state, &ctx)?;
     if is_stream {
         return Ok(stream_of(ctx.cancel.clone(), |sender| send(state, body.command, ctx, sender, running)));

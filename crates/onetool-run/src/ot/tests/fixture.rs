@@ -101,6 +101,10 @@ impl Toolbox for TestToolbox {
 
     async fn settle(&self, _: Awaited, _: &CallContext) {}
 
+    fn sessions(&self) -> Arc<onetool_sandbox::Sessions> {
+        Arc::default()
+    }
+
     fn reload(&self) -> Result<(), ToolError> {
         self.change(|state| {
             state.aliases.insert("fresh".into(), "brave.search".into());

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 
 use monty::{MontyRepl, ReplFunctionCall, ReplOsCall, ReplProgress, ReplStartError};
 use monty_types::{
-    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, NameLookupResult, PrintWriter,
-    ResourceLimits, ResourceTracker,
+    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyFileHandle, MontyObject, NameLookupResult,
+    OsFunctionCall, PrintWriter, ResourceLimits, ResourceTracker,
 };
 
 use super::convert::{MontyObjects, host_id, put_object};
@@ -136,7 +136,9 @@ fn write_call<W: Write>(events: &mut MessageWriter<W>, call: &ReplFunctionCall) 
 }
 
 fn write_os_call<W: Write>(events: &mut MessageWriter<W>, call: &ReplOsCall) -> Result<(), TooDeep> {
-    let (arguments, _) = call.function_call.clone().to_args();
+    // What is given by name comes after what is given by place, in a fixed order.
+    let (mut arguments, named) = call.function_call.clone().to_args();
+    arguments.extend(named.into_iter().map(|(_, value)| value));
     put_os_call(events, call.function_call.name(), arguments.len());
     arguments.iter().try_for_each(|value| match value {
         // A zone crosses as its offset.
@@ -161,10 +163,16 @@ fn resume(suspended: ReplProgress, request: Request<MontyObject>, print: PrintWr
             call.resume(result, print)
         }
         (ReplProgress::OsCall(call), Request::Answer(answer)) => {
-            let result = match answer {
-                Answer::Return(value) => ExtFunctionResult::Return(value),
-                Answer::Raise { exception, message } => ExtFunctionResult::Error(raise(&exception, message)),
-                Answer::Pending | Answer::Unknown => ExtFunctionResult::Error(call.function_call.on_no_handler()),
+            let result = match (answer, &call.function_call) {
+                // The server has done what opening does; a file is its path and a position.
+                (Answer::Return(_), OsFunctionCall::Open(opened)) => {
+                    let (path, mode) = (opened.path.as_str().to_owned(), opened.mode);
+                    let handle = MontyFileHandle { path, mode, position: 0 };
+                    ExtFunctionResult::Return(MontyObject::FileHandle(handle))
+                }
+                (Answer::Return(value), _) => ExtFunctionResult::Return(value),
+                (Answer::Raise { exception, message }, _) => ExtFunctionResult::Error(raise(&exception, message)),
+                (Answer::Pending | Answer::Unknown, _) => ExtFunctionResult::Error(call.function_call.on_no_handler()),
             };
             call.resume(result, print)
         }

@@ -3,7 +3,7 @@
 //! Everything happens in one loop, so that nothing can wait for nothing: printed text is always read, answers are
 //! written as fast as the child takes them, and requests are read only while there is room for their answers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -13,9 +13,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use onetool_sdk::Value;
+use onetool_sdk::{ErrorKind, ToolError, Value};
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +23,7 @@ use super::child::{Child, Printed};
 use super::decode::DecodeError;
 use super::encode::is_small;
 use super::launch::CANNOT_CONFINE;
-use super::protocol::{self, Failed, Lines, Message, Order, ReadFailure};
+use super::protocol::{self, Failed, Message, Order, ReadFailure};
 use crate::budget::Budget;
 use crate::{Execution, Failure, Host, Limits, Program};
 
@@ -48,16 +47,21 @@ const MIN_LOOKUPS: usize = 10_000;
 /// What a message needs besides its value.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
-/// What a session needs besides the child.
-pub(super) struct Session<'a> {
+/// What a program needs besides its child.
+pub(super) struct Conversation<'a> {
     pub(super) program: &'a Program,
     pub(super) limits: &'a Limits,
     pub(super) host: Arc<dyn Host>,
     pub(super) cancel: CancellationToken,
-    pub(super) wall: Option<&'a str>,
-    pub(super) wall_required: bool,
-    /// Address space that the child has before its program.
-    pub(super) headroom: usize,
+    /// Whether the child is to wait for another program afterwards.
+    pub(super) keeps_names: bool,
+}
+
+/// Whether a child can run another program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChildState {
+    Alive,
+    Ended,
 }
 
 /// How the loop ended.
@@ -69,7 +73,7 @@ enum Ending {
     Lost,
 }
 
-/// What another thread does for the session. No message is read meanwhile.
+/// What another thread does for the program. No message is read meanwhile.
 enum Background {
     Reading(JoinHandle<Result<Message, DecodeError>>),
     Naming(JoinHandle<Vec<u8>>),
@@ -92,7 +96,7 @@ impl Background {
     }
 }
 
-/// Tells the threads that work for a session when it has ended, however it ends.
+/// Tells the threads that work for a program when it has ended, however it ends.
 struct StopGuard(Arc<AtomicBool>);
 
 impl Drop for StopGuard {
@@ -101,19 +105,29 @@ impl Drop for StopGuard {
     }
 }
 
-impl Session<'_> {
-    pub(super) async fn run(self, mut child: Child, permit: OwnedSemaphorePermit) -> Execution {
+impl Conversation<'_> {
+    /// Runs the program. A child that is still alive afterwards is the caller's to dismiss or to keep.
+    pub(super) async fn run(&self, child: &mut Child) -> (Execution, ChildState) {
         let mut printed = Printed::new(self.limits.max_printed);
-        let mut state = State { calls: 0, lookups: 0, ready: false };
-        let ending = match self.order() {
-            Ok(order) => self.converse(&mut child, &mut printed, &mut state, order).await,
+        let mut state = State { calls: 0, lookups: 0, ready: child.is_ready };
+        let ending = match self.order(child) {
+            Ok(order) => self.converse(child, &mut printed, &mut state, order).await,
             Err(failure) => Ending::Stopped(failure),
         };
+        child.is_ready = state.ready;
         let status = if matches!(ending, Ending::Lost) {
             child.end(&mut printed, END_GRACE).await
         } else {
-            child.dismiss(&mut printed, permit);
+            // What it printed before its last message is in the pipe already.
+            printed.drain(&child.printed);
             None
+        };
+        if state.ready {
+            printed.show_rest(&*self.host);
+        }
+        let after = match ending {
+            Ending::Value(..) | Ending::Failed(_) => ChildState::Alive,
+            Ending::Stopped(_) | Ending::Lost => ChildState::Ended,
         };
         let (printed, printed_truncated) = printed.finish();
         let (result, read_back) = match ending {
@@ -127,10 +141,10 @@ impl Session<'_> {
         };
         // What a child says before it runs anything is ours, not the program's.
         let printed = if state.ready { printed } else { String::new() };
-        Execution { result, printed, printed_truncated, read_back, calls: state.calls }
+        (Execution { result, printed, printed_truncated, read_back, calls: state.calls }, after)
     }
 
-    fn order(&self) -> Result<Vec<u8>, Failure> {
+    fn order(&self, child: &Child) -> Result<Vec<u8>, Failure> {
         let order = Order {
             code: &self.program.code,
             script_name: &self.program.script_name,
@@ -139,12 +153,11 @@ impl Session<'_> {
             folder: &self.program.folder,
             timeout: self.limits.timeout.as_secs_f64(),
             max_memory: self.limits.max_memory,
-            headroom: self.headroom,
+            headroom: child.headroom,
             max_recursion: self.limits.max_recursion,
             max_value_bytes: self.limits.max_value_bytes,
             max_value_items: Budget::max_nodes(self.limits),
-            wall: self.wall,
-            wall_required: self.wall_required,
+            keeps_names: self.keeps_names,
         };
         let mut line = serde_json::to_vec(&order).map_err(|error| Failure::Crashed(error.to_string()))?;
         line.push(b'\n');
@@ -153,13 +166,15 @@ impl Session<'_> {
 
     async fn converse(&self, child: &mut Child, printed: &mut Printed, state: &mut State, order: Vec<u8>) -> Ending {
         let stop = StopGuard(Arc::default());
-        let mut lines = Lines::new(Budget::max_message_bytes(self.limits).saturating_add(MESSAGE_OVERHEAD));
+        child.lines.set_longest(Budget::max_message_bytes(self.limits).saturating_add(MESSAGE_OVERHEAD));
         let mut answers = Answers::default();
+        answers.push(std::mem::take(&mut child.unsent));
         answers.push(order);
-        let mut calls: FuturesUnordered<BoxFuture<'static, Vec<u8>>> = FuturesUnordered::new();
+        let mut calls: FuturesUnordered<BoxFuture<'static, (u64, Vec<u8>)>> = FuturesUnordered::new();
         let mut background: Option<Background> = None;
+        let mut unanswered = BTreeSet::new();
         let mut printing = true;
-        let mut deadline = Instant::now() + START_TIMEOUT;
+        let mut deadline = Instant::now() + if state.ready { self.limits.timeout } else { START_TIMEOUT };
         // What the program may still compute. The clock stands still while it waits for the host.
         let mut compute_left = self.limits.max_compute;
         let mut computing_since: Option<Instant> = None;
@@ -200,7 +215,8 @@ impl Session<'_> {
                     }
                     continue;
                 }
-                Some(answer) = calls.next(), if !calls.is_empty() => {
+                Some((id, answer)) = calls.next(), if !calls.is_empty() => {
+                    unanswered.remove(&id);
                     answers.push(answer);
                     continue;
                 }
@@ -211,7 +227,7 @@ impl Session<'_> {
                         continue;
                     }
                 },
-                line = lines.next(&mut child.output), if room => match line {
+                line = child.lines.next(&mut child.output), if room => match line {
                     Ok(line) if line.len() <= SMALL_MESSAGE => {
                         protocol::message(&line, Budget::new(self.limits), &stop.0)
                     }
@@ -253,19 +269,26 @@ impl Session<'_> {
                     let host = Arc::clone(&self.host);
                     let stop = Arc::clone(&stop.0);
                     let limit = self.limits.max_value_bytes;
+                    unanswered.insert(id);
                     calls.push(Box::pin(async move {
                         let result = host.call(target, arguments).await;
                         if result.as_ref().is_ok_and(|value| !is_small(value)) {
                             let encoding =
                                 tokio::task::spawn_blocking(move || protocol::call_answer(id, &result, limit, &stop));
                             // A thread that fails leaves the call without an answer: the deadline ends it.
-                            return encoding.await.unwrap_or_default();
+                            return (id, encoding.await.unwrap_or_default());
                         }
-                        protocol::call_answer(id, &result, limit, &stop)
+                        (id, protocol::call_answer(id, &result, limit, &stop))
                     }));
                 }
-                Ok(Message::Done { value, read_back }) => return Ending::Value(value, read_back),
-                Ok(Message::Failed(failed)) => return Ending::Failed(failed),
+                Ok(Message::Done { value, read_back }) => {
+                    self.leave(child, answers, &unanswered);
+                    return Ending::Value(value, read_back);
+                }
+                Ok(Message::Failed(failed)) => {
+                    self.leave(child, answers, &unanswered);
+                    return Ending::Failed(failed);
+                }
                 Err(DecodeError::Budget(exceeded)) => {
                     return Ending::Stopped(Failure::TooLarge(exceeded.to_string()));
                 }
@@ -274,6 +297,19 @@ impl Session<'_> {
                     return Ending::Stopped(Failure::Crashed(reason));
                 }
             }
+        }
+    }
+
+    /// Keeps what the child has not been told yet for its next program. Calls that end with this one are answered with
+    /// that: a thread that the program left behind may wait for them.
+    fn leave(&self, child: &mut Child, answers: Answers, unanswered: &BTreeSet<u64>) {
+        if !self.keeps_names {
+            return;
+        }
+        child.unsent = answers.into_bytes();
+        let ended = ToolError::new(ErrorKind::Cancelled, "the run that made this call has ended");
+        for id in unanswered {
+            child.unsent.extend(protocol::call_answer(*id, &Err(ended.clone()), usize::MAX, &AtomicBool::new(false)));
         }
     }
 
@@ -376,6 +412,14 @@ impl Answers {
 
     fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// What is not written yet.
+    fn into_bytes(mut self) -> Vec<u8> {
+        if let Some(first) = self.lines.front_mut() {
+            first.drain(..self.offset);
+        }
+        self.lines.into_iter().flatten().collect()
     }
 }
 
