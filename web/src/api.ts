@@ -81,6 +81,8 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly hint?: string,
+    /** Where in the body the mistake is. */
+    readonly pointer?: string,
   ) {
     super(message);
   }
@@ -121,19 +123,22 @@ interface Options {
   method?: string;
   /** JSON text, sent as it is. */
   body?: string;
+  /** A file instead, and what it is. */
+  bytes?: Blob;
+  type?: string;
   signal?: AbortSignal;
   accept?: string;
 }
 
 export async function request(path: string, options: Options = {}): Promise<Response> {
   const extra: Record<string, string> = { Accept: options.accept ?? 'application/json' };
-  if (options.body !== undefined) extra['Content-Type'] = 'application/json';
+  if (options.body !== undefined || options.bytes !== undefined) extra['Content-Type'] = options.type ?? 'application/json';
   let response: Response;
   try {
     response = await fetch(path, {
       method: options.method ?? 'GET',
       headers: headers(extra),
-      body: options.body,
+      body: options.bytes ?? options.body,
       signal: options.signal,
       credentials: 'omit',
       cache: 'no-store',
@@ -149,8 +154,8 @@ export async function request(path: string, options: Options = {}): Promise<Resp
 
 async function failure(response: Response): Promise<ApiError> {
   try {
-    const body = (await response.json()) as { error?: { code: string; message: string; hint?: string } };
-    if (body.error) return new ApiError(response.status, body.error.code, body.error.message, body.error.hint);
+    const body = (await response.json()) as { error?: { code: string; message: string; hint?: string; pointer?: string } };
+    if (body.error) return new ApiError(response.status, body.error.code, body.error.message, body.error.hint, body.error.pointer);
   } catch {
     // The answer is not ours; the status has to do.
   }

@@ -1,7 +1,7 @@
 // Bundles and their HTTP tools: create, new version, duplicate, delete. The form of a tool is made from a schema like any
 // other form; what the server says of a mistake is shown as it says it.
 import { useMemo, useState } from 'preact/hooks';
-import { get, segment, send } from '../api';
+import { ApiError, get, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
 import { t } from '../i18n';
@@ -11,6 +11,8 @@ import { plain } from '../text';
 import { loadToolbox } from '../toolbox';
 import { useLoad } from '../ui/load';
 import { Badge, Failure, Notice, say, sayProblem } from '../ui/parts';
+import { ImportForm, download } from './exchange';
+import { type Recipe, RecipeForm, newRecipe, recipeOf } from './recipe';
 
 interface Bundle {
   bundleID: string;
@@ -30,7 +32,38 @@ interface Tool {
   type: string;
 }
 
+/** How a trial of a bundle's authentication went, step by step. */
+interface AuthReport {
+  ok: boolean;
+  steps: { step: 'configuration' | 'token' | 'request'; state: string; message: string; hint?: string }[];
+}
+
 const TEXT = { type: 'string' };
+
+/** Who requests say they are. Values are templates: ${NAME} stands for a secret. */
+const AUTH_SCHEMA = {
+  description: 'Who requests say they are. ${NAME} stands for a secret.',
+  oneOf: [
+    { title: 'API key', type: 'object', properties: { type: { const: 'apiKey' }, in: { enum: ['header', 'query'] }, name: TEXT, value: { ...TEXT, description: 'A template, such as ${API_KEY}.' } }, required: ['type', 'in', 'name', 'value'] },
+    { title: 'Basic', type: 'object', properties: { type: { const: 'basic' }, username: TEXT, password: TEXT }, required: ['type', 'username', 'password'] },
+    { title: 'Bearer', type: 'object', properties: { type: { const: 'bearer' }, token: TEXT }, required: ['type', 'token'] },
+    {
+      title: 'OAuth 2', type: 'object', required: ['type', 'tokenUrl', 'clientId'],
+      properties: {
+        type: { const: 'oauth2' }, grant: { enum: ['client_credentials', 'refresh_token', 'jwt_bearer'], default: 'client_credentials' }, tokenUrl: TEXT, clientId: TEXT, clientSecret: TEXT,
+        clientAuth: { enum: ['basic', 'body', 'private_key_jwt', 'none'], default: 'basic' }, scopes: { type: 'array', items: TEXT }, audience: TEXT, resource: TEXT, refreshToken: TEXT, privateKey: TEXT,
+      },
+    },
+    {
+      title: 'HMAC signature', type: 'object', required: ['type', 'secret'],
+      properties: { type: { const: 'hmac' }, preset: { enum: ['generic', 'github', 'stripe', 'binance'] }, secret: TEXT, keyId: TEXT, stringToSign: TEXT },
+    },
+    {
+      title: 'AWS signature', type: 'object', required: ['type', 'service', 'region', 'accessKeyId', 'secretAccessKey'],
+      properties: { type: { const: 'sigv4' }, service: TEXT, region: TEXT, accessKeyId: TEXT, secretAccessKey: TEXT, sessionToken: TEXT },
+    },
+  ],
+};
 
 /** What may be said of a bundle. */
 const BUNDLE_SCHEMA = {
@@ -40,6 +73,7 @@ const BUNDLE_SCHEMA = {
     displayName: TEXT,
     description: TEXT,
     secrets: { type: 'array', items: TEXT, description: 'Names of secrets that templates of its tools may use.' },
+    auth: AUTH_SCHEMA,
   },
   required: ['slug'],
 };
@@ -61,13 +95,7 @@ const TOOL_SCHEMA = {
         urlTemplate: { ...TEXT, description: '${name} stands for an argument or a secret, ${name:-default} has a default.' },
         headers: { type: 'object', additionalProperties: TEXT },
         bodyTemplate: { ...TEXT, maxLength: 100000 },
-        auth: {
-          oneOf: [
-            { title: 'API key', type: 'object', properties: { type: { const: 'apiKey' }, in: { enum: ['header', 'query'] }, name: TEXT, value: { ...TEXT, description: 'A template, such as ${API_KEY}.' } }, required: ['type', 'in', 'name', 'value'] },
-            { title: 'Basic', type: 'object', properties: { type: { const: 'basic' }, username: TEXT, password: TEXT }, required: ['type', 'username', 'password'] },
-            { title: 'Bearer', type: 'object', properties: { type: { const: 'bearer' }, token: TEXT }, required: ['type', 'token'] },
-          ],
-        },
+        auth: AUTH_SCHEMA,
         secrets: { type: 'array', items: TEXT, description: 'Names of secrets that the templates use.' },
         successCodes: { type: 'array', items: { type: 'integer' }, description: 'Any 2xx when empty.' },
         timeoutMs: { type: 'integer', default: 10000 },
@@ -75,6 +103,12 @@ const TOOL_SCHEMA = {
         extractExpr: { ...TEXT, description: 'A JSONPath ($…) or a regular expression.' },
         errorMode: { enum: ['fail', 'empty'], default: 'fail' },
         maxRetries: { type: 'integer', maximum: 10 },
+        stream: {
+          type: 'object',
+          description: 'The reply is a stream of events.',
+          properties: { format: { enum: ['auto', 'sse', 'ndjson'], default: 'auto' }, text: { ...TEXT, description: 'A JSONPath to the text that an event adds.' }, events: { type: 'array', items: TEXT }, done: TEXT, error: TEXT, result: { enum: ['text', 'last', 'events'] } },
+        },
+        paginate: { description: 'How the next page is asked for: {"type": "cursor", "cursor": "$.next", "param": "cursor"}, "page", "offset" or "link".' },
       },
       required: ['urlTemplate'],
     },
@@ -107,6 +141,7 @@ export function EditorScreen() {
   const own = data?.bundles.filter((bundle) => !bundle.isBuiltIn) ?? [];
   const open = own.find((bundle) => bundle.bundleID === place.value.subject);
   const [draft, setDraft] = useState<Draft | null>(null);
+  const [isImporting, setIsImporting] = useState(false);
   const create = async () => {
     const { value } = valueOf(draft ?? EMPTY);
     const id = newId();
@@ -122,7 +157,8 @@ export function EditorScreen() {
   if (open) return <BundlePage key={open.bundleID} bundle={open} onGone={() => { reload(); go('editor'); }} />;
   return (
     <div class="page">
-      <div class="row"><h1>{t('nav.editor')}</h1><span class="grow" /><button type="button" class="primary" onClick={() => setDraft(EMPTY)}>{t('editor.newBundle')}</button></div>
+      <div class="row"><h1>{t('nav.editor')}</h1><span class="grow" /><button type="button" onClick={() => setIsImporting(true)}>{t('exchange.title')}</button><button type="button" class="primary" onClick={() => setDraft(EMPTY)}>{t('editor.newBundle')}</button></div>
+      {isImporting && <ImportForm onDone={(slug) => { setIsImporting(false); if (slug !== null) { reload(); void loadToolbox(); say(t('editor.saved', { name: plain(slug) })); } }} />}
       {error !== null && <Failure error={error} onRetry={reload} />}
       {draft !== null && (
         <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void create(); }}>
@@ -146,12 +182,23 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
   const path = `tools/bundles/${segment(bundle.bundleID)}`;
   const { data, error, reload } = useLoad<{ tools: Tool[] }>(`tools/tools?includeDisabled=true&recommendedPageSize=256&bundleIDs=${segment(bundle.bundleID)}`);
   const [draft, setDraft] = useState<Draft | null>(null);
+  const [recipe, setRecipe] = useState<Recipe | null>(null);
+  const [authReport, setAuthReport] = useState<AuthReport | null>(null);
   const toolPath = (slug: string, version: string) => `${path}/tools/${segment(slug)}/version/${segment(version)}`;
   const copyOf = async (tool: Tool, without: 'slug' | 'version') => {
     try {
       const stored = await get<Record<string, unknown>>(toolPath(tool.slug, tool.version));
+      const isRecipe = stored['type'] === 'sequence';
       for (const name of [...STORED, without]) delete stored[name];
-      setDraft(draftOf(fromPlain(stored)));
+      if (isRecipe) setRecipe(recipeOf(stored));
+      else setDraft(draftOf(fromPlain(stored)));
+    } catch (problem) {
+      sayProblem(problem);
+    }
+  };
+  const testAuth = async () => {
+    try {
+      setAuthReport(await send<AuthReport>('POST', `${path}/auth/test`));
     } catch (problem) {
       sayProblem(problem);
     }
@@ -172,11 +219,20 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
         <h1>{plain(bundle.slug)}</h1>
         <span class="grow" />
         <button type="button" class="primary" onClick={() => setDraft(draftOfPlain({ version: 'v1', impl: { urlTemplate: 'https://' }, argSchema: { type: 'object', properties: {}, additionalProperties: false } }))}>{t('editor.newTool')}</button>
+        <button type="button" onClick={() => setRecipe(newRecipe())}>{t('recipe.new')}</button>
+        <button type="button" onClick={() => void download(bundle.bundleID, bundle.slug)}>{t('exchange.export')}</button>
+        <button type="button" onClick={() => void testAuth()}>{t('editor.testAuth')}</button>
         <button type="button" class="danger" disabled={(data?.tools.length ?? 1) > 0} onClick={() => void remove(send('DELETE', path), onGone)}>{t('editor.deleteBundle')}</button>
       </div>
       {error !== null && <Failure error={error} onRetry={reload} />}
       {draft !== null && <ToolForm draft={draft} onChange={setDraft} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
-      {data && data.tools.length === 0 && draft === null && <p class="quiet empty">{t('editor.noTools')}</p>}
+      {authReport !== null && (
+        <Notice kind={authReport.ok ? 'info' : 'bad'}>
+          <ol class="plain-list">{authReport.steps.map((step) => <li key={step.step}><strong>{t(`auth.${step.step}`)}</strong> {plain(step.message)}{step.hint && <span class="hint"> {plain(step.hint)}</span>}</li>)}</ol>
+        </Notice>
+      )}
+      {recipe !== null && <RecipeForm initial={recipe} path={toolPath} onDone={(saved) => { setRecipe(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
+      {data && data.tools.length === 0 && draft === null && recipe === null && <p class="quiet empty">{t('editor.noTools')}</p>}
       <ul class="plain-list cards">
         {data?.tools.map((tool) => (
           <li key={`${tool.slug} ${tool.version}`} class="card row wrap">
@@ -199,7 +255,11 @@ const identifier = (slug: string) => slug.replace(/[^\p{L}\p{Nd}_]/gu, '_');
 function ToolForm({ draft, onChange, path, onDone }: { draft: Draft; onChange(draft: Draft): void; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
   const [problem, setProblem] = useState<unknown>(null);
   const { value, problems } = useMemo(() => valueOf(draft), [draft]);
-  const found = useMemo(() => new Map(problems.map((entry) => [entry.path, entry.message])), [problems]);
+  const found = useMemo(() => {
+    const all = new Map(problems.map((entry) => [entry.path, entry.message]));
+    if (problem instanceof ApiError && problem.pointer !== undefined) all.set(problem.pointer, problem.message);
+    return all;
+  }, [problems, problem]);
   const name = (key: string) => { const text = value instanceof Map ? value.get(key) : undefined; return typeof text === 'string' ? text : ''; };
   const save = async () => {
     setProblem(null);

@@ -127,7 +127,7 @@ function fromText(draft: Draft): Draft {
   return value instanceof Map ? draftOf(value) : EMPTY;
 }
 
-async function call(name: string, args: string, dryRun: boolean, signal: AbortSignal, onProgress: (text: string) => void): Promise<Outcome> {
+export async function call(name: string, args: string, dryRun: boolean, signal: AbortSignal, onProgress: (text: string) => void): Promise<Outcome> {
   const started = performance.now();
   const outcome: Outcome = { isError: false, json: null, text: null, parts: [], durationMs: 0 };
   const path = `api/tools/${segment(name)}/invoke${dryRun ? '?dryRun=true' : ''}`;

@@ -1,0 +1,84 @@
+// Recipes put together on the page, and bundles that come from elsewhere and go there.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import test from 'node:test';
+import { skip, withPage } from './harness.mjs';
+
+async function newBundle(page, slug) {
+  await page.getByRole('button', { name: 'New bundle' }).click();
+  await page.getByLabel('slug', { exact: true }).fill(slug);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: slug }).waitFor();
+}
+
+test('a recipe is put together, tried step by step, stored and called', { skip }, () =>
+  withPage({ browser: { at: '#/editor' } }, async ({ page, server, browser }) => {
+    await newBundle(page, 'flow');
+    await page.getByRole('button', { name: 'New recipe' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('names');
+    await page.getByText('Arguments of the recipe').click();
+    await page.getByLabel('argSchema', { exact: true }).fill('{"type": "object", "properties": {"count": {"type": "integer"}}}');
+    await page.getByLabel('step', { exact: true }).fill('list');
+    await page.getByLabel('tool', { exact: true }).fill('demo.rows');
+    await page.getByLabel('Reference for count').selectOption('${args.count}');
+    await page.getByRole('button', { name: 'Add step' }).click();
+    const second = page.locator('.steps > li').nth(1);
+    await second.getByLabel('step', { exact: true }).fill('shape');
+    await second.getByLabel('tool', { exact: true }).fill('demo.shapes');
+    await page.getByText('Arguments of a trial run').click();
+    await page.locator('details', { hasText: 'Arguments of a trial run' }).getByLabel('count', { exact: true }).fill('3');
+    await page.getByRole('button', { name: 'Run to list' }).click();
+    await page.locator('.steps > li').first().getByText('row 2').first().waitFor();
+    // What the trial has shown can be chosen from.
+    await second.getByLabel('Reference for id').selectOption('${steps.list.value[0].n}');
+    await page.getByRole('button', { name: 'Run to shape' }).click();
+    await second.getByText('1.5', { exact: true }).first().waitFor();
+    await page.getByText('Value of the recipe').click();
+    await page.getByLabel('output', { exact: true }).fill('{"first": "${steps.list.value[0].name}", "id": "${steps.shape.value.id}"}');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('names v1 was saved').waitFor();
+    const reply = await server.json('POST', 'api/tools/flow.names/invoke', { args: { count: 2 } });
+    assert.deepEqual(reply.body.value, { first: 'row 0', id: 0 });
+    // A stored recipe opens in the same form.
+    await page.getByRole('button', { name: 'New version' }).click();
+    assert.equal(await page.getByLabel('tool', { exact: true }).first().inputValue(), 'demo.rows');
+    await browser.go('#/tools/flow.names');
+    await page.getByLabel('count', { exact: true }).waitFor();
+  }));
+
+test('a mistake in a recipe is told where the form is', { skip }, () =>
+  withPage({ browser: { at: '#/editor' } }, async ({ page }) => {
+    await newBundle(page, 'flow');
+    await page.getByRole('button', { name: 'New recipe' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('wrong');
+    await page.getByLabel('tool', { exact: true }).fill('demo.slow');
+    await page.getByText('Value of the recipe').click();
+    await page.getByLabel('output', { exact: true }).fill('"${steps.nowhere.value}"');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.notice.bad').getByText(/nowhere/).waitFor();
+  }));
+
+test('a curl command becomes a tool, and a bundle goes out and comes in as a file', { skip }, () =>
+  withPage({ server: { config: 'http:\n  allowed_hosts: [api.example.com]\n' }, browser: { at: '#/editor' } }, async ({ page, server }) => {
+    await page.getByRole('button', { name: 'Import' }).first().click();
+    await page.getByLabel('Or a curl command, an address, or a document').fill("curl 'https://api.example.com/v1/items?limit=5' -H 'Accept: application/json'");
+    await page.getByLabel('Bundle', { exact: true }).fill('items');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    await page.getByText('1 tools').waitFor();
+    await page.getByRole('form', { name: 'Import' }).getByRole('button', { name: 'Import' }).click();
+    await page.getByRole('link', { name: 'items' }).click();
+    await page.getByRole('heading', { name: 'items' }).waitFor();
+    const waiting = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export' }).click();
+    const download = await waiting;
+    assert.equal(download.suggestedFilename(), 'items.zip');
+    const file = join(server.folder, 'items.zip');
+    writeFileSync(file, readFileSync(await download.path()));
+    await page.getByRole('link', { name: /Bundles/ }).first().click();
+    await page.getByRole('button', { name: 'Import' }).first().click();
+    await page.getByLabel('File (ZIP, OpenAPI, Arazzo, Postman)').setInputFiles(file);
+    await page.getByLabel('Bundle', { exact: true }).fill('again');
+    await page.getByRole('form', { name: 'Import' }).getByRole('button', { name: 'Import' }).click();
+    await page.getByRole('link', { name: 'again' }).waitFor();
+  }));
