@@ -177,6 +177,13 @@ export const de: Catalogue = {
   'auth.token': 'Token:',
   'auth.request': 'Anfrage:',
 
+  'console.save': 'Als Snippet speichern',
+  'console.saveName': 'Name',
+  'console.saveDescription': 'Beschreibung',
+  'console.saveHint': 'Der Code läuft einmal und bleibt dann als $name und als Werkzeug des Packs saved erhalten.',
+  'console.saveRun': 'Ausführen und speichern',
+  'console.session': 'Sitzung',
+  'console.sessionHint': 'Läufe mit derselben Sitzung teilen Namen, Importe und Funktionen.',
   'console.code': 'Python-Code',
   'console.placeholder': 'Python mit allen Paketen: ot.help()',
   'console.run': 'Ausführen',

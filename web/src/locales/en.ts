@@ -176,6 +176,13 @@ export const en = {
   'auth.token': 'Token:',
   'auth.request': 'Request:',
 
+  'console.save': 'Save as snippet',
+  'console.saveName': 'Name',
+  'console.saveDescription': 'Description',
+  'console.saveHint': 'The code runs once, and is then kept as $name and as a tool of the pack saved.',
+  'console.saveRun': 'Run and save',
+  'console.session': 'Session',
+  'console.sessionHint': 'Runs with the same session share names, imports and functions.',
   'console.code': 'Python code',
   'console.placeholder': 'Python, with every pack at hand: ot.help()',
   'console.run': 'Run',

@@ -8,7 +8,7 @@ import { place } from '../router';
 import { plain, shortened } from '../text';
 import { packs, tools } from '../toolbox';
 import { palette } from '../ui/palette';
-import { Notice } from '../ui/parts';
+import { Dialog, Notice } from '../ui/parts';
 import { type Outcome, ResultView } from '../ui/result';
 import { failed, progressText } from './tester';
 
@@ -70,11 +70,15 @@ export function ConsoleScreen() {
   const [progress, setProgress] = useState('');
   const [calls, setCalls] = useState<{ name: string; error?: string; durationMs: number }[]>([]);
   const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const [name, setName] = useState('');
+  const [isSaving, setIsSaving] = useState(false);
   const running = useRef<AbortController | null>(null);
 
-  const run = async () => {
+  const run = async (before: string[] = []) => {
     const command = editor.current?.code() ?? code;
     if (command.trim() === '' || running.current || !may('invoke')) return;
+    const lines = [...(name.trim() === '' ? [] : [`__session__ = ${JSON.stringify(name.trim())}`]), ...before];
+    const sent = [...lines, command].join('\n');
     const control = new AbortController();
     running.current = control;
     setIsRunning(true);
@@ -86,7 +90,7 @@ export function ConsoleScreen() {
     const started = performance.now();
     let result: Outcome | null = null;
     try {
-      const response = await request('api/runs', { method: 'POST', body: JSON.stringify({ command }), signal: control.signal, accept: 'text/event-stream' });
+      const response = await request('api/runs', { method: 'POST', body: JSON.stringify({ command: sent }), signal: control.signal, accept: 'text/event-stream' });
       for await (const { event, data } of events(response)) {
         if (event === 'printed') setPrinted((text) => (text + (JSON.parse(data) as { text: string }).text).slice(-MAX_PRINTED));
         else if (event === 'progress') setProgress(progressText(data));
@@ -106,7 +110,7 @@ export function ConsoleScreen() {
     setOutcome(result);
     if (result.isError) {
       const line = /\bline (\d+)/.exec(result.text ?? '')?.[1];
-      editor.current?.showError(line ? Number(line) : null, plain(result.text?.split('\n')[0] ?? ''));
+      editor.current?.showError(line ? Math.max(1, Number(line) - lines.length) : null, plain(result.text?.split('\n')[0] ?? ''));
     }
     past.value = [{ at: new Date().toISOString(), code: command, isError: result.isError, durationMs: result.durationMs }, ...past.value.filter((entry) => entry.code !== command)].slice(0, MAX_HISTORY);
     keep();
@@ -159,8 +163,11 @@ export function ConsoleScreen() {
         <button type="button" class="primary" disabled={isRunning || !may('invoke')} onClick={() => void run()}>{isRunning ? t('tester.running') : t('console.run')}</button>
         {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
         <button type="button" aria-label={t('palette.title')} title={t('palette.title')} onClick={() => { palette.value = { insert: (text) => editor.current?.insert(text) }; }}><span aria-hidden="true">+</span></button>
+        <button type="button" disabled={isRunning || !may('invoke')} onClick={() => setIsSaving(true)}>{t('console.save')}</button>
+        <label class="row"><span class="quiet">{t('console.session')}</span><input class="small" value={name} size={10} autocomplete="off" spellcheck={false} title={t('console.sessionHint')} onInput={(event) => setName(event.currentTarget.value)} /></label>
         <span class="quiet keys">{t('console.keys')}</span>
       </div>
+      {isSaving && <SaveDialog onClose={() => setIsSaving(false)} onSave={(line) => { setIsSaving(false); void run([line]); }} />}
       {!may('invoke') && <Notice kind="warn">{t('tester.noScope')}</Notice>}
       {isRunning && progress && <p class="quiet" role="status">{progress}</p>}
       {isRunning && printed !== '' && <pre class="printed" aria-live="polite" tabIndex={0}>{plain(printed)}</pre>}
@@ -187,5 +194,22 @@ export function ConsoleScreen() {
         </section>
       )}
     </div>
+  );
+}
+
+/** Asks for the name of a snippet; the code is kept by the run itself. */
+function SaveDialog({ onClose, onSave }: { onClose(): void; onSave(line: string): void }) {
+  const [name, setName] = useState('');
+  const [description, setDescription] = useState('');
+  const isName = /^[A-Za-z_]\w*$/.test(name);
+  return (
+    <Dialog label={t('console.save')} onClose={onClose}>
+      <form class="card" onSubmit={(event) => { event.preventDefault(); if (isName) onSave(`ot.save(${JSON.stringify(name)}, ${JSON.stringify(description)})`); }}>
+        <label class="field"><span class="label">{t('console.saveName')}</span><input value={name} autocomplete="off" aria-invalid={name !== '' && !isName} onInput={(event) => setName(event.currentTarget.value)} /></label>
+        <label class="field"><span class="label">{t('console.saveDescription')}</span><input value={description} autocomplete="off" onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+        <Notice>{t('console.saveHint')}</Notice>
+        <div class="row actions"><button type="submit" class="primary" disabled={!isName}>{t('console.saveRun')}</button><button type="button" onClick={onClose}>{t('cancel')}</button></div>
+      </form>
+    </Dialog>
   );
 }
