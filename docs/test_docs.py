@@ -85,6 +85,11 @@ def test_configurations_are_understood(text, tmp_path):
     assert (said.returncode, said.stdout.strip(), said.stderr) == (0, "2", "")
 
 
+def test_the_rest_reference_is_what_the_api_says():
+    checked = subprocess.run([ROOT / "scripts/rest_reference.py", "--check", "--binary", BINARY], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_the_configurations_for_teams_are_understood(tmp_path):
     """The files in packaging/ that start several servers: valid YAML, with a configuration that onetool reads."""
     yaml = pytest.importorskip("yaml")
