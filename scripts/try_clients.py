@@ -56,7 +56,7 @@ def command(name):
 def serve(binary, folder, address="127.0.0.1:0"):
     """Starts the HTTP server; the process and its address."""
     process = subprocess.Popen(
-        [binary, "serve", "--http", address], cwd=folder, env={**os.environ, "HOME": str(folder)},
+        [binary, "serve", "--http", address], cwd=folder, env={**os.environ, "HOME": str(folder / "home")},
         stderr=subprocess.PIPE, text=True,
     )
     for line in process.stderr:
@@ -107,6 +107,7 @@ def main():
         for transport in ("stdio", "http"):
             folder = Path(tempfile.mkdtemp())
             (folder / ".onetool").mkdir()
+            (folder / "home").mkdir()
             (folder / ".onetool/onetool.yaml").write_text(json.dumps(CONFIGURATION))
             server, target, environment = None, f"{arguments.onetool} {folder}", dict(os.environ)
             if transport == "http":

@@ -39,7 +39,7 @@ async def main(transport, mode, target):
     client = Client()
     if transport == "stdio":
         binary, folder = target.split(" ", 1)
-        target = StdioTransport(command=binary, args=["serve"], cwd=folder, env={**os.environ, "HOME": folder})
+        target = StdioTransport(command=binary, args=["serve"], cwd=folder, env={**os.environ, "HOME": f"{folder}/home"})
     async with FastClient(
         target, mode=mode, elicitation_handler=client.on_elicit, sampling_handler=client.on_sample,
         log_handler=client.on_log, progress_handler=client.on_progress,

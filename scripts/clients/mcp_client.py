@@ -49,7 +49,7 @@ async def opened(client, transport, mode, target):
     }
     if transport == "stdio":
         binary, folder = target.split(" ", 1)
-        target = StdioServerParameters(command=binary, args=["serve"], cwd=folder, env={**os.environ, "HOME": folder})
+        target = StdioServerParameters(command=binary, args=["serve"], cwd=folder, env={**os.environ, "HOME": f"{folder}/home"})
     if McpClient is not None:
         level = "debug" if mode != "legacy" else None
         async with McpClient(target, mode=mode, log_level=level, **callbacks) as session:

@@ -43,7 +43,7 @@ if (line === '1') {
 }
 if (transport === 'stdio') {
   const [command, folder] = target.split(' ');
-  await client.connect(new stdio({ command, args: ['serve'], cwd: folder, env: { ...process.env, HOME: folder } }));
+  await client.connect(new stdio({ command, args: ['serve'], cwd: folder, env: { ...process.env, HOME: `${folder}/home` } }));
 } else {
   await client.connect(new http(new URL(target)));
 }

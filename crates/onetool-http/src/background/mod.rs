@@ -11,7 +11,7 @@ mod reply;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -71,6 +71,8 @@ pub(crate) struct Background {
     live: Mutex<HashMap<(Owner, RunId), Arc<LiveRun>>>,
     /// Runs that are being recorded.
     starting: AtomicUsize,
+    /// There may be something to give back.
+    has_been_active: AtomicBool,
 }
 
 /// How a run ended, as it is kept.
@@ -93,9 +95,19 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(StateError::Invalid(format!("the shared state failed inside: {error}")).into()))
 }
 
+/// The outcome of a task that goes on when nobody waits for it.
+async fn joined<T>(task: tokio::task::JoinHandle<Result<T, RunStoreError>>) -> Result<T, RunStoreError> {
+    task.await.unwrap_or_else(|error| Err(StateError::Invalid(format!("the server failed inside: {error}")).into()))
+}
+
 impl Background {
     pub(crate) fn start(service: &Arc<dyn Service>, stop: &CancellationToken) -> Arc<Self> {
-        let background = Arc::new(Self { service: service.clone(), live: Mutex::default(), starting: AtomicUsize::new(0) });
+        let background = Arc::new(Self {
+            service: service.clone(),
+            live: Mutex::default(),
+            starting: AtomicUsize::new(0),
+            has_been_active: AtomicBool::new(false),
+        });
         tokio::spawn(keep(Arc::downgrade(&background), stop.clone()));
         background
     }
@@ -114,11 +126,17 @@ impl Background {
         blocking(move || store.owner(fingerprint)).await
     }
 
-    /// Records a run and starts it, unless it was started before.
+    /// Records a run and starts it, unless it was started before. Whoever asks may go away meanwhile.
     pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
+        let background = self.clone();
+        joined(tokio::spawn(async move { background.record_and_run(run).await })).await
+    }
+
+    async fn record_and_run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
         let id = run.key.as_deref().map_or_else(RunId::random, |key| RunId::of_key(&run.owner, key));
         let live = Arc::new(LiveRun::new(id, run.owner, run.command));
         self.starting.fetch_add(1, Ordering::AcqRel);
+        self.has_been_active.store(true, Ordering::Release);
         let created = self.create(&live, run.origin, run.ttl).await;
         let started = self.started(live, run.caller, run.capabilities, created).await;
         self.starting.fetch_sub(1, Ordering::AcqRel);
@@ -155,7 +173,17 @@ impl Background {
     }
 
     /// Records such a run, so that it may be told of and outlives its request.
-    pub(crate) async fn record(&self, live: &Arc<LiveRun>, origin: RunOrigin) -> Result<RunRecord, RunStoreError> {
+    pub(crate) async fn record(
+        self: &Arc<Self>,
+        live: &Arc<LiveRun>,
+        origin: RunOrigin,
+    ) -> Result<RunRecord, RunStoreError> {
+        let (background, live) = (self.clone(), live.clone());
+        joined(tokio::spawn(async move { background.record_live(&live, origin).await })).await
+    }
+
+    async fn record_live(&self, live: &Arc<LiveRun>, origin: RunOrigin) -> Result<RunRecord, RunStoreError> {
+        self.has_been_active.store(true, Ordering::Release);
         let mut is_recorded = live.is_recorded.lock().await;
         let record = match self.create(live, origin, None).await? {
             Created::New(record) | Created::Existing(record) => record,
@@ -264,6 +292,18 @@ impl Background {
     pub(crate) async fn get(&self, owner: &Owner, id: &RunId) -> Result<RunView, RunStoreError> {
         let (store, of, which) = (self.store(), owner.clone(), id.clone());
         let record = blocking(move || store.get(&of, &which)).await?;
+        let is_lost = |record: &RunRecord| {
+            !record.status.is_final()
+                && self.store().is_ours(record)
+                && self.live(owner, id).is_none()
+                && self.starting.load(Ordering::Acquire) == 0
+        };
+        if is_lost(&record) {
+            // It ended between the two looks, or its end could not be written.
+            let (store, of, which) = (self.store(), owner.clone(), id.clone());
+            let record = blocking(move || store.interrupt(&of, &which, "its reply was lost")).await?;
+            return Ok(self.view(record));
+        }
         Ok(self.view(record))
     }
 
@@ -366,12 +406,7 @@ impl Background {
         let runs: Vec<(Owner, RunId)> = live.iter().map(|live| (live.owner.clone(), live.id.clone())).collect();
         let _ = blocking(move || {
             for (owner, id) in runs {
-                let ended = store.update(&owner, &id, |record| {
-                    record.status = RunStatus::Failed;
-                    record.message = Some("interrupted: the server was stopped".to_owned());
-                    true
-                });
-                if let Err(error) = ended
+                if let Err(error) = store.interrupt(&owner, &id, "the server was stopped")
                     && !matches!(error, RunStoreError::NotFound)
                 {
                     tracing::warn!(%error, "a run was not marked as interrupted");
@@ -389,12 +424,14 @@ impl Background {
     /// Says that this process lives, and ends what was cancelled elsewhere.
     async fn beat(&self) {
         let live: Vec<Arc<LiveRun>> = self.live.lock().values().cloned().collect();
-        let (store, is_starting) = (self.store(), self.starting.load(Ordering::Acquire) > 0);
+        let is_idle = live.is_empty() && self.starting.load(Ordering::Acquire) == 0;
+        if is_idle && !self.has_been_active.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let store = self.store();
         let _ = blocking(move || {
-            if live.is_empty() {
-                if !is_starting {
-                    store.leave();
-                }
+            if is_idle {
+                store.leave();
                 return Ok(());
             }
             store.beat()?;

@@ -114,6 +114,11 @@ impl RunStore {
         }
     }
 
+    /// Whether this process executes a run, as far as its record says.
+    pub fn is_ours(&self, run: &RunRecord) -> bool {
+        *run.node == *self.node
+    }
+
     /// The owner behind a token's fingerprint. Nobody learns the token from it.
     pub fn owner(&self, fingerprint: u64) -> Result<Owner, RunStoreError> {
         let known = self.known.lock().secret;
@@ -335,9 +340,14 @@ impl RunStore {
         if run.status.is_final() || self.is_alive(&run.node)? {
             return Ok(run);
         }
-        self.update(&run.owner, &run.id, |record| {
+        self.interrupt(&run.owner, &run.id, "the server that ran it ended")
+    }
+
+    /// Ends a run that nobody executes any more.
+    pub fn interrupt(&self, owner: &Owner, id: &RunId, reason: &str) -> Result<RunRecord, RunStoreError> {
+        self.update(owner, id, |record| {
             record.status = RunStatus::Failed;
-            record.message = Some("interrupted: the server that ran it ended".to_owned());
+            record.message = Some(format!("interrupted: {reason}"));
             true
         })
     }
