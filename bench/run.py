@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
 REQUIREMENTS = HERE / "requirements.txt"
-TOPICS = ["core", "worker", "proxy", "http", "files"]
+TOPICS = ["core", "worker", "proxy", "http", "load", "files", "python"]
 
 
 def environment_python() -> Path:

@@ -60,8 +60,10 @@ if command -v npm >/dev/null 2>&1; then
     (cd web && npm ci --silent --no-audit && npm run --silent check && npm test --silent)
     # A browser on a busy machine may be late once; what fails twice is broken.
     (cd web && npm run --silent e2e) || { echo "== The page is tried once more" >&2; (cd web && npm run --silent e2e); }
+    # The official MCP suite: our transport with its fixtures, and the product.
+    bash scripts/conformance/run.sh fixture product
 else
-    echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE ARE LEFT OUT." >&2
+    echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE AND THE MCP CONFORMANCE SUITE ARE LEFT OUT." >&2
 fi
 # Runs in a row leave nothing behind; 10,000 of them are for a release build (bench/soak.py).
 python3 bench/soak.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool" --runs 300

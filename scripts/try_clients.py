@@ -4,8 +4,8 @@
     python3 scripts/try_clients.py [--onetool PATH] [CLIENT ...]
 
 The official Python and TypeScript clients, 1.x and 2.x (by themselves and held to the older revisions), and FastMCP, each over
-stdio and HTTP; they are fetched with uv and npm. Timers of the server are shortened, so that a client that is idle is idle for longer than all of them.
-Exit code 1 when something does not work.
+stdio and HTTP; they are fetched with uv and npm. Timers of the server are shortened, so that a client that is idle is idle for
+longer than all of them; over HTTP the server is restarted in the middle. Exit code 1 when something does not work.
 """
 
 import argparse
@@ -15,19 +15,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NPM = ["@modelcontextprotocol/sdk@1", "@modelcontextprotocol/client@2"]
 PYTHON = {
-    "python-1": ("mcp<2", "mcp1.py", "legacy"),
-    "python-2": ("mcp>=2,<3", "mcp2.py", "auto"),
-    "python-2-legacy": ("mcp>=2,<3", "mcp2.py", "legacy"),
+    "python-1": ("mcp<2", "mcp_client.py", "legacy"),
+    "python-2": ("mcp>=2,<3", "mcp_client.py", "auto"),
+    "python-2-legacy": ("mcp>=2,<3", "mcp_client.py", "legacy"),
     "fastmcp": ("fastmcp>=4,<5", "fastmcp_client.py", "auto"),
 }
 TYPESCRIPT = {"typescript-1": "1", "typescript-2": "2", "typescript-2-legacy": "2-legacy"}
 CONFIGURATION = {
-    "server": {"session_idle": 0.5},
+    "server": {"session_idle": 0.5, "resume_window": 0.5},
     "security": {"policy": {"file.write": "ask"}},
     "snippets": {"greet": {"params": {"name": {"required": True}}, "body": "print('hello', {{ name | literal }})"}},
     "servers": {"up": {"command": sys.executable, "args": [str(ROOT / "scripts/clients/upstream.py")]}},
@@ -52,16 +53,44 @@ def command(name):
     return ["uv", "run", "--no-project", "--quiet", "--with", package, "python", str(ROOT / "scripts/clients" / script)], mode, None
 
 
-def serve(binary, folder):
+def serve(binary, folder, address="127.0.0.1:0"):
     """Starts the HTTP server; the process and its address."""
     process = subprocess.Popen(
-        [binary, "serve", "--http", "127.0.0.1:0"], cwd=folder, env={**os.environ, "HOME": str(folder)},
+        [binary, "serve", "--http", address], cwd=folder, env={**os.environ, "HOME": str(folder / "home")},
         stderr=subprocess.PIPE, text=True,
     )
     for line in process.stderr:
         if line.startswith("listening at "):
             return process, line.removeprefix("listening at ").strip()
     sys.exit("the server did not start")
+
+
+class HttpServer:
+    """A server that restarts, at the same address, when a file in its folder asks for it."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder = binary, folder
+        self.process, self.address = serve(binary, folder)
+        self.ended = threading.Event()
+        self.watching = threading.Thread(target=self.watch)
+        self.watching.start()
+
+    def watch(self):
+        while not self.ended.wait(0.05):
+            if (self.folder / "restart").exists():
+                (self.folder / "restart").unlink()
+                self.stop()
+                self.process, _ = serve(self.binary, self.folder, self.address.removeprefix("http://"))
+                (self.folder / "restarted").touch()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+    def close(self):
+        self.ended.set()
+        self.watching.join()
+        self.stop()
 
 
 def main():
@@ -78,17 +107,20 @@ def main():
         for transport in ("stdio", "http"):
             folder = Path(tempfile.mkdtemp())
             (folder / ".onetool").mkdir()
+            (folder / "home").mkdir()
             (folder / ".onetool/onetool.yaml").write_text(json.dumps(CONFIGURATION))
-            server, target = None, f"{arguments.onetool} {folder}"
+            server, target, environment = None, f"{arguments.onetool} {folder}", dict(os.environ)
             if transport == "http":
-                server, address = serve(arguments.onetool, folder)
-                target = f"{address}/mcp"
+                server = HttpServer(arguments.onetool, folder)
+                target = f"{server.address}/mcp"
+                environment["TRY_CLIENTS_RESTART"] = str(folder)
             try:
-                output = subprocess.run([*start, transport, mode, target], cwd=place, capture_output=True, text=True, timeout=600)
+                output = subprocess.run(
+                    [*start, transport, mode, target], cwd=place, env=environment, capture_output=True, text=True, timeout=600
+                )
             finally:
                 if server:
-                    server.terminate()
-                    server.wait()
+                    server.close()
                 shutil.rmtree(folder, ignore_errors=True)
             try:
                 results = json.loads(output.stdout)

@@ -2,13 +2,67 @@
 
 import asyncio
 import json
+import os
 import sys
+from pathlib import Path
 
-CHECKS = ["run", "error", "image", "progress", "logging", "resources", "prompts", "ask", "elicitation", "sampling", "cancel", "idle"]
+CHECKS = [
+    "run", "error", "image", "progress", "logging", "resources", "prompts", "ask", "elicitation", "sampling", "task", "cancel",
+    "idle", "restart",
+]
 
 
 class Unsupported(Exception):
     """This client cannot do that, whatever the server is."""
+
+
+class PythonClient:
+    """What clients in Python have in common. `session` is whatever talks to the server."""
+
+    def __init__(self):
+        self.asked, self.messages, self.session = [], [], None
+
+    def answer(self, message, properties):
+        """Says yes to everything that is asked."""
+        self.asked.append(message)
+        return {name: True if shape.get("type") == "boolean" else "yes" for name, shape in properties.items()}
+
+    async def on_log(self, message):
+        self.messages.append(message)
+
+    async def call(self, command, progress):
+        raise NotImplementedError
+
+    async def set_level(self):
+        await self.session.set_logging_level("debug")
+
+    async def task(self, _command):
+        raise Unsupported("it has no tasks")
+
+    async def run(self, command, progress=None):
+        return self.read_result(await self.call(command, progress))
+
+    def read_result(self, result):
+        text = "\n".join(block.text for block in result.content if block.type == "text")
+        failed = getattr(result, "isError", None) or getattr(result, "is_error", None)
+        return text, bool(failed), [block.type for block in result.content]
+
+    async def logged(self, command):
+        self.messages.clear()
+        await self.set_level()
+        await self.run(command)
+        for _ in range(50):
+            if self.messages:
+                break
+            await asyncio.sleep(0.1)
+        return list(self.messages)
+
+    async def read(self, uri):
+        result = await self.session.read_resource(uri)
+        return (result if isinstance(result, list) else result.contents)[0].text
+
+    async def prompt(self, name, arguments):
+        return (await self.session.get_prompt(name, arguments)).messages[0].content.text
 
 
 async def attempt(check, client):
@@ -47,6 +101,9 @@ async def attempt(check, client):
     elif check == "sampling":
         text, failed, _ = await client.run("up.sample()")
         assert not failed and "sampled" in text, text
+    elif check == "task":
+        text, failed, _ = await client.task("up.steps()")
+        assert not failed and "done" in text, text
     elif check == "cancel":
         slow = asyncio.create_task(client.run("while True: pass"))
         await asyncio.sleep(0.5)
@@ -62,6 +119,20 @@ async def attempt(check, client):
         await asyncio.sleep(2)
         text, _, _ = await client.run("'awake'")
         assert text == "awake", text
+    elif check == "restart":
+        await restarted()
+        text, _, _ = await client.run("'back'")
+        assert text == "back", text
+
+
+async def restarted():
+    """Has the server restarted by whoever started it."""
+    place = os.environ.get("TRY_CLIENTS_RESTART")
+    if not place:
+        raise Unsupported("a client on stdio starts its server itself")
+    Path(place, "restart").touch()
+    while not Path(place, "restarted").exists():
+        await asyncio.sleep(0.05)
 
 
 async def all_checks(client):

@@ -1,4 +1,5 @@
 // The official TypeScript clients: `typescript.mjs stdio|http 1|2|2-legacy TARGET`, run where they are installed.
+import { existsSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
@@ -42,7 +43,7 @@ if (line === '1') {
 }
 if (transport === 'stdio') {
   const [command, folder] = target.split(' ');
-  await client.connect(new stdio({ command, args: ['serve'], cwd: folder, env: { ...process.env, HOME: folder } }));
+  await client.connect(new stdio({ command, args: ['serve'], cwd: folder, env: { ...process.env, HOME: `${folder}/home` } }));
 } else {
   await client.connect(new http(new URL(target)));
 }
@@ -87,6 +88,14 @@ const checks = {
     assert(!failed && asked.length > 0, text);
   },
   async sampling() { const { text } = await run('up.sample()'); assert(text.includes('sampled'), text); },
+  async task() {
+    const tasks = client.experimental?.tasks;
+    if (!tasks?.callToolStream) return 'left out: it has no tasks';
+    const params = { name: 'run', arguments: { command: 'up.steps()' } };
+    let last;
+    for await (const message of tasks.callToolStream(params, undefined, { task: { ttl: 60000 } })) last = message;
+    assert(last.type === 'result' && last.result.content[0].text.includes('done'), last);
+  },
   async cancel() {
     const controller = new AbortController();
     const slow = run('while True: pass', { signal: controller.signal }).catch(() => {});
@@ -96,6 +105,13 @@ const checks = {
     assert((await run('1 + 1')).text === '2', 'not 2');
   },
   async idle() { await pause(2000); assert((await run("'awake'")).text === 'awake', 'asleep'); },
+  async restart() {
+    const place = process.env.TRY_CLIENTS_RESTART;
+    if (!place) return 'left out: a client on stdio starts its server itself';
+    writeFileSync(`${place}/restart`, '');
+    while (!existsSync(`${place}/restarted`)) await pause(50);
+    assert((await run("'back'")).text === 'back', 'not back');
+  },
 };
 const results = {};
 for (const [name, check] of Object.entries(checks)) {

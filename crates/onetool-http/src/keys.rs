@@ -1,10 +1,11 @@
-//! The section `server`: how OneTool serves HTTP.
+//! The section `server`: how OneTool serves HTTP; and `background`: runs that nobody waits for.
 
 use std::time::Duration;
 
 use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, keys};
+use onetool_state::runs::RunLimits;
 
-use crate::{AccessToken, ApiSettings, McpSettings, Scope, ServerSettings, parse_address};
+use crate::{AccessToken, ApiSettings, BackgroundSettings, McpSettings, Scope, ServerSettings, parse_address};
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
 
@@ -27,6 +28,8 @@ keys! {
         invoke_timeout: Duration = Duration::from_mins(2), live;
         /// Seconds after which an unused MCP session ends; its client's next request brings it back.
         session_idle: Duration = Duration::from_hours(8), live;
+        /// Seconds after its start in which an MCP session can be brought back, also by another server and after a restart.
+        session_memory: Duration = Duration::from_hours(7 * 24), live;
         /// MCP sessions at once; the one that is idle longest makes room for a new one.
         max_sessions: usize [Shape::Count(1, 1_000_000)] = 1024, live;
         /// MCP sessions at once of one client, by token and address.
@@ -39,6 +42,60 @@ keys! {
         input_timeout: Duration = Duration::from_mins(10), live;
         /// Serve HTTP+SSE too, the transport of MCP 2024-11-05, at /sse.
         legacy_sse: bool = false, live;
+    }
+}
+
+keys! {
+    /// Background runs: MCP tasks, runs with an idempotency key, and `POST /runs`.
+    pub struct BackgroundKeys {
+        /// Background runs at once of one client, by token; more are refused.
+        max_active: usize [Shape::Count(1, 10_000)] = 8, live;
+        /// Background runs of one client that are kept; the oldest that have ended make room for new ones.
+        max_kept: usize [Shape::Count(1, 100_000)] = 256, live;
+        /// Seconds that a background run is kept, from its start, unless the client asks for another time.
+        ttl: Duration = Duration::from_hours(1), live;
+        /// Seconds that a client may ask for.
+        max_ttl: Duration = Duration::from_hours(24), live;
+        /// Seconds that a background run may take, tools included.
+        timeout: Duration = Duration::from_hours(1), live;
+        /// Size of a kept reply, in megabytes.
+        max_result_mb: usize [Shape::Count(1, 15)] = 8, live;
+        /// Seconds after which a run becomes a task, for clients that take tasks at any time (2026-07-28).
+        task_after: Duration = Duration::from_secs(10), live;
+        /// Seconds between two looks that clients are advised to take.
+        poll_interval: Duration = Duration::from_secs(1), live;
+    }
+}
+
+pub const BACKGROUND: Section<BackgroundKeys> = Section::new("background");
+
+impl BackgroundSettings {
+    /// From the section `background`.
+    pub fn read(reader: &mut Reader) -> Self {
+        Self::from(&reader.read(&BACKGROUND))
+    }
+}
+
+impl From<&BackgroundKeys> for BackgroundSettings {
+    fn from(keys: &BackgroundKeys) -> Self {
+        Self {
+            limits: RunLimits {
+                active: keys.max_active,
+                kept: keys.max_kept,
+                reply_bytes: keys.max_result_mb << 20,
+            },
+            ttl: keys.ttl.min(keys.max_ttl),
+            max_ttl: keys.max_ttl,
+            timeout: keys.timeout,
+            task_after: keys.task_after,
+            poll_interval: keys.poll_interval,
+        }
+    }
+}
+
+impl Default for BackgroundSettings {
+    fn default() -> Self {
+        Self::from(&BackgroundKeys::default())
     }
 }
 
@@ -98,6 +155,7 @@ impl From<&ServerKeys> for McpSettings {
     fn from(keys: &ServerKeys) -> Self {
         Self {
             session_idle: keys.session_idle,
+            session_memory: keys.session_memory,
             max_sessions: keys.max_sessions,
             max_sessions_per_client: keys.max_sessions_per_client,
             resume_window: keys.resume_window,

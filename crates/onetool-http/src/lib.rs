@@ -5,12 +5,14 @@
 
 mod access;
 mod address;
+mod background;
 mod browser;
 mod connections;
 mod error;
 pub mod keys;
 pub mod mcp;
 mod probes;
+mod quiet;
 pub mod rest;
 mod service;
 mod site;
@@ -20,5 +22,5 @@ pub use access::{AccessError, AccessPolicy, AccessToken, Principal, Scope};
 pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
 pub use connections::{PeerAddress, serve_connections};
 pub use error::ApiError;
-pub use service::{ApiSettings, Bundles, LogMessage, McpSettings, Served, ServerSettings, Service};
+pub use service::{ApiSettings, BackgroundSettings, Bundles, LogMessage, McpSettings, Served, ServerSettings, Service};
 pub use site::{Audience, ServeError, router, serve};

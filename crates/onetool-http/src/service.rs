@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use onetool_bundles::{BundleSource, HttpEngine};
 use onetool_run::Runner;
 use onetool_sdk::CallContext;
+use onetool_state::State;
 use onetool_state::bundles::BundleStore;
+use onetool_state::runs::{RunLimits, RunStore};
 use tokio::sync::broadcast;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
@@ -40,6 +42,9 @@ pub trait Service: Send + Sync + 'static {
     /// Prepares what the first request needs. Clients do not wait for it.
     async fn warm_up(&self);
 
+    /// Called when no request has come for a while after a burst of them: memory may be given back. May block.
+    fn quiet(&self) {}
+
     /// Ends child processes and writes what is not written yet.
     async fn shutdown(&self);
 }
@@ -53,6 +58,26 @@ pub struct Served {
     pub run_description: Option<String>,
     pub server: ServerSettings,
     pub bundles: Bundles,
+    /// What is kept besides: MCP sessions.
+    pub state: State,
+    /// What is known of background runs.
+    pub runs: RunStore,
+    pub background: BackgroundSettings,
+    /// How long it must be quiet before [`Service::quiet`] is called.
+    pub quiet_after: Duration,
+}
+
+/// The section `background` of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackgroundSettings {
+    pub limits: RunLimits,
+    /// How long a run is kept unless its client says.
+    pub ttl: Duration,
+    pub max_ttl: Duration,
+    /// How long a run may take.
+    pub timeout: Duration,
+    pub task_after: Duration,
+    pub poll_interval: Duration,
 }
 
 /// The section `server` of a configuration.
@@ -74,6 +99,8 @@ pub struct ServerSettings {
 pub struct McpSettings {
     /// `server.session_idle`: a session that nobody uses for this long ends. Its client's next request brings it back.
     pub session_idle: Duration,
+    /// `server.session_memory`: a session can be brought back for this long, also after a restart.
+    pub session_memory: Duration,
     /// `server.max_sessions`: the session that has been idle for longest makes room for another.
     pub max_sessions: usize,
     /// `server.max_sessions_per_client`, by token and address.

@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::access::protect;
+use crate::background::Background;
+use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
 use crate::rest::{self, Admin, RestState};
 use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, unread};
@@ -48,6 +50,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     let stop = CancellationToken::new();
     let sessions = (audience == Audience::Browser).then(|| Arc::new(PageSessions::default()));
     let site = Site::new(service.clone(), address.ip(), &stop, sessions.clone())?;
+    let background = site.background.clone();
     let router = Arc::new(site).into_router();
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
@@ -68,7 +71,11 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
         ending.cancel();
     });
     serve_connections(listener, router, stop).await?;
-    let _ = tokio::time::timeout(SHUTDOWN_GRACE, service.shutdown()).await;
+    let ending = async {
+        background.shutdown().await;
+        service.shutdown().await;
+    };
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, ending).await;
     Ok(())
 }
 
@@ -83,6 +90,8 @@ struct Site {
     service: Arc<dyn Service>,
     address: IpAddr,
     mcp: Router,
+    background: Arc<Background>,
+    traffic: Arc<Traffic>,
     sessions: Option<Arc<PageSessions>>,
     running: Arc<Mutex<HashMap<String, CancellationToken>>>,
     stop: CancellationToken,
@@ -97,13 +106,16 @@ impl Site {
         sessions: Option<Arc<PageSessions>>,
     ) -> Result<Self, AccessError> {
         let served = service.served();
-        let mcp = mcp::router(&service, stop);
+        let background = Background::start(&service, stop);
+        let traffic = Arc::<Traffic>::default();
+        tokio::spawn(traffic.clone().watch(service.clone(), stop.clone()));
+        let mcp = mcp::router(&service, &background, stop);
         if let Some(admin) = service.admin() {
             admin.activity.watch();
         }
         let current = Mutex::new((served.clone(), Router::new()));
         let (stop, running) = (stop.clone(), Arc::default());
-        let site = Self { service, address, mcp, sessions, running, stop, current };
+        let site = Self { service, address, mcp, background, traffic, sessions, running, stop, current };
         let router = site.build(&served)?;
         site.current.lock().1 = router;
         Ok(site)
@@ -111,6 +123,7 @@ impl Site {
 
     fn into_router(self: Arc<Self>) -> Router {
         Router::new().fallback(move |request: Request| {
+            self.traffic.count();
             let router = self.router();
             async move {
                 let (request, rest) = unread::lend(request);
@@ -142,8 +155,13 @@ impl Site {
             .admin()
             .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.stop.clone() }));
         let probes = probes::router(served.clone());
-        let (service, served) = (self.service.clone(), served.clone());
-        let rest = rest::router(RestState { service, served, access: access.clone(), admin });
+        let rest = rest::router(RestState {
+            service: self.service.clone(),
+            served: served.clone(),
+            access: access.clone(),
+            background: self.background.clone(),
+            admin,
+        });
         Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes))
     }
 }

@@ -13,7 +13,7 @@ use onetool_bundles::{
     AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
 };
 use onetool_http::{
-    AccessPolicy, AccessToken, ApiSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
+    AccessPolicy, AccessToken, ApiSettings, BackgroundSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
     serve_connections,
 };
 use onetool_outbound::client_builder;
@@ -24,10 +24,12 @@ use onetool_run::{
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{NativePack, NativeSource, ToolContext, ToolError, ToolSource, define_tool};
+use onetool_state::State;
 use onetool_state::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
 use onetool_state::flat::{FlatFiles, FlatPlaces};
 use onetool_state::interface::Retention;
 use onetool_state::results::ResultStore;
+use onetool_state::runs::RunStore;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
@@ -48,6 +50,7 @@ struct Parts {
     runner: Runner,
     served: Arc<Served>,
     log: broadcast::Sender<LogMessage>,
+    quiet: Arc<Notify>,
 }
 
 #[async_trait]
@@ -65,6 +68,10 @@ impl Service for Parts {
     }
 
     async fn warm_up(&self) {}
+
+    fn quiet(&self) {
+        self.quiet.notify_one();
+    }
 
     async fn shutdown(&self) {}
 }
@@ -155,6 +162,7 @@ struct Server {
     client: Client,
     stop: CancellationToken,
     gate: Arc<Gate>,
+    quiet: Arc<Notify>,
     _folder: tempfile::TempDir,
 }
 
@@ -214,8 +222,9 @@ impl Server {
         let native: Arc<dyn ToolSource> = Arc::new(NativeSource::new(native_packs()));
         let mut built_in: Vec<BuiltInBundle> = native.packs().iter().map(|pack| BuiltInBundle::native(pack)).collect();
         built_in.extend(built_in_bundles(&PackageUrls::default()));
+        let state: State = Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path())));
         let store = BundleStore::open(Options {
-            state: Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path()))),
+            state: state.clone(),
             limits: Limits::default(),
             built_in,
             native_functions: vec!["demo.say_hello".to_owned()],
@@ -235,10 +244,15 @@ impl Server {
                 ..ServerSettings::default()
             },
             bundles: Bundles { store, source, engine },
+            runs: RunStore::new(&state, "test"),
+            state,
+            background: BackgroundSettings::default(),
+            quiet_after: Duration::from_millis(50),
         });
-        let service = Arc::new(Parts { runner, served, log: broadcast::channel(1).0 });
+        let quiet = Arc::<Notify>::default();
+        let service = Arc::new(Parts { runner, served, log: broadcast::channel(1).0, quiet: quiet.clone() });
         let base = listen(router(service, IpAddr::V4(Ipv4Addr::LOCALHOST), &stop).unwrap(), &stop).await;
-        Self { base, upstream, client: client_builder().no_proxy().build().unwrap(), stop, gate, _folder: folder }
+        Self { base, upstream, client: client_builder().no_proxy().build().unwrap(), stop, gate, quiet, _folder: folder }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -564,4 +578,13 @@ async fn the_description_names_every_route_and_the_page_stands_alone() {
         assert!(response.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
         assert!(!response.text().await.unwrap().contains("://"), "{path} fetches nothing from elsewhere");
     }
+}
+
+#[tokio::test]
+async fn after_a_burst_the_service_is_told_that_it_is_quiet() {
+    let server = Server::start().await;
+    for _ in 0..32 {
+        server.client.get(format!("{}/healthz", server.base)).send().await.unwrap();
+    }
+    tokio::time::timeout(Duration::from_secs(60), server.quiet.notified()).await.expect("it is told");
 }

@@ -45,7 +45,7 @@ pub use ot::{Awaited, Found, FoundKind, SearchIndex, Toolbox as ToolboxView, ot_
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
-pub use runner::{RunReply, Runner};
+pub use runner::{RunOptions, RunReply, Runner};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };

@@ -38,6 +38,15 @@ impl RunReply {
     }
 }
 
+/// What one request asks for beyond the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// From start to end, instead of `run.total_timeout`.
+    pub timeout: Option<std::time::Duration>,
+    /// Characters that the client takes: a larger reply is stored, as one beyond `output.max_inline_size` is.
+    pub max_inline: Option<usize>,
+}
+
 /// Runs commands. Cheap to clone; clones share the toolbox and the sandbox.
 #[derive(Clone)]
 pub struct Runner {
@@ -112,6 +121,17 @@ impl Runner {
     pub async fn run_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
         self.run_as(command, Some(session), ctx, settings).await
+    }
+
+    /// The same with what a request asks for.
+    pub async fn run_with_options(&self, command: &str, ctx: CallContext, options: RunOptions) -> RunReply {
+        if options == RunOptions::default() {
+            return self.run(command, ctx).await;
+        }
+        let mut settings = (**self.settings.read()).clone();
+        settings.limits.timeout = options.timeout.unwrap_or(settings.limits.timeout);
+        settings.max_inline = options.max_inline;
+        self.run_as(command, ctx, Arc::new(settings)).await
     }
 
     /// The same for a reader that takes a reply of any size, such as a pipe.
@@ -428,7 +448,7 @@ impl Runner {
         let layout = if is_json { Layout::Json } else { Layout::Text };
         let text = settings.redactor.owned(text);
         let text = if settings.stores_large_output {
-            self.fit(text, layout, tool, options.format.unwrap_or_default(), shared).await
+            self.fit(text, layout, tool, options.format.unwrap_or_default(), settings, shared).await
         } else {
             text
         };
@@ -440,8 +460,20 @@ impl Runner {
     }
 
     /// Stores what is too large for a reply and answers its summary instead.
-    async fn fit(&self, text: String, layout: Layout, tool: String, format: Format, shared: &Arc<Shared>) -> String {
-        let output = shared.state.output.clone();
+    async fn fit(
+        &self,
+        text: String,
+        layout: Layout,
+        tool: String,
+        format: Format,
+        settings: &RunSettings,
+        shared: &Arc<Shared>,
+    ) -> String {
+        let mut output = shared.state.output.clone();
+        if let Some(asked) = settings.max_inline {
+            let limit = if output.max_inline_size == 0 { usize::MAX } else { output.max_inline_size };
+            output.max_inline_size = limit.min(asked.max(1));
+        }
         if output.max_inline_size == 0 || text.len() <= output.max_inline_size {
             return text;
         }

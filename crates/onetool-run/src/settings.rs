@@ -149,6 +149,8 @@ pub struct RunSettings {
     pub packages: Vec<String>,
     /// Whether a reply that is too large is stored and summarised.
     pub stores_large_output: bool,
+    /// A limit that the client asked for, besides `output.max_inline_size`.
+    pub max_inline: Option<usize>,
 }
 
 impl Default for RunSettings {
@@ -165,6 +167,7 @@ impl Default for RunSettings {
             sessions: SessionLimits::default(),
             packages: Vec::new(),
             stores_large_output: true,
+            max_inline: None,
         }
     }
 }

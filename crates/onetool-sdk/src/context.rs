@@ -81,6 +81,10 @@ pub trait ClientBridge: Send + Sync {
     async fn elicit(&self, params: serde_json::Value) -> Result<serde_json::Value, ToolError>;
     /// `sampling/createMessage`.
     async fn sample(&self, params: serde_json::Value) -> Result<serde_json::Value, ToolError>;
+    /// `roots/list`: the folders that the client works in, as URIs. None where it has none to name.
+    async fn roots(&self) -> Result<Vec<String>, ToolError> {
+        Ok(Vec::new())
+    }
 }
 
 /// Where a run or a call stands in its trace: which one it is, and within which one it happens. The trace is the run.

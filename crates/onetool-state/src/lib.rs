@@ -1,7 +1,7 @@
 //! Shared state: the interfaces, the rules over them, and flat files as the first backend.
 //!
 //! [`interface`] says what a backend can do, [`flat`] does it with plain files, `contract` is the test suite that every
-//! backend must pass. [`bundles`], [`results`] and [`stats`] are rules over those interfaces and name no backend.
+//! backend must pass. [`bundles`], [`results`], [`runs`] and [`stats`] are rules over those interfaces and name no backend.
 
 pub mod atomic;
 pub mod bundles;
@@ -14,6 +14,7 @@ pub mod interface;
 pub mod logs;
 pub mod notifications;
 pub mod results;
+pub mod runs;
 pub mod stats;
 pub mod switches;
 mod wait;

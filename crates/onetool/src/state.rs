@@ -65,7 +65,8 @@ impl StateSettings {
             .with_documents(Collection::PINS, DocumentFolder::single(&self.servers.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(self.own.join("state").join("tokens")))
             .with_stream(Stream::STATS, &self.stats)
-            .with_blobs(&self.results);
+            .with_blobs(&self.results)
+            .with_runs(&self.own.join("runs"));
         Ok(Arc::new(FlatFiles::new(places)))
     }
 }

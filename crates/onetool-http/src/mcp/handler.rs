@@ -5,23 +5,25 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use onetool_sdk::{CallContext, Caller};
+use onetool_sdk::{CallContext, Caller, ClientBridge};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
-    ErrorCode, GetPromptRequestParams, GetPromptResponse, Icon, Implementation, JsonObject, ListPromptsResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Icon, Implementation, JsonObject, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
     SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 
 use super::changes::{self, Listening};
-use super::client::ClientPeer;
+use super::client::{ClientPeer, ClientRoots};
 use super::describe;
 use super::logging::ClientLog;
 use super::runs::{is_stateless, refused, result_of};
-use super::{Shared, prompts, resources, upstream};
+use super::wishes::{MAX_RESULT_KEY, Wishes};
+use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
 use crate::Service;
 
 /// Serves one client. Cheap: all share the service.
@@ -31,6 +33,7 @@ pub struct Handler {
     pub(super) shared: Arc<Shared>,
     log: Arc<ClientLog>,
     listening: Arc<Listening>,
+    roots: Arc<ClientRoots>,
 }
 
 const TOOL: &str = "run";
@@ -50,6 +53,9 @@ const METHODS: &[&str] = &[
     "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
     "tools/call",
     "tools/list",
 ];
@@ -59,9 +65,6 @@ const REMOVED: &[&str] = &["initialize", "logging/setLevel", "ping", "resources/
 
 /// A circle with a one in it, small enough to travel with every `initialize`.
 const ICON: &str = "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2016%2016'%3E%3Ccircle%20cx='8'%20cy='8'%20r='8'%20fill='%23b7410e'/%3E%3Cpath%20d='M6%205l3-2v10'%20fill='none'%20stroke='white'%20stroke-width='2'/%3E%3C/svg%3E";
-
-/// Tells clients that cut results by themselves how long ours may be.
-const MAX_RESULT_KEY: &str = "anthropic/maxResultSizeChars";
 
 static SCHEMA: LazyLock<Arc<JsonObject>> = LazyLock::new(|| {
     let schema = serde_json::json!({
@@ -77,7 +80,7 @@ static SCHEMA: LazyLock<Arc<JsonObject>> = LazyLock::new(|| {
 
 impl Handler {
     pub(super) fn new(service: Arc<dyn Service>, shared: Arc<Shared>) -> Self {
-        Self { service, shared, log: Arc::default(), listening: Arc::default() }
+        Self { service, shared, log: Arc::default(), listening: Arc::default(), roots: Arc::default() }
     }
 
     fn tool(description: String) -> Tool {
@@ -86,18 +89,43 @@ impl Handler {
         tool
     }
 
+    /// The command of a call: an error for another tool, a refusal as a result for arguments that do not fit.
+    pub(super) fn command_of<'r>(
+        &self,
+        request: &'r CallToolRequestParams,
+    ) -> Result<Result<&'r str, CallToolResult>, ErrorData> {
+        if request.name != TOOL {
+            let message = format!("unknown tool '{}'; the only tool is 'run'", request.name);
+            return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, message, None));
+        }
+        let arguments = request.arguments.as_ref();
+        let command = arguments.and_then(|arguments| arguments.get("command")).and_then(serde_json::Value::as_str);
+        Ok(match command {
+            Some(command) if arguments.is_some_and(|arguments| arguments.len() == 1) => Ok(command),
+            Some(_) => Err(refused("TypeError: run() takes one argument, 'command'")),
+            None => Err(refused(
+                "TypeError: run() needs the argument 'command', a string of Python code\nhint: {\"command\": \"ot.help()\"}",
+            )),
+        })
+    }
+
+    /// The client of a session, as tools see it.
+    pub(super) fn client(&self, peer: &Peer<RoleServer>) -> Arc<dyn ClientBridge> {
+        Arc::new(ClientPeer { peer: peer.clone(), roots: self.roots.clone() })
+    }
+
     /// A request to an upstream server on behalf of this one.
     fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.cancel = context.ct.child_token();
         ctx.deadline = Some(Instant::now() + self.service.served().server.api.invoke_timeout);
         if !is_stateless(context) {
-            ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
+            ctx.client = Some(self.client(&context.peer));
         }
         ctx
     }
 
-    async fn listed_tool(&self) -> Tool {
+    pub(super) async fn listed_tool(&self) -> Tool {
         // Read where blocking is allowed: tool files may have to be looked at.
         let description = describe::read(self.service.clone()).await.unwrap_or_default();
         let mut tool = Self::tool(description);
@@ -130,6 +158,7 @@ impl ServerHandler for Handler {
             .enable_prompts_list_changed()
             .enable_completions()
             .enable_logging()
+            .enable_tasks()
             .build();
         let instructions = describe::instructions(&*self.service);
         ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(instructions)
@@ -153,24 +182,21 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name != TOOL {
-            let message = format!("unknown tool '{}'; the only tool is 'run'", request.name);
-            return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, message, None));
-        }
-        let arguments = request.arguments.unwrap_or_default();
-        let command = match arguments.get("command").and_then(serde_json::Value::as_str) {
-            Some(command) if arguments.len() == 1 => command,
-            Some(_) => return Ok(refused("TypeError: run() takes one argument, 'command'")),
-            None => {
-                let text = "TypeError: run() needs the argument 'command', a string of Python code\nhint: {\"command\": \"ot.help()\"}";
-                return Ok(refused(text));
-            }
+        let command = match self.command_of(&request)? {
+            Ok(command) => command,
+            Err(refusal) => return Ok(refusal.into()),
         };
+        let key = keyed::idempotency_key(&context)?;
+        let wishes = Wishes::of(&context);
         if is_stateless(&context) {
-            let retry = request.request_state.map(|state| (state, request.input_responses.unwrap_or_default()));
-            return self.run_in_rounds(command, retry, context).await;
+            let retry = request.request_state.clone().map(|state| (state, request.input_responses.clone().unwrap_or_default()));
+            return self.run_in_rounds(command, retry, key, context).await.map(|response| wishes.applied(response));
         }
-        Ok(result_of(self.run(command, context).await).into())
+        let result = match key {
+            None => result_of(self.run(command, wishes.options, context).await),
+            Some(key) => self.run_keyed(command, key, context).await,
+        };
+        Ok(wishes.applied(result.into()))
     }
 
     async fn set_level(
@@ -191,9 +217,13 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = &request.method;
-        let is_removed = is_stateless(&context) && REMOVED.contains(&method.as_str());
-        Err(if METHODS.contains(&method.as_str()) && !is_removed {
+        if let Some(answer) = self.answer_2025(&request, &context).await {
+            return answer;
+        }
+        let method = tasks_2025::original(&request.method);
+        let is_removed = is_stateless(&context) && REMOVED.contains(&method);
+        let is_other_era = method.len() != request.method.len();
+        Err(if METHODS.contains(&method) && !is_removed && !is_other_era {
             let hint = if method == "tools/call" {
                 ": expected {\"name\": \"run\", \"arguments\": {\"command\": \"…\"}}"
             } else {
@@ -291,6 +321,34 @@ impl ServerHandler for Handler {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.listening.start(&self.shared.changes, context.peer);
+    }
+
+    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
+        self.roots.forget();
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request.task_id, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answer_task(&request.task_id, request.input_responses, &context).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.end_task(&request.task_id, &context).await.map(drop)
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

@@ -3,6 +3,7 @@
 //! The library serves the protocol. Around it: bodies are bounded, every failure is a JSON-RPC error, and sessions
 //! follow our rules ([`super::sessions`]).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,15 +17,19 @@ use axum::routing::any;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use onetool_sdk::repaired_json;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
+use super::archive::Archive;
 use super::events::{Events, ResumeLimits};
 use super::lines::{self, Head};
 use super::sessions::{OWNER, Owner, SessionLimits, Sessions, SessionsFull};
-use super::{Handler, Shared, sse};
-use crate::{McpSettings, PeerAddress, Principal, Service};
+use super::{Handler, Shared, sse, tasks_2025};
+use crate::access::protect;
+use crate::background::Background;
+use crate::{AccessError, AccessPolicy, McpSettings, PeerAddress, Principal, Scope, ServerSettings, Service};
 
 /// Names the session that a request belongs to.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
@@ -42,36 +47,90 @@ const UNKNOWN_SESSION: i32 = -32001;
 const BUSY: i32 = -32000;
 
 /// The MCP endpoint.
-pub(crate) fn router(service: &Arc<dyn Service>, stop: &CancellationToken) -> Router {
-    let config = StreamableHttpServerConfig::default()
+pub(crate) fn router(service: &Arc<dyn Service>, background: &Arc<Background>, stop: &CancellationToken) -> Router {
+    let shared = Shared::new(service, background.clone());
+    let settings: Settings = {
+        let service = service.clone();
+        Arc::new(move || EndpointSettings::of(&service.served().server))
+    };
+    let handlers = {
+        let (service, shared) = (service.clone(), shared.clone());
+        move || Handler::new(service.clone(), shared.clone())
+    };
+    let archive = {
+        let service = service.clone();
+        Archive::new(Box::new(move || {
+            let served = service.served();
+            (served.state.clone(), served.server.mcp.session_memory)
+        }))
+    };
+    let waiting = shared.clone();
+    let parts = EndpointParts { settings, archive: Some(archive), sweep: Box::new(move || waiting.waiting.sweep()) };
+    endpoint(parts, handlers, stop).merge(sse::router(service, &shared, stop))
+}
+
+/// MCP at `/mcp` for any handler of the library: the same transport, sessions and access rules that OneTool has. For other
+/// servers, and for tests of the transport itself.
+pub fn serve_handlers<H: ServerHandler>(
+    settings: ServerSettings,
+    address: IpAddr,
+    handlers: impl Fn() -> H + Send + Sync + 'static,
+    stop: &CancellationToken,
+) -> Result<Router, AccessError> {
+    let access = Arc::new(AccessPolicy::new(address, &settings)?);
+    let settings: Settings = Arc::new(move || EndpointSettings::of(&settings));
+    let parts = EndpointParts { settings, archive: None, sweep: Box::new(|| {}) };
+    Ok(protect(endpoint(parts, handlers, stop), access, Scope::Invoke))
+}
+
+/// What is in force now.
+type Settings = Arc<dyn Fn() -> EndpointSettings + Send + Sync>;
+
+/// What the endpoint needs of the settings.
+struct EndpointSettings {
+    max_body_bytes: usize,
+    mcp: McpSettings,
+}
+
+impl EndpointSettings {
+    fn of(settings: &ServerSettings) -> Self {
+        Self { max_body_bytes: settings.api.max_body_bytes, mcp: settings.mcp.clone() }
+    }
+}
+
+/// What an endpoint is made of besides its handlers.
+struct EndpointParts {
+    settings: Settings,
+    archive: Option<Archive>,
+    /// Called now and then.
+    sweep: Box<dyn Fn() + Send + Sync>,
+}
+
+fn endpoint<H: ServerHandler>(
+    parts: EndpointParts,
+    handlers: impl Fn() -> H + Send + Sync + 'static,
+    stop: &CancellationToken,
+) -> Router {
+    let EndpointParts { settings, archive, sweep } = parts;
+    let mut config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
         // Bodies are bounded before they get there.
         .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(stop.child_token());
-    let settings = {
-        let service = service.clone();
-        move || service.served().server.mcp.clone()
-    };
     let events = Arc::new(Events::new({
         let settings = settings.clone();
-        move || resume_limits(&settings())
+        move || resume_limits(&settings().mcp)
     }));
-    let sessions = Arc::new(Sessions::new(events.clone(), {
+    let limits = {
         let settings = settings.clone();
-        move || session_limits(&settings())
-    }));
-    let shared = Shared::new(service);
-    tokio::spawn(keep_house(settings, sessions.clone(), events, shared.clone(), stop.clone()));
-    let mut config = config;
-    config.session_store = Some(sessions.remembered());
-    let handlers = {
-        let (service, shared) = (service.clone(), shared.clone());
-        move || Ok(Handler::new(service.clone(), shared.clone()))
+        move || session_limits(&settings().mcp)
     };
-    let endpoint = StreamableHttpService::new(handlers, sessions.clone(), config);
-    let state = Endpoint { service: service.clone(), sessions, endpoint };
-    Router::new().route("/mcp", any(answer)).with_state(state).merge(sse::router(service, &shared, stop))
+    let sessions = Arc::new(Sessions::new(events.clone(), limits, archive));
+    tokio::spawn(keep_house(settings.clone(), sessions.clone(), events, sweep, stop.clone()));
+    config.session_store = Some(sessions.remembered());
+    let endpoint = StreamableHttpService::new(move || Ok(handlers()), sessions.clone(), config);
+    Router::new().route("/mcp", any(answer::<H>)).with_state(Endpoint { settings, sessions, endpoint })
 }
 
 fn resume_limits(settings: &McpSettings) -> ResumeLimits {
@@ -88,16 +147,16 @@ fn session_limits(settings: &McpSettings) -> SessionLimits {
 
 /// Ends what has been idle for too long, until the server stops.
 async fn keep_house(
-    settings: impl Fn() -> McpSettings,
+    settings: Settings,
     sessions: Arc<Sessions>,
     events: Arc<Events>,
-    shared: Arc<Shared>,
+    sweep: Box<dyn Fn() + Send + Sync>,
     stop: CancellationToken,
 ) {
     const OFTEN: Duration = Duration::from_millis(100);
     const SELDOM: Duration = Duration::from_secs(30);
     loop {
-        let now = settings();
+        let now = settings().mcp;
         let shortest = now.session_idle.min(now.resume_window).min(now.input_timeout);
         tokio::select! {
             () = stop.cancelled() => return,
@@ -105,18 +164,23 @@ async fn keep_house(
         }
         sessions.end_idle().await;
         events.sweep();
-        shared.waiting.sweep();
+        sweep();
     }
 }
 
-#[derive(Clone)]
-struct Endpoint {
-    service: Arc<dyn Service>,
+struct Endpoint<H: ServerHandler> {
+    settings: Settings,
     sessions: Arc<Sessions>,
-    endpoint: StreamableHttpService<Handler, Sessions>,
+    endpoint: StreamableHttpService<H, Sessions>,
 }
 
-async fn answer(State(state): State<Endpoint>, request: Request) -> Response {
+impl<H: ServerHandler> Clone for Endpoint<H> {
+    fn clone(&self) -> Self {
+        Self { settings: self.settings.clone(), sessions: self.sessions.clone(), endpoint: self.endpoint.clone() }
+    }
+}
+
+async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let owner = Owner {
         principal: parts.extensions.get::<Principal>().copied().unwrap_or(Principal::Anyone),
@@ -126,7 +190,7 @@ async fn answer(State(state): State<Endpoint>, request: Request) -> Response {
     if session.is_some_and(|id| !state.sessions.may_use(id, owner.principal)) {
         return unknown_session();
     }
-    let limit = state.service.served().server.api.max_body_bytes;
+    let limit = (state.settings)().max_body_bytes;
     let body = match read_body(body, limit).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
@@ -138,10 +202,11 @@ async fn answer(State(state): State<Endpoint>, request: Request) -> Response {
     if needs_session && let Err(full) = state.sessions.make_room(owner).await {
         return busy(&full);
     }
+    let body = tasks_2025::rewritten(&body).map_or(body, Bytes::from);
     OWNER.scope(owner, state.serve(parts, body)).await
 }
 
-impl Endpoint {
+impl<H: ServerHandler> Endpoint<H> {
     async fn serve(&self, parts: Parts, body: Bytes) -> Response {
         let method = parts.method.clone();
         let is_json = is_json(&parts.headers);

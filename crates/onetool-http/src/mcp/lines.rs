@@ -23,6 +23,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
 use super::streams::{Input, Output, input, output};
+use super::tasks_2025;
 
 /// A message's length at most.
 const MAX_LINE: usize = 64 << 20;
@@ -124,6 +125,7 @@ impl Transport<RoleServer> for Lines {
             }
             _ => {}
         }
+        let item = tasks_2025::offered(item);
         let mut writing = Box::pin(async move { write_line(&writer, serde_json::to_vec(&item)?).await });
         // A pipe has room nearly always: written here, a reply does not wait for a task of its own.
         match (&mut writing).now_or_never() {
@@ -219,6 +221,8 @@ impl ToolCall {
 }
 
 pub(super) fn read(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refusal> {
+    let rewritten = tasks_2025::rewritten(line);
+    let line = rewritten.as_deref().unwrap_or(line);
     if let Ok(call) = serde_json::from_slice::<ToolCall>(line) {
         return Ok(call.into_message());
     }

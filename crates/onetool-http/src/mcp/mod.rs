@@ -1,11 +1,13 @@
 //! MCP: one handler, served over HTTP or on standard input and output.
 
+mod archive;
 mod changes;
 mod client;
 mod describe;
 mod events;
 mod handler;
 mod http;
+mod keyed;
 mod lines;
 mod logging;
 mod progress;
@@ -17,11 +19,16 @@ mod sessions;
 mod sse;
 mod stdio;
 mod streams;
+mod tasks;
+mod tasks_2025;
 mod upstream;
+mod wishes;
 
 use std::sync::Arc;
 
+pub(crate) use client::root_uris;
 pub(crate) use http::router;
+pub use http::serve_handlers;
 pub use stdio::serve_stdio;
 
 use changes::Changes;
@@ -29,15 +36,17 @@ use handler::Handler;
 use rounds::WaitingRuns;
 
 use crate::Service;
+use crate::background::Background;
 
 /// What all sessions of a server share.
 struct Shared {
     waiting: WaitingRuns,
     changes: Arc<Changes>,
+    background: Arc<Background>,
 }
 
 impl Shared {
-    fn new(service: &Arc<dyn Service>) -> Arc<Self> {
-        Arc::new(Self { waiting: WaitingRuns::default(), changes: Changes::start(service) })
+    fn new(service: &Arc<dyn Service>, background: Arc<Background>) -> Arc<Self> {
+        Arc::new(Self { waiting: WaitingRuns::default(), changes: Changes::start(service), background })
     }
 }

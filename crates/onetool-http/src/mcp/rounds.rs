@@ -22,7 +22,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
+use super::client::root_uris;
 use crate::access::Principal;
+use crate::background::LiveRun;
 
 /// Runs that wait for input at one time; the one that waits longest makes room for another.
 const MAX_WAITING: usize = 256;
@@ -39,6 +41,8 @@ struct Question {
 pub(super) struct RoundTrips {
     questions: mpsc::Sender<Question>,
     capabilities: ClientCapabilities,
+    /// Asked for once in a run.
+    roots: tokio::sync::OnceCell<Vec<String>>,
 }
 
 impl RoundTrips {
@@ -70,6 +74,14 @@ impl ClientBridge for RoundTrips {
         }
         self.ask("sampling/createMessage", params).await
     }
+
+    async fn roots(&self) -> Result<Vec<String>, ToolError> {
+        if self.capabilities.roots.is_none() {
+            return Ok(Vec::new());
+        }
+        let asking = || async { Ok(root_uris(&self.ask("roots/list", json!({})).await?)) };
+        self.roots.get_or_try_init(asking).await.cloned()
+    }
 }
 
 /// A run, until it has its reply.
@@ -99,7 +111,7 @@ impl ActiveRun {
         let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
         let progress = Arc::new(RelayedProgress::default());
         let cancel = CancellationToken::new();
-        let client = Arc::new(RoundTrips { questions: sender, capabilities });
+        let client = Arc::new(RoundTrips { questions: sender, capabilities, roots: tokio::sync::OnceCell::new() });
         let work = start(client, progress.clone(), cancel.clone());
         Self {
             work,
@@ -193,8 +205,22 @@ pub(super) struct WaitingRuns {
 }
 
 struct Waiting {
-    run: ActiveRun,
+    run: ParkedRun,
     until: Instant,
+}
+
+/// A run that waits.
+pub(super) enum ParkedRun {
+    /// One that only its own request knows of.
+    Own(ActiveRun),
+    /// One that others may know of too.
+    Live(LiveHandle),
+}
+
+/// A live run; where there is no record of it, it ends when nobody holds this any more.
+pub(super) struct LiveHandle {
+    pub(super) run: Arc<LiveRun>,
+    pub(super) cancel_on_drop: Option<DropGuard>,
 }
 
 impl Default for WaitingRuns {
@@ -208,9 +234,12 @@ impl Default for WaitingRuns {
 
 impl WaitingRuns {
     /// Keeps a run until its client calls again; returns the state that leads to it.
-    pub(super) fn park(&self, run: ActiveRun, binding: Binding<'_>, patience: Duration) -> String {
+    pub(super) fn park(&self, run: ParkedRun, binding: Binding<'_>, patience: Duration) -> String {
         let id = Uuid::new_v4();
-        let run = run.detach();
+        let run = match run {
+            ParkedRun::Own(run) => ParkedRun::Own(run.detach()),
+            live @ ParkedRun::Live(_) => live,
+        };
         let mut runs = self.runs.lock();
         let now = Instant::now();
         runs.retain(|_, waiting| waiting.until > now);
@@ -225,7 +254,7 @@ impl WaitingRuns {
     }
 
     /// The run that a state leads to, once.
-    pub(super) fn take(&self, state: &str, binding: Binding<'_>) -> Result<ActiveRun, InvalidState> {
+    pub(super) fn take(&self, state: &str, binding: Binding<'_>) -> Result<ParkedRun, InvalidState> {
         let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| InvalidState)?;
         let (id, seal) = bytes.split_first_chunk::<16>().ok_or(InvalidState)?;
         let id = Uuid::from_bytes(*id);
@@ -282,8 +311,8 @@ mod tests {
         let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("it asks") };
         assert_eq!(requests.len(), 2);
         let waiting = WaitingRuns::default();
-        let state = waiting.park(run, BINDING, Duration::from_secs(60));
-        let mut run = waiting.take(&state, BINDING).unwrap();
+        let state = waiting.park(ParkedRun::Own(run), BINDING, Duration::from_secs(60));
+        let Ok(ParkedRun::Own(mut run)) = waiting.take(&state, BINDING) else { panic!("it waits") };
         run.answer(InputResponses::from([("input-1".to_owned(), json!({"action": "accept", "content": {}}))]));
         let Step::NeedsInput(requests) = run.advance(&never).await else { panic!("one is open") };
         assert_eq!(requests.keys().collect::<Vec<_>>(), ["input-2"]);
@@ -295,14 +324,14 @@ mod tests {
     #[tokio::test]
     async fn a_state_holds_once_and_for_its_own_call_alone() {
         let waiting = WaitingRuns::default();
-        let park = || waiting.park(asking(elicitation()), BINDING, Duration::from_secs(60));
+        let park = || waiting.park(ParkedRun::Own(asking(elicitation())), BINDING, Duration::from_secs(60));
         let state = park();
         assert!(waiting.take(&state, Binding { command: "y", ..BINDING }).is_err());
         assert!(waiting.take(&format!("{state}A"), BINDING).is_err());
         assert!(waiting.take("", BINDING).is_err());
         assert!(waiting.take(&state, BINDING).is_ok());
         assert!(waiting.take(&state, BINDING).is_err());
-        let late = waiting.park(asking(elicitation()), BINDING, Duration::ZERO);
+        let late = waiting.park(ParkedRun::Own(asking(elicitation())), BINDING, Duration::ZERO);
         assert!(waiting.take(&late, BINDING).is_err());
         let first = park();
         for _ in 0..MAX_WAITING {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
-use onetool_run::RunReply;
-use onetool_sdk::{CallContext, Caller, Part};
+use onetool_run::{RunOptions, RunReply};
+use onetool_sdk::{CallContext, Caller, Part, ProgressSink};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, InputRequiredResult, InputResponses,
     ProtocolVersion,
@@ -17,15 +17,20 @@ use rmcp::{ErrorData, RoleServer};
 
 use super::Handler;
 use super::http::SESSION_HEADER;
-use super::client::ClientPeer;
 use super::logging::ClientLog;
 use super::progress::ClientProgress;
-use super::rounds::{ActiveRun, Binding, InvalidState, Step};
+use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
+use super::wishes::Wishes;
 use crate::{AccessToken, Principal, Scope};
 
 impl Handler {
     /// A run for a client that can be asked while it waits.
-    pub(super) async fn run(&self, command: &str, context: RequestContext<RoleServer>) -> RunReply {
+    pub(super) async fn run(
+        &self,
+        command: &str,
+        options: RunOptions,
+        context: RequestContext<RoleServer>,
+    ) -> RunReply {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.owner = owner(&context);
         ctx.cancel = context.ct.child_token();
@@ -35,11 +40,11 @@ impl Handler {
             progress = Some(sending);
             ctx.progress = sink;
         }
-        ctx.client = Some(Arc::new(ClientPeer(context.peer.clone())));
+        ctx.client = Some(self.client(&context.peer));
         if self.may_trust(&context) {
             self.service.offer_trust(&ctx).await;
         }
-        let reply = guarded(self.service.runner().run(command, ctx)).await;
+        let reply = guarded(self.service.runner().run_with_options(command, ctx, options)).await;
         if let Some(progress) = progress {
             progress.finish().await;
         }
@@ -51,43 +56,44 @@ impl Handler {
         &self,
         command: &str,
         retry: Option<(String, InputResponses)>,
+        key: Option<String>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let binding = Binding { principal: principal(&context), command };
+        let capabilities = context.client_capabilities().unwrap_or_default();
         let mut run = match retry {
-            None => self.start(command.to_owned(), &context),
-            Some((state, answers)) => {
-                let mut run = self.shared.waiting.take(&state, binding).map_err(invalid_state)?;
-                run.answer(answers);
-                run
+            Some((state, answers)) => match self.shared.waiting.take(&state, binding).map_err(invalid_state)? {
+                ParkedRun::Own(mut run) => {
+                    run.answer(answers);
+                    run
+                }
+                ParkedRun::Live(handle) => {
+                    handle.run.answer(answers);
+                    return Ok(self.follow(handle, binding, &context).await);
+                }
+            },
+            None if key.is_some() => return Ok(self.run_keyed_in_rounds(binding, key, capabilities, &context).await),
+            None if capabilities.supports_tasks() => {
+                return Ok(self.run_as_task(binding, capabilities, &context).await);
             }
+            None => self.start(command.to_owned(), &context, Wishes::of(&context).options),
         };
-        let log = ClientLog::default();
-        if let Some(level) = context.meta.log_level() {
-            log.set_level(&*self.service, context.peer.clone(), level);
-        }
-        let progress = context.meta.get_progress_token().map(|token| {
-            let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
-            run.progress.connect(Some(sink));
-            sending
-        });
+        let hearing = Hearing::start(self, &context);
+        run.progress.connect(hearing.sink());
         let step = run.advance(&context.ct).await;
         run.progress.connect(None);
-        if let Some(progress) = progress {
-            progress.finish().await;
-        }
-        log.finish().await;
+        hearing.finish().await;
         Ok(match step {
             Step::Finished(reply) => result_of(reply).into(),
             Step::NeedsInput(requests) => {
                 let patience = self.service.served().server.mcp.input_timeout;
-                let state = self.shared.waiting.park(run, binding, patience);
+                let state = self.shared.waiting.park(ParkedRun::Own(run), binding, patience);
                 InputRequiredResult::new(Some(requests), Some(state)).into()
             }
         })
     }
 
-    fn start(&self, command: String, context: &RequestContext<RoleServer>) -> ActiveRun {
+    fn start(&self, command: String, context: &RequestContext<RoleServer>, options: RunOptions) -> ActiveRun {
         let service = self.service.clone();
         let may_trust = self.may_trust(context);
         let owner = owner(context);
@@ -102,7 +108,7 @@ impl Handler {
                 if may_trust {
                     service.offer_trust(&ctx).await;
                 }
-                guarded(service.runner().run(&command, ctx)).await
+                guarded(service.runner().run_with_options(&command, ctx, options)).await
             })
         })
     }
@@ -112,6 +118,36 @@ impl Handler {
         let who = principal(context);
         let is_admin = |token: &AccessToken| token.scopes.contains(&Scope::Admin) && Principal::of(&token.token) == who;
         who == Principal::Anyone || self.service.served().server.tokens.iter().any(is_admin)
+    }
+}
+
+/// What a client of the new revision hears while it waits: progress and log messages, both only if it asked.
+pub(super) struct Hearing {
+    log: ClientLog,
+    progress: Option<(ClientProgress, Arc<dyn ProgressSink>)>,
+}
+
+impl Hearing {
+    pub(super) fn start(handler: &Handler, context: &RequestContext<RoleServer>) -> Self {
+        let log = ClientLog::default();
+        if let Some(level) = context.meta.log_level() {
+            log.set_level(&*handler.service, context.peer.clone(), level);
+        }
+        let token = context.meta.get_progress_token();
+        Self { log, progress: token.map(|token| ClientProgress::start(context.peer.clone(), token)) }
+    }
+
+    pub(super) fn sink(&self) -> Option<Arc<dyn ProgressSink>> {
+        self.progress.as_ref().map(|(_, sink)| sink.clone())
+    }
+
+    /// Sends what is left: nothing may follow the reply.
+    pub(super) async fn finish(self) {
+        if let Some((progress, sink)) = self.progress {
+            drop(sink);
+            progress.finish().await;
+        }
+        self.log.finish().await;
     }
 }
 
@@ -136,7 +172,7 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-fn principal(context: &RequestContext<RoleServer>) -> Principal {
+pub(super) fn principal(context: &RequestContext<RoleServer>) -> Principal {
     let parts = context.extensions.get::<axum::http::request::Parts>();
     parts.and_then(|parts| parts.extensions.get::<Principal>().copied()).unwrap_or(Principal::Anyone)
 }
@@ -154,8 +190,8 @@ fn invalid_state(error: InvalidState) -> ErrorData {
     ErrorData::invalid_params(error.to_string(), None)
 }
 
-pub(super) fn refused(text: &str) -> CallToolResponse {
-    result_of(RunReply { text: text.to_owned(), parts: Vec::new(), is_error: true }).into()
+pub(super) fn refused(text: &str) -> CallToolResult {
+    result_of(RunReply { text: text.to_owned(), parts: Vec::new(), is_error: true })
 }
 
 pub(super) fn result_of(reply: RunReply) -> CallToolResult {

@@ -1,8 +1,8 @@
 //! MCP sessions over HTTP: how many there are, whose they are, and when they end.
 //!
 //! A session that was idle for long, or that made room for another, ends; its client does not notice: what it said in
-//! `initialize` is remembered, and its next request brings the session back. Only a client that deletes its session
-//! gets "not found" from then on.
+//! `initialize` is remembered, and its next request brings the session back, also after a restart ([`super::archive`]).
+//! Only a client that deletes its session gets "not found" from then on.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,7 +21,9 @@ use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager, SessionState, SessionStore, SessionStoreError,
 };
 
+use super::archive::Archive;
 use super::events::Events;
+use super::tasks_2025;
 use crate::access::Principal;
 
 /// Ended sessions that are remembered.
@@ -56,10 +58,11 @@ pub(super) struct Sessions {
     limits: Box<dyn Fn() -> SessionLimits + Send + Sync>,
 }
 
-#[derive(Default)]
 pub(super) struct Records {
     open: Mutex<HashMap<SessionId, Record>>,
     remembered: Mutex<HashMap<String, Remembered>>,
+    /// Where they are kept beyond this process.
+    archive: Option<Archive>,
 }
 
 struct Record {
@@ -83,11 +86,16 @@ pub(super) struct SessionsFull {
 }
 
 impl Sessions {
-    pub(super) fn new(events: Arc<Events>, limits: impl Fn() -> SessionLimits + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        events: Arc<Events>,
+        limits: impl Fn() -> SessionLimits + Send + Sync + 'static,
+        archive: Option<Archive>,
+    ) -> Self {
         let mut inner = LocalSessionManager::default().with_event_store(events);
         // Sessions end by our rules: the library's timer would end runs that take longer than it.
         inner.session_config.keep_alive = None;
-        Self { inner, records: Arc::default(), limits: Box::new(limits) }
+        let records = Records { open: Mutex::default(), remembered: Mutex::default(), archive };
+        Self { inner, records: Arc::new(records), limits: Box::new(limits) }
     }
 
     /// What is remembered of sessions that ended.
@@ -205,7 +213,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.inner.initialize_session(id, message).await
+        self.inner.initialize_session(id, message).await.map(tasks_2025::offered)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -261,30 +269,49 @@ impl SessionManager for Sessions {
     }
 }
 
-#[async_trait]
-impl SessionStore for Records {
-    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        let mut remembered = self.remembered.lock();
-        Ok(remembered.get_mut(id).map(|remembered| {
-            remembered.last_used = Instant::now();
-            remembered.state.clone()
-        }))
-    }
+fn principal() -> Principal {
+    OWNER.try_with(|owner| owner.principal).unwrap_or(Principal::Anyone)
+}
 
-    async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        let principal = OWNER.try_with(|owner| owner.principal).unwrap_or(Principal::Anyone);
+impl Records {
+    fn remember(&self, id: &str, state: SessionState) {
         let mut remembered = self.remembered.lock();
         if remembered.len() >= MAX_REMEMBERED {
             let oldest = remembered.iter().min_by_key(|(_, one)| one.last_used).map(|(id, _)| id.clone());
             oldest.map(|id| remembered.remove(&id));
         }
-        let state = Remembered { state: state.clone(), principal, last_used: Instant::now() };
-        remembered.insert(id.to_owned(), state);
+        remembered.insert(id.to_owned(), Remembered { state, principal: principal(), last_used: Instant::now() });
+    }
+}
+
+#[async_trait]
+impl SessionStore for Records {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        if let Some(remembered) = self.remembered.lock().get_mut(id) {
+            remembered.last_used = Instant::now();
+            return Ok(Some(remembered.state.clone()));
+        }
+        let Some(archive) = &self.archive else { return Ok(None) };
+        let kept = archive.read(id, principal()).await;
+        if let Some(state) = &kept {
+            self.remember(id, state.clone());
+        }
+        Ok(kept)
+    }
+
+    async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
+        self.remember(id, state.clone());
+        if let Some(archive) = &self.archive {
+            archive.write(id, principal(), state.clone());
+        }
         Ok(())
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
         self.remembered.lock().remove(id);
+        if let Some(archive) = &self.archive {
+            archive.forget(id, principal()).await;
+        }
         Ok(())
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use rmcp::ServiceExt as _;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
 use super::{Handler, Shared};
+use crate::background::Background;
 use crate::{ServeError, Service};
 
 /// Children that do not end within this are killed.
@@ -19,8 +21,11 @@ pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     tokio::spawn(async move { warming.warm_up().await });
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
+    let stop = CancellationToken::new();
+    let background = Background::start(&service, &stop);
     let serving = async {
-        match Handler::new(service.clone(), Shared::new(&service)).serve(Lines::new()).await {
+        let shared = Shared::new(&service, background.clone());
+        match Handler::new(service.clone(), shared).serve(Lines::new()).await {
             Ok(session) => session.waiting().await.map(drop).map_err(|error| ServeError::Io(error.into())),
             // A client that leaves before it initializes is not an error.
             Err(error) => {
@@ -35,6 +40,11 @@ pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
         _ = hang_up.recv() => Ok(()),
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
-    let _ = tokio::time::timeout(SHUTDOWN_GRACE, service.shutdown()).await;
+    stop.cancel();
+    let ending = async {
+        background.shutdown().await;
+        service.shutdown().await;
+    };
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, ending).await;
     outcome
 }

@@ -20,6 +20,7 @@ mod model;
 mod page;
 mod parameters;
 mod routes;
+mod runs;
 mod tools;
 
 use std::sync::Arc;
@@ -42,12 +43,14 @@ pub(crate) use model::{CallMeta, ErrorBody};
 pub(crate) use admin::Admin;
 
 use crate::access::same_site;
+use crate::background::Background;
 use crate::{AccessPolicy, ApiError, Served, Service};
 use routes::{Limits, Routes};
 
 /// All routes, one entry per file.
 fn topics() -> Vec<Routes> {
-    let mut topics = vec![bundles::routes(), tools::routes(), invoke::routes(), auth_test::routes()];
+    let mut topics =
+        vec![bundles::routes(), tools::routes(), invoke::routes(), auth_test::routes(), runs::routes()];
     topics.extend(admin::topics());
     topics
 }
@@ -58,6 +61,7 @@ pub struct RestState {
     pub service: Arc<dyn Service>,
     pub served: Arc<Served>,
     pub access: Arc<AccessPolicy>,
+    pub(crate) background: Arc<Background>,
     pub(crate) admin: Option<Arc<Admin>>,
 }
 

@@ -25,7 +25,10 @@ pub(super) fn make_folder(files: Files) -> Tool {
         "Create a folder, with the folders above it.\n\nA folder that exists already is an error.",
         move |input: FolderInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |_| make(&files, &input)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |_| make(&files, &input)).await
+            }
         },
     )
     .with_example("file.make_folder(path=\"notes/2024\")")
@@ -58,7 +61,10 @@ pub(super) fn move_to(files: Files) -> Tool {
         "Move or rename a file or folder, inside one root.\n\nA link is moved itself, not what it leads to.",
         move |input: MoveInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |_| rename(&files, &input)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |_| rename(&files, &input)).await
+            }
         },
     )
     .with_example("file.move(path=\"notes/today.md\", target=\"notes/2024-02-29.md\")")

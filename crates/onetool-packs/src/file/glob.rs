@@ -49,7 +49,10 @@ pub(super) fn tool(files: Files) -> Tool {
          Files that .gitignore names and hidden ones are left out unless asked for. Links are not followed.",
         move |input: GlobInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| glob(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| glob(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.glob(pattern=\"**/*.py\", path=\"src\")")

@@ -97,7 +97,10 @@ pub(super) fn tool(files: Files) -> Tool {
          and back-references do not.",
         move |input: GrepInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| grep(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| grep(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.grep(pattern=\"fn \\\\w+\", path=\"src\", glob=\"*.rs\", after=2)")

@@ -40,7 +40,10 @@ pub(super) fn tool(files: Files) -> Tool {
          A link is described itself, with what it leads to.",
         move |input: InfoInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| info(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| info(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.info(path=\"README.md\")")

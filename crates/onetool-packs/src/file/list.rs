@@ -75,7 +75,10 @@ pub(super) fn tool(files: Files) -> Tool {
          that out.",
         move |input: ListInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| list(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| list(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.list(path=\"src\", depth=2)")

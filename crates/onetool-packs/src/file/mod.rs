@@ -6,6 +6,7 @@
 //! A change is computed in memory by pure functions and only then written.
 
 mod change;
+mod client_roots;
 mod content;
 mod diff;
 mod edit;

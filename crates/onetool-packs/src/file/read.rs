@@ -53,7 +53,10 @@ pub(super) fn tool(files: Files) -> Tool {
          of edit and write). Binary files are refused, unless bytes are asked for with byte_offset.",
         move |input: ReadInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| read(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| read(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.read(path=\"src/main.rs\", offset=1, limit=50)")

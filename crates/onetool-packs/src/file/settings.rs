@@ -11,6 +11,8 @@ keys! {
     pub struct FileKeys {
         /// Folders that it may use, relative to the project. Without it, the project.
         roots: Vec<String> = Vec::new(), live, example "[\".\"]";
+        /// Also use the folders that the client names as its roots. For clients that you trust with the whole machine.
+        client_roots: bool = false, live;
     }
 }
 
@@ -29,6 +31,8 @@ const PROTECTED: &[&str] = &["**/.git", "**/.git/**", "**/.onetool", "**/.onetoo
 pub struct FileSettings {
     /// Folders that the tools may use. Relative paths start at the first; the others are reached by absolute paths.
     pub roots: Vec<PathBuf>,
+    /// Whether the client's own roots count too, after these.
+    pub client_roots: bool,
     /// The most that one `read` with line numbers answers, in bytes.
     pub max_read_bytes: usize,
     /// The largest file that is held in memory: written, edited, patched, or read as plain text.
@@ -54,6 +58,7 @@ impl FileSettings {
     pub fn for_project(folder: impl Into<PathBuf>) -> Self {
         Self {
             roots: vec![folder.into()],
+            client_roots: false,
             max_read_bytes: 256 * 1024,
             max_write_bytes: 16 * 1024 * 1024,
             max_line_chars: 2000,
@@ -70,9 +75,10 @@ impl FileSettings {
     /// From the section `tools.file`.
     pub fn read(reader: &mut Reader) -> Self {
         let project = reader.places().project.clone();
-        let roots: Vec<PathBuf> = reader.read(&FILE).roots.iter().map(|root| project.join(expand_home(root))).collect();
+        let keys = reader.read(&FILE);
+        let roots: Vec<PathBuf> = keys.roots.iter().map(|root| project.join(expand_home(root))).collect();
         let is_too_large = reader.places().is_too_large();
-        let defaults = Self::for_project(project);
+        let defaults = Self { client_roots: keys.client_roots, ..Self::for_project(project) };
         match roots.is_empty() {
             // Nobody meant to open the whole machine.
             true if is_too_large => Self { roots: Vec::new(), ..defaults },

@@ -33,7 +33,10 @@ pub(super) fn tool(files: Files) -> Tool {
          A link is deleted itself, not what it leads to. The answer tells where in the trash it is.",
         move |input: DeleteInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |_| delete(&files, &input)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |_| delete(&files, &input)).await
+            }
         },
     )
     .with_example("file.delete(path=\"notes/old.md\")")

@@ -69,6 +69,7 @@ pub(super) fn tool(files: Files) -> Tool {
         move |input: WriteInput, ctx| {
             let files = files.clone();
             async move {
+                let files = files.of(&ctx).await;
                 blocking(&ctx, move |stop| {
                     stop.check()?;
                     write(&files, &input)

@@ -33,6 +33,8 @@ keys! {
         type_check: bool = true, live;
         /// Interpreters that are started right away and kept ready.
         prewarm: usize [Shape::Count(0, 64)] = 1, restart;
+        /// Seconds of quiet after which interpreters beyond `prewarm` end and memory is given back.
+        idle_timeout: Duration = Duration::from_mins(1), restart;
         /// Interpreters at once, at most.
         max_parallel: usize [Shape::Count(1, 1024)] = 16, restart;
         /// Runs that may wait for an interpreter; more are refused.

@@ -69,6 +69,7 @@ pub fn run_settings(reader: &mut Reader, run: &RunKeys, security: &SecurityKeys)
         sessions: run.session_limits(),
         packages: Vec::new(),
         stores_large_output: true,
+        max_inline: None,
     }
 }
 

@@ -15,6 +15,8 @@ use super::LOCK_WAIT;
 use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{Bucket, Granted, Lease, Leases, Limits, Rate, StateError};
 
+/// Leases that nobody has held for this long are forgotten, their fences with them.
+const FORGET_LEASE_MICROS: i64 = 30 * 24 * 3_600_000_000;
 /// Buckets that have been full for this long are forgotten.
 const FORGET_MICROS: i64 = 3_600_000_000;
 
@@ -27,7 +29,7 @@ pub(super) struct FlatLeases {
 struct Held {
     owner: String,
     fence: u64,
-    /// Microseconds since the epoch; zero once it was given back.
+    /// Microseconds since the epoch; when it was given back, once it was.
     until: i64,
 }
 
@@ -83,6 +85,7 @@ impl Leases for FlatLeases {
                 return (None, Changed::No);
             }
             let fence = before.map_or(0, |held| held.fence) + 1;
+            leases.retain(|_, held| held.until > now() - FORGET_LEASE_MICROS);
             leases.insert(name.to_owned(), Held { owner: owner.to_owned(), fence, until: until(ttl) });
             (Some(Lease { name: name.to_owned(), owner: owner.to_owned(), fence }), Changed::Yes)
         })
@@ -103,7 +106,7 @@ impl Leases for FlatLeases {
         self.change("leases", |leases: &mut LeaseFile| match leases.get_mut(&lease.name) {
             // The entry stays: its fence must go on growing.
             Some(held) if held.fence == lease.fence && held.owner == lease.owner => {
-                held.until = 0;
+                held.until = now();
                 ((), Changed::Yes)
             }
             _ => ((), Changed::No),

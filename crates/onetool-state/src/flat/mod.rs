@@ -34,6 +34,9 @@ const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// The largest document among bundles: the switches of everything that is built in.
 const BUNDLE_BYTES: usize = 1024 * 1024;
 
+/// The largest record of a background run; its command and its reply are elsewhere.
+const RUN_BYTES: usize = 64 * 1024;
+
 /// Where a collection's documents are.
 #[derive(Debug, Clone)]
 pub struct DocumentFolder {
@@ -88,6 +91,7 @@ impl FlatPlaces {
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
+            .with_runs(&own.join("runs"))
     }
 
     #[must_use]
@@ -107,6 +111,14 @@ impl FlatPlaces {
     pub fn with_blobs(mut self, folder: impl Into<PathBuf>) -> Self {
         self.blobs = folder.into();
         self
+    }
+
+    /// Background runs and MCP sessions below `folder`.
+    #[must_use]
+    pub fn with_runs(self, folder: &Path) -> Self {
+        self.with_documents(Collection::RUNS, DocumentFolder::new(folder.join("records")).with_max_bytes(RUN_BYTES))
+            .with_documents(Collection::RUN_CONTENTS, DocumentFolder::new(folder.join("contents")))
+            .with_documents(Collection::SESSIONS, DocumentFolder::new(folder.join("sessions")).with_max_bytes(RUN_BYTES))
     }
 
     /// Bundles below `folder`, and the counts of their calls beside them.

@@ -26,11 +26,26 @@ impl Collection {
     pub const LISTINGS: Self = Self("listings");
     /// Plans of agents.
     pub const TODO: Self = Self("todo");
+    /// Background runs: how far each one is.
+    pub const RUNS: Self = Self("runs");
+    /// Their commands and replies.
+    pub const RUN_CONTENTS: Self = Self("run-contents");
+    /// What clients of MCP sessions said when they began.
+    pub const SESSIONS: Self = Self("sessions");
 
     /// Tokens of HTTP tools, sealed.
     pub const TOKENS: Self = Self("tokens");
 
-    pub const ALL: [Self; 5] = [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO, Self::TOKENS];
+    pub const ALL: [Self; 8] = [
+        Self::BUNDLES,
+        Self::PINS,
+        Self::LISTINGS,
+        Self::TODO,
+        Self::RUNS,
+        Self::RUN_CONTENTS,
+        Self::SESSIONS,
+        Self::TOKENS,
+    ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.
     pub const fn named(name: &'static str) -> Self {

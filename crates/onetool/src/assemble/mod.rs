@@ -174,7 +174,7 @@ fn monty_settings(settings: &Resolved, executable: PathBuf) -> MontySettings {
         max_children: keys.max_parallel,
         max_waiting: keys.max_waiting,
         wait: keys.max_wait,
-        idle_timeout: std::time::Duration::from_mins(1),
+        idle_timeout: keys.idle_timeout,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts that a reload may replace: each with the settings that decide over it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, SequenceSettings, built_in_bundles};
@@ -11,6 +11,7 @@ use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_sdk::{HealthNote, NativeSource, ToolSource};
 use onetool_state::State;
 use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
+use onetool_state::runs::RunStore;
 use onetool_state::stats::StatsRecorder;
 use onetool_worker::{WorkerSettings, WorkerSource};
 
@@ -25,6 +26,7 @@ use crate::telemetry::{Exporter, TelemetrySettings};
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) state: Part<StateSettings, State>,
+    pub(super) runs: Part<StateSettings, RunStore>,
     pub(super) stats: Part<RecorderSettings, Arc<StatsRecorder>>,
     pub(super) workers: Part<WorkerSettings, Arc<WorkerSource>>,
     pub(super) servers: Part<ServersSettings, Servers>,
@@ -74,6 +76,7 @@ impl Parts {
         let state = Part::build(StateSettings::new(&resolved), StateSettings::open)?;
         let shared = &state.value;
         Ok(Self {
+            runs: Part::build(StateSettings::new(&resolved), |_| Ok(RunStore::new(shared, node())))?,
             stats: Part::build(recorder_settings(&resolved, traces), |keys| recorder(keys, shared))?,
             workers: Part::build(resolved.workers.clone(), |keys| Ok(workers(keys, settings)))?,
             servers: Part::build(servers_settings(&resolved), |keys| Ok(servers(keys, shared)))?,
@@ -94,6 +97,7 @@ impl Parts {
         let state = self.state.renewed(StateSettings::new(resolved), notes, StateSettings::open);
         let shared = &state.value;
         Self {
+            runs: self.runs.renewed(StateSettings::new(resolved), notes, |_| Ok(RunStore::new(shared, node()))),
             stats: self.stats.renewed(recorder_settings(resolved, traces), notes, |keys| recorder(keys, shared)),
             workers: self.workers.renewed(resolved.workers.clone(), notes, |keys| Ok(workers(keys, settings))),
             servers: self.servers.renewed(servers_settings(resolved), notes, |keys| Ok(servers(keys, shared))),
@@ -105,7 +109,7 @@ impl Parts {
 
     /// Ends what is not part of `new`, once what is under way had its time.
     pub(super) fn retire(self, new: &Self) {
-        let Self { state, stats, workers, servers, bundles, telemetry } = self;
+        let Self { state, runs, stats, workers, servers, bundles, telemetry } = self;
         if !Arc::ptr_eq(&stats.value, &new.stats.value)
             && let Err(error) = stats.value.flush()
         {
@@ -124,6 +128,7 @@ impl Parts {
         }
         // Sends what it still has, and ends with its last user.
         drop(telemetry);
+        drop(runs);
         drop(state);
     }
 }
@@ -139,6 +144,12 @@ fn end(source: Arc<dyn ToolSource>) {
         }
         source.shutdown().await;
     });
+}
+
+/// This process, among all that share their state.
+fn node() -> &'static str {
+    static NODE: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().simple().to_string());
+    &NODE
 }
 
 fn recorder_settings(settings: &Resolved, traces: Traces) -> RecorderSettings {

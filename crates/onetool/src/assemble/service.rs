@@ -55,6 +55,10 @@ impl Service for App {
         onetool_sandbox::give_back_code();
     }
 
+    fn quiet(&self) {
+        onetool_sandbox::give_back_heap();
+    }
+
     async fn shutdown(&self) {
         Self::shutdown(self).await;
     }
@@ -67,5 +71,9 @@ pub(super) fn served(settings: &Resolved, parts: &Parts) -> Arc<Served> {
         run_description: settings.run_description.clone(),
         server: settings.server.clone(),
         bundles: parts.bundles.value.clone(),
+        state: parts.state.value.clone(),
+        runs: parts.runs.value.clone(),
+        background: settings.background,
+        quiet_after: settings.run_keys.idle_timeout,
     })
 }

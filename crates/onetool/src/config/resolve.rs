@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use onetool_bundles::{HttpSettings, PackageUrls, SequenceSettings};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, UNTRUSTED, VERSION};
-use onetool_http::ServerSettings as HttpServerSettings;
+use onetool_http::{BackgroundSettings, ServerSettings as HttpServerSettings};
 use onetool_packs::file::FileSettings;
 use onetool_packs::llm::LlmSettings;
 use onetool_packs::web::WebSettings;
@@ -69,6 +69,7 @@ pub struct Resolved {
     pub sequences: SequenceSettings,
     pub packages: PackageUrls,
     pub server: HttpServerSettings,
+    pub background: BackgroundSettings,
     /// `tools.<pack>`, as it is written.
     pub tools: IndexMap<String, Json>,
     /// Where spans go, if anywhere.
@@ -146,6 +147,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let sequences = SequenceSettings::read(&mut reader);
     let packages = PackageUrls::read(&mut reader);
     let server = HttpServerSettings::read(&mut reader);
+    let background = BackgroundSettings::read(&mut reader);
     let telemetry = TelemetrySettings::read(&mut reader);
     let state = crate::state::address(&mut reader);
     let log_level = reader.read(&LOG_LEVEL);
@@ -186,6 +188,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         sequences,
         packages,
         server,
+        background,
         tools,
         telemetry,
         state,

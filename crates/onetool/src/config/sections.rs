@@ -30,6 +30,7 @@ pub const SECTIONS: &[&dyn AnySection] = &[
     &onetool_bundles::BUNDLES,
     &onetool_bundles::SEQUENCES,
     &onetool_http::keys::SERVER,
+    &onetool_http::keys::BACKGROUND,
     &onetool_run::keys::PROMPTS,
     &onetool_run::keys::STATS,
     &STATE,

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod attacks;
+mod background;
 mod bad_upstream;
 mod browser;
 mod cases;

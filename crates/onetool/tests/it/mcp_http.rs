@@ -96,6 +96,29 @@ async fn a_session_that_was_idle_for_long_goes_on_and_a_deleted_one_is_over() {
 }
 
 #[tokio::test]
+async fn a_session_goes_on_after_its_server_was_restarted_for_its_own_token() {
+    let tokens = "server:\n  tokens:\n    - {token: first-first-first-first, scopes: [invoke]}\n    - {token: other-other-other-other, scopes: [invoke]}\n";
+    let project = Project::with(tokens);
+    let mut server = project.serve_http().await;
+    server.token = Some("first-first-first-first");
+    let session = open(&server).await;
+    let kept = project.path().join(".onetool/runs/sessions");
+    let count = || std::fs::read_dir(&kept).map_or(0, |entries| {
+        entries.flatten().filter(|entry| entry.path().extension().is_some_and(|kind| kind == "json")).count()
+    });
+    crate::client::eventually("the session is kept", || count() == 1).await;
+    server.stop().await;
+    let mut server = project.serve_http().await;
+    server.token = Some("other-other-other-other");
+    assert_eq!(answer(post(&server, &run(1, "1")).header("mcp-session-id", &session)).await.0, 404);
+    server.token = Some("first-first-first-first");
+    let (status, reply) = answer(post(&server, &run(1, "40 + 2")).header("mcp-session-id", &session)).await;
+    assert_eq!((status, text(&reply)), (200, "42"));
+    let end = server.request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!((end.status().as_u16(), count()), (204, 0));
+}
+
+#[tokio::test]
 async fn a_run_that_takes_longer_than_a_session_may_be_idle_is_answered() {
     let project = Project::with("server: {session_idle: 0.2}\n");
     project.write(
@@ -363,4 +386,30 @@ async fn a_log_level_holds_for_its_own_request() {
     assert_eq!(text(with.last().unwrap()), "1");
     let without = messages(request(None).send().await.unwrap()).await;
     assert_eq!(logged(&without), 0, "{without:?}");
+}
+
+#[tokio::test]
+async fn a_call_may_ask_for_a_structured_value_and_for_a_shorter_result() {
+    let project = Project::empty();
+    let server = project.serve_http().await;
+    let session = open(&server).await;
+    let call = async |command: &str, meta: Json| {
+        let mut body = run(1, command);
+        body["params"]["_meta"] = meta;
+        answer(post(&server, &body).header("mcp-session-id", &session)).await.1["result"].clone()
+    };
+    let plain = call("{'a': [1, 2]}", json!({})).await;
+    assert_eq!((&plain["content"][0]["text"], plain.get("structuredContent")), (&json!("{\"a\":[1,2]}"), None), "{plain}");
+    let wanted = json!({"onetool/structuredContent": true});
+    let structured = call("{'a': [1, 2]}", wanted.clone()).await;
+    assert_eq!((&structured["structuredContent"], &structured["content"]), (&json!({"a": [1, 2]}), &json!([])));
+    assert_eq!(call("[1, None]", wanted.clone()).await["structuredContent"], json!({"result": [1, null]}));
+    assert_eq!(call("1 / 0", wanted).await["isError"], true, "an error stays a text");
+
+    let short = json!({"anthropic/maxResultSizeChars": 100});
+    let stored = call("'x' * 1000", short.clone()).await;
+    assert!(stored["content"][0]["text"].as_str().unwrap().contains("handle"), "{stored}");
+    assert_eq!(call("'x' * 50", short).await["content"][0]["text"], "x".repeat(50));
+    let large = call("'x' * 60000", json!({"anthropic/maxResultSizeChars": 1_000_000})).await;
+    assert!(large["content"][0]["text"].as_str().unwrap().contains("handle"), "our own limit holds: {large}");
 }

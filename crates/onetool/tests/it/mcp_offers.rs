@@ -73,18 +73,18 @@ async fn names_of_tools_and_defaults_of_prompts_are_completed() {
     assert!(complete(json!({"type": "ref/prompt", "name": "nope"}), "x", "").await.is_err());
 }
 
-/// Reads a stream of events until one contains `wanted`.
-async fn until(response: Response, wanted: &str) -> String {
+/// Reads a stream of events until they contain everything that is wanted.
+async fn until(response: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let mut stream = response.bytes_stream();
     let reading = async {
-        while !text.contains(wanted) {
+        while !wanted.iter().all(|wanted| text.contains(wanted)) {
             let chunk = stream.next().await.expect("the stream ended").unwrap();
             text.push_str(&String::from_utf8_lossy(&chunk));
         }
     };
     if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-        panic!("never: {wanted} in {text}");
+        panic!("never: {wanted:?} in {text}");
     }
     text
 }
@@ -135,10 +135,9 @@ async fn clients_of_both_eras_hear_of_changes() {
         }
     };
     let both = async {
-        for (response, era) in [(session_stream, "session"), (stream, "stream")] {
-            let text = until(response, "notifications/resources/updated").await;
-            assert!(text.contains("notifications/tools/list_changed"), "{era}: {text}");
-            assert!(text.contains("notifications/prompts/list_changed"), "{era}: {text}");
+        for response in [session_stream, stream] {
+            let wanted = ["resources/updated", "tools/list_changed", "prompts/list_changed"];
+            until(response, &wanted.map(|name| format!("notifications/{name}")).each_ref().map(String::as_str)).await;
         }
     };
     tokio::select! {
@@ -232,4 +231,50 @@ async fn prompts_and_resources_of_upstream_servers_come_through() {
     assert!(client.service.list_prompts(None).await.unwrap().prompts.is_empty());
     let denied = read(&client, "ot://server/up/note://1").await.unwrap_err().to_string();
     assert!(denied.contains("up.read is not allowed by security.policy"), "{denied}");
+}
+
+/// A client that works in a folder.
+struct Rooted(std::sync::Mutex<String>);
+
+impl rmcp::ClientHandler for Rooted {
+    fn get_info(&self) -> rmcp::model::ClientConfig {
+        let mut info = rmcp::model::ClientConfig::default();
+        info.capabilities = serde_json::from_value(json!({"roots": {"listChanged": true}})).unwrap();
+        info
+    }
+
+    #[expect(deprecated, reason = "clients of today still have roots")]
+    async fn list_roots(
+        &self,
+        _: rmcp::service::RequestContext<rmcp::RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, rmcp::ErrorData> {
+        let roots = json!({"roots": [{"uri": format!("file://{}", self.0.lock().unwrap())}]});
+        Ok(serde_json::from_value(roots).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn roots_of_the_client_are_file_roots_only_where_the_configuration_says_so() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("note.txt"), "theirs\n").unwrap();
+    let command = format!("file.read('{}/note.txt', line_numbers=False)", elsewhere.path().display());
+    for (configuration, expected) in [("", None), ("tools: {file: {client_roots: true}}\n", Some("theirs"))] {
+        let project = Project::with(configuration);
+        let transport = rmcp::transport::TokioChildProcess::new(project.command(&["serve"])).unwrap();
+        let client = Rooted(std::sync::Mutex::new(elsewhere.path().display().to_string()));
+        let service = rmcp::service::ServiceExt::serve(client, transport).await.unwrap();
+        let run = async || crate::client::Answer::of(&service.call_tool(crate::client::call(&command)).await.unwrap());
+        let answer = run().await;
+        match expected {
+            Some(text) => assert!(answer.text.contains(text), "{answer:?}"),
+            None => assert!(answer.text.contains("is outside the folders"), "{answer:?}"),
+        }
+        // A change of the roots counts from then on.
+        *service.service().0.lock().unwrap() = project.path().display().to_string();
+        service.notify_roots_list_changed().await.unwrap();
+        let until = tokio::time::Instant::now() + PATIENCE;
+        while !run().await.text.contains("is outside the folders") {
+            assert!(tokio::time::Instant::now() < until, "the roots have changed");
+        }
+    }
 }

@@ -75,7 +75,10 @@ pub(super) fn tool(files: Files) -> Tool {
          edit that was made before is recognised.",
         move |input: EditInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| edit(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| edit(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.edit(path=\"src/main.rs\", old_string=\"let a = 1;\", new_string=\"let a = 2;\")")

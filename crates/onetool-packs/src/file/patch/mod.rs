@@ -45,7 +45,10 @@ pub(super) fn tool(files: Files) -> Tool {
          the only other place where its lines are; line endings and the end of a file are kept.",
         move |input: PatchInput, ctx| {
             let files = files.clone();
-            async move { blocking(&ctx, move |stop| patch(&files, &input, stop)).await }
+            async move {
+                let files = files.of(&ctx).await;
+                blocking(&ctx, move |stop| patch(&files, &input, stop)).await
+            }
         },
     )
     .with_example("file.patch(patch=\"--- a/x.txt\\n+++ b/x.txt\\n@@ -1 +1 @@\\n-old\\n+new\\n\")")

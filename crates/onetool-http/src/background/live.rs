@@ -1,0 +1,249 @@
+//! A run that this process executes and that outlives the request that started it.
+//!
+//! Whoever has a request open may listen to it, answer its questions and take its reply; when nobody has, it goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use onetool_run::RunReply;
+use onetool_sdk::{ClientBridge, Progress, ProgressSink, ToolError};
+use onetool_state::runs::{Owner, RunId, RunStatus};
+use parking_lot::Mutex;
+use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses};
+use serde_json::{Value as Json, json};
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::mcp::root_uris;
+
+/// Questions of one run that may be open at one time.
+const MAX_QUESTIONS: usize = 16;
+/// A message's length at most.
+const MAX_MESSAGE: usize = 500;
+
+pub(crate) struct LiveRun {
+    pub(crate) id: RunId,
+    pub(crate) owner: Owner,
+    pub(crate) command: String,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) cancel: CancellationToken,
+    state: Mutex<LiveState>,
+    changed: watch::Sender<u64>,
+    /// Whether there is a record of it. Held while one is written.
+    pub(super) is_recorded: tokio::sync::Mutex<bool>,
+}
+
+#[derive(Default)]
+struct LiveState {
+    open: BTreeMap<String, (InputRequest, oneshot::Sender<Json>)>,
+    asked: usize,
+    message: Option<String>,
+    reply: Option<Arc<RunReply>>,
+    listener: Option<Arc<dyn ProgressSink>>,
+}
+
+/// What a run came to.
+pub(crate) enum LiveStep {
+    Finished(Arc<RunReply>),
+    NeedsInput(InputRequests),
+}
+
+impl LiveRun {
+    pub(super) fn new(id: RunId, owner: Owner, command: String) -> Self {
+        Self {
+            id,
+            owner,
+            command,
+            created_at: Utc::now(),
+            cancel: CancellationToken::new(),
+            state: Mutex::default(),
+            changed: watch::channel(0).0,
+            is_recorded: tokio::sync::Mutex::new(false),
+        }
+    }
+
+    pub(crate) fn status(&self) -> RunStatus {
+        let state = self.state.lock();
+        match &state.reply {
+            None if state.open.is_empty() => RunStatus::Working,
+            None => RunStatus::InputRequired,
+            Some(reply) => self.ends_as(reply),
+        }
+    }
+
+    /// What a reply says of the run.
+    pub(super) fn ends_as(&self, reply: &RunReply) -> RunStatus {
+        match reply.is_error {
+            true if self.cancel.is_cancelled() => RunStatus::Cancelled,
+            true => RunStatus::Failed,
+            false => RunStatus::Completed,
+        }
+    }
+
+    /// What it said last of its progress.
+    pub(crate) fn message(&self) -> Option<String> {
+        self.state.lock().message.clone()
+    }
+
+    /// What it wants to know.
+    pub(crate) fn questions(&self) -> InputRequests {
+        self.state.lock().open.iter().map(|(key, (request, _))| (key.clone(), request.clone())).collect()
+    }
+
+    /// Hands over answers. Questions that are left out stay open.
+    pub(crate) fn answer(&self, answers: InputResponses) {
+        let mut state = self.state.lock();
+        for (key, answer) in answers {
+            if let Some((_, waiting)) = state.open.remove(&key) {
+                let _ = waiting.send(answer);
+            }
+        }
+        drop(state);
+        self.tell();
+    }
+
+    /// Gives up a question: nobody can be asked.
+    pub(crate) fn give_up(&self, key: &str) {
+        self.state.lock().open.remove(key);
+        self.tell();
+    }
+
+    /// From now on progress goes to `listener` too.
+    pub(crate) fn listen(&self, listener: Option<Arc<dyn ProgressSink>>) {
+        self.state.lock().listener = listener;
+    }
+
+    /// Waits until it has ended, or has a question that is not among `known`.
+    pub(crate) async fn advance(&self, known: &BTreeSet<String>) -> LiveStep {
+        let mut changes = self.changed.subscribe();
+        loop {
+            changes.borrow_and_update();
+            {
+                let state = self.state.lock();
+                if let Some(reply) = &state.reply {
+                    return LiveStep::Finished(reply.clone());
+                }
+                let new = state.open.iter().filter(|(key, _)| !known.contains(*key));
+                let new: InputRequests = new.map(|(key, (request, _))| (key.clone(), request.clone())).collect();
+                if !new.is_empty() {
+                    return LiveStep::NeedsInput(new);
+                }
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn reply(&self) -> Arc<RunReply> {
+        let mut changes = self.changed.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if let Some(reply) = &self.state.lock().reply {
+                return reply.clone();
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    pub(super) fn finish(&self, reply: Arc<RunReply>) {
+        let mut state = self.state.lock();
+        state.reply = Some(reply);
+        state.listener = None;
+        state.open.clear();
+        drop(state);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+}
+
+/// Progress: the last message is remembered, and whoever listens hears all.
+pub(super) struct LiveProgress(pub(super) Arc<LiveRun>);
+
+impl ProgressSink for LiveProgress {
+    fn report(&self, progress: Progress) {
+        let mut state = self.0.state.lock();
+        if let Some(message) = progress.message.as_deref().filter(|message| !message.is_empty()) {
+            state.message = Some(message.chars().take(MAX_MESSAGE).collect());
+        }
+        if let Some(listener) = &state.listener {
+            listener.report(progress);
+        }
+    }
+}
+
+/// The client as tools of such a run see it.
+pub(super) struct LiveClient {
+    pub(super) run: Arc<LiveRun>,
+    pub(super) capabilities: ClientCapabilities,
+    /// How long a question waits for its answer.
+    pub(super) patience: Duration,
+    /// Asked for once in a run.
+    pub(super) roots: tokio::sync::OnceCell<Vec<String>>,
+}
+
+impl LiveClient {
+    async fn ask(&self, method: &str, params: Json) -> Result<Json, ToolError> {
+        let request = serde_json::from_value(json!({"method": method, "params": params}))
+            .map_err(|error| ToolError::arguments(format!("invalid request to the client: {error}")))?;
+        let (answer, answered) = oneshot::channel();
+        let key = {
+            let mut state = self.run.state.lock();
+            if state.open.len() >= MAX_QUESTIONS {
+                return Err(ToolError::unavailable(format!("{MAX_QUESTIONS} questions wait for the client already")));
+            }
+            state.asked += 1;
+            let key = format!("input-{}", state.asked);
+            state.open.insert(key.clone(), (request, answer));
+            key
+        };
+        self.run.tell();
+        match tokio::time::timeout(self.patience, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(ToolError::unavailable("the client did not answer")),
+            Err(_) => {
+                self.run.give_up(&key);
+                let seconds = self.patience.as_secs();
+                Err(ToolError::unavailable(format!("the client did not answer within {seconds} s"))
+                    .with_hint("server.input_timeout is the limit"))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ClientBridge for LiveClient {
+    async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
+        if self.capabilities.elicitation.is_none() {
+            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
+        }
+        let answer = self.ask("elicitation/create", params).await?;
+        let action = answer.get("action").and_then(Json::as_str).unwrap_or("cancel");
+        let action = if ["accept", "decline"].contains(&action) { action } else { "cancel" };
+        Ok(json!({"action": action, "content": answer.get("content")}))
+    }
+
+    async fn sample(&self, params: Json) -> Result<Json, ToolError> {
+        if self.capabilities.sampling.is_none() {
+            return Err(ToolError::unavailable("the client has no model to offer (it does not support sampling)"));
+        }
+        self.ask("sampling/createMessage", params).await
+    }
+
+    async fn roots(&self) -> Result<Vec<String>, ToolError> {
+        if self.capabilities.roots.is_none() {
+            return Ok(Vec::new());
+        }
+        let asking = || async { Ok(root_uris(&self.ask("roots/list", json!({})).await?)) };
+        self.roots.get_or_try_init(asking).await.cloned()
+    }
+}

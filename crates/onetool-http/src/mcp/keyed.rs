@@ -1,0 +1,275 @@
+//! Runs with an idempotency key: a client that lost its connection sends the same request again, and gets the same run.
+//!
+//! Such a run is a background run whose id follows from the key. The first request starts it, every other one joins it:
+//! they hear its progress, are asked its questions and get its reply, also after it has ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use onetool_run::RunReply;
+use onetool_sdk::Caller;
+use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ClientCapabilities, GetMeta as _, InputRequest, InputRequiredResult,
+    InputResponses, JsonObject, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, Peer, RoleServer};
+use serde_json::{Value as Json, json};
+
+use super::Handler;
+use super::progress::ClientProgress;
+use super::rounds::{Binding, LiveHandle, ParkedRun};
+use super::runs::{Hearing, principal, result_of};
+use crate::background::{LiveRun, LiveStep, StartRun, Started, key};
+
+/// The key in a request's `_meta`.
+const META_KEY: &str = "onetool/idempotencyKey";
+/// How long one look at a run of another process lasts.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The idempotency key of a request: in its `_meta`, or in its head.
+pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Option<String>, ErrorData> {
+    let invalid = |reason: String| ErrorData::invalid_params(reason, None);
+    if let Some(given) = context.meta.get(META_KEY) {
+        let Some(given) = given.as_str() else { return Err(invalid(format!("_meta[\"{META_KEY}\"] must be a text"))) };
+        return key::checked(given).map(Some).map_err(invalid);
+    }
+    let parts = context.extensions.get::<axum::http::request::Parts>();
+    let Some(given) = parts.and_then(|parts| parts.headers.get(key::HEADER)) else { return Ok(None) };
+    let given = given.to_str().map_err(|_| invalid(format!("the header {} is not plain text", key::HEADER)))?;
+    key::checked(given).map(Some).map_err(invalid)
+}
+
+/// A failure as the result of a call.
+pub(super) fn failed(error: &RunStoreError) -> CallToolResult {
+    result_of(RunReply { text: format!("RuntimeError: {error}"), parts: Vec::new(), is_error: true })
+}
+
+/// What stands for the reply of a run that has none.
+pub(super) fn without_reply(record: &RunRecord) -> RunReply {
+    let reason = record.message.clone().unwrap_or_else(|| "it has no reply".to_owned());
+    let kind = if record.status == RunStatus::Cancelled { "CancelledError" } else { "RuntimeError" };
+    RunReply { text: format!("{kind}: the run was not finished: {reason}"), parts: Vec::new(), is_error: true }
+}
+
+impl Handler {
+    /// A run with a key, for a client that can be asked while it waits.
+    pub(super) async fn run_keyed(
+        &self,
+        command: &str,
+        key: String,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
+        let capabilities = context.client_capabilities().unwrap_or_default();
+        let binding = Binding { principal: principal(&context), command };
+        match self.start_keyed(binding, Some(key), capabilities).await {
+            Err(error) => failed(&error),
+            Ok(Joined::Live(run)) => {
+                let progress = context.meta.get_progress_token().map(|token| {
+                    let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
+                    run.listen(Some(sink));
+                    sending
+                });
+                let reply = tokio::select! {
+                    reply = converse(&run, &context.peer, None) => reply,
+                    // A client that says so means the run.
+                    () = context.ct.cancelled() => {
+                        let _ = self.shared.background.cancel(&run.owner, &run.id).await;
+                        run.reply().await
+                    }
+                };
+                run.listen(None);
+                if let Some(progress) = progress {
+                    progress.finish().await;
+                }
+                result_of((*reply).clone())
+            }
+            Ok(Joined::Elsewhere(owner, id)) => self.reply_of(&owner, &id).await,
+        }
+    }
+
+    /// A run with a key, for a client that is told what is needed, and calls again.
+    pub(super) async fn run_keyed_in_rounds(
+        &self,
+        binding: Binding<'_>,
+        key: Option<String>,
+        capabilities: ClientCapabilities,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        match self.start_keyed(binding, key, capabilities).await {
+            Err(error) => failed(&error).into(),
+            Ok(Joined::Live(run)) => self.follow(LiveHandle { run, cancel_on_drop: None }, binding, context).await,
+            Ok(Joined::Elsewhere(owner, id)) => self.reply_of(&owner, &id).await.into(),
+        }
+    }
+
+    async fn start_keyed(
+        &self,
+        binding: Binding<'_>,
+        key: Option<String>,
+        capabilities: ClientCapabilities,
+    ) -> Result<Joined, RunStoreError> {
+        let background = &self.shared.background;
+        let owner = background.owner(binding.principal).await?;
+        let start = StartRun {
+            owner,
+            command: binding.command.to_owned(),
+            origin: RunOrigin::Call,
+            caller: Caller::Run,
+            key,
+            ttl: None,
+            capabilities: Some(capabilities),
+        };
+        Ok(match background.run(start).await? {
+            Started::New(run, _) => Joined::Live(run),
+            Started::Before(record) => match background.find(&record.owner, &record.id) {
+                Some(run) => Joined::Live(run),
+                None => Joined::Elsewhere(record.owner, record.id),
+            },
+        })
+    }
+
+    /// The reply of a run that another process executes, or that has ended.
+    async fn reply_of(&self, owner: &Owner, id: &RunId) -> CallToolResult {
+        let background = &self.shared.background;
+        loop {
+            match background.wait(owner, id, PATIENCE).await {
+                Ok(view) if view.record.status.is_final() => {
+                    return match background.reply(owner, id).await {
+                        Ok(Some(reply)) => result_of(reply),
+                        Ok(None) => result_of(without_reply(&view.record)),
+                        Err(error) => failed(&error),
+                    };
+                }
+                // Its questions are asked where it runs.
+                Ok(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+                Err(error) => return failed(&error),
+            }
+        }
+    }
+
+    /// Waits for a live run on behalf of a client of the new revision.
+    pub(super) async fn follow(
+        &self,
+        handle: LiveHandle,
+        binding: Binding<'_>,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        let supports_tasks = context.client_capabilities().unwrap_or_default().supports_tasks();
+        let hearing = Hearing::start(self, context);
+        handle.run.listen(hearing.sink());
+        let step = self.step(&handle, supports_tasks, context).await;
+        handle.run.listen(None);
+        hearing.finish().await;
+        match step {
+            FollowStep::Finished(reply) => result_of((*reply).clone()).into(),
+            FollowStep::Task(record) => {
+                let mut handle = handle;
+                if let Some(guard) = handle.cancel_on_drop.take() {
+                    guard.disarm();
+                }
+                super::tasks::created(&record, &self.shared.background.settings()).into()
+            }
+            FollowStep::NeedsInput(requests) => {
+                let patience = self.service.served().server.mcp.input_timeout;
+                let state = self.shared.waiting.park(ParkedRun::Live(handle), binding, patience);
+                InputRequiredResult::new(Some(requests), Some(state)).into()
+            }
+        }
+    }
+
+    async fn step(
+        &self,
+        handle: &LiveHandle,
+        supports_tasks: bool,
+        context: &RequestContext<RoleServer>,
+    ) -> FollowStep {
+        let background = &self.shared.background;
+        let (run, none) = (&handle.run, BTreeSet::new());
+        let mut becomes_task = supports_tasks;
+        let slow = tokio::time::sleep(background.settings().task_after);
+        tokio::pin!(slow);
+        loop {
+            tokio::select! {
+                biased;
+                step = run.advance(&none) => return match step {
+                    LiveStep::Finished(reply) => FollowStep::Finished(reply),
+                    LiveStep::NeedsInput(requests) => FollowStep::NeedsInput(requests),
+                },
+                () = &mut slow, if becomes_task => match background.record(run, RunOrigin::Task).await {
+                    Ok(record) => return FollowStep::Task(Box::new(record)),
+                    // There is no room for a task: the request waits, as it would without tasks.
+                    Err(error) => {
+                        tracing::debug!(%error, "a run does not become a task");
+                        becomes_task = false;
+                    }
+                },
+                () = context.ct.cancelled() => {
+                    if handle.cancel_on_drop.is_some() {
+                        run.cancel.cancel();
+                        return FollowStep::Finished(run.reply().await);
+                    }
+                    // With a key or a record, a connection that ends does not mean the run.
+                    let text = "the client is gone; the run goes on".to_owned();
+                    return FollowStep::Finished(Arc::new(RunReply { text, parts: Vec::new(), is_error: true }));
+                }
+            }
+        }
+    }
+}
+
+enum Joined {
+    Live(Arc<LiveRun>),
+    Elsewhere(Owner, RunId),
+}
+
+enum FollowStep {
+    Finished(Arc<RunReply>),
+    Task(Box<RunRecord>),
+    NeedsInput(rmcp::model::InputRequests),
+}
+
+/// Waits for a run's reply and asks the client what the run wants to know. `related` goes into the requests' `_meta`.
+pub(super) async fn converse(run: &LiveRun, peer: &Peer<RoleServer>, related: Option<&JsonObject>) -> Arc<RunReply> {
+    let mut asked = BTreeSet::new();
+    let mut asking = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            step = run.advance(&asked) => match step {
+                LiveStep::Finished(reply) => return reply,
+                LiveStep::NeedsInput(questions) => for (key, question) in questions {
+                    asked.insert(key.clone());
+                    asking.push(ask(peer, key, question, related));
+                },
+            },
+            Some((key, answer)) = asking.next() => match answer {
+                Some(answer) => run.answer(InputResponses::from([(key, answer)])),
+                None => run.give_up(&key),
+            },
+        }
+    }
+}
+
+async fn ask(
+    peer: &Peer<RoleServer>,
+    key: String,
+    question: InputRequest,
+    related: Option<&JsonObject>,
+) -> (String, Option<Json>) {
+    let mut request = match question {
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        _ => return (key, None),
+    };
+    if let Some(related) = related {
+        for (name, value) in related {
+            request.get_meta_mut().insert(name.clone(), value.clone());
+        }
+    }
+    let answer = peer.send_request(request).await.ok().and_then(|answer| serde_json::to_value(answer).ok());
+    (key, answer.or_else(|| Some(json!({"action": "cancel"}))))
+}

@@ -1,0 +1,308 @@
+//! Background runs: started with `POST /runs`, looked at, waited for, cancelled and fetched, each by whoever started it.
+
+use std::time::Duration;
+
+use axum::extract::{Extension, Json, Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
+use onetool_run::RunReply;
+use onetool_sdk::Caller;
+use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use super::RestState;
+use super::admin::PartRow;
+use super::input::{self, Parameters};
+use super::model::ErrorReply;
+use super::routes::Routes;
+use crate::background::{StartRun, Started, key};
+use crate::{ApiError, Principal};
+
+/// The longest that one request waits for a run.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .invoke(routes!(start, list))
+        .invoke(routes!(get, delete))
+        .invoke(routes!(result))
+        .invoke(routes!(cancel))
+}
+
+/// A run to start in the background.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartBody {
+    /// Python code, as for the tool `run`.
+    pub command: String,
+    /// How long the run is kept, in seconds from now.
+    #[serde(default)]
+    pub ttl_seconds: Option<u32>,
+}
+
+/// How far a background run is.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunBody {
+    pub id: String,
+    /// `working`, `input_required`, `completed`, `failed` or `cancelled`.
+    #[schema(value_type = String)]
+    pub status: RunStatus,
+    /// The first line of its command.
+    pub title: String,
+    /// `rest`, `task` or `call`: how it was started.
+    #[schema(value_type = String)]
+    pub origin: RunOrigin,
+    /// What it said last of its progress, or why it has no reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// How long it is kept, from its creation.
+    pub ttl_ms: u64,
+    /// The whole command, where one run is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl From<RunRecord> for RunBody {
+    fn from(run: RunRecord) -> Self {
+        Self {
+            id: run.id.to_string(),
+            status: run.status,
+            title: run.title,
+            origin: run.origin,
+            message: run.message,
+            created_at: run.created_at,
+            updated_at: run.updated_at,
+            finished_at: run.finished_at,
+            ttl_ms: run.ttl_ms,
+            command: None,
+        }
+    }
+}
+
+/// A page of background runs, the newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunListBody {
+    pub runs: Vec<RunBody>,
+    /// Asks for the next page. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+}
+
+/// What a background run gave.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResultBody {
+    pub run: String,
+    pub text: String,
+    pub is_error: bool,
+    pub parts: Vec<PartRow>,
+}
+
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+struct RunListQuery {
+    /// Sizes above 256 count as 256.
+    #[param(rename = "pageSize", minimum = 1, default = 50)]
+    page_size: Option<u32>,
+    #[param(rename = "pageToken")]
+    page_token: Option<String>,
+}
+
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes; input::Parameters reads")]
+struct WaitQuery {
+    /// Waits this many seconds for the run to end; at most 60.
+    #[param(minimum = 0, maximum = 60, default = 0)]
+    wait: Option<u32>,
+}
+
+impl From<RunStoreError> for ApiError {
+    fn from(error: RunStoreError) -> Self {
+        let message = error.to_string();
+        let (message, hint) = match message.split_once("\nhint: ") {
+            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
+            None => (message, None),
+        };
+        let error = match error {
+            RunStoreError::NotFound => Self::not_found(message),
+            RunStoreError::TooMany { .. } | RunStoreError::State(_) => Self::busy(message),
+            RunStoreError::OtherCommand => Self::conflict(message),
+            RunStoreError::TooLarge { .. } => Self::too_large(message),
+            RunStoreError::Cursor => Self::invalid("the page token is not valid"),
+        };
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+async fn place(state: &RestState, principal: Principal, id: &str) -> Result<(Owner, RunId), ApiError> {
+    Ok((state.background.owner(principal).await?, id.parse::<RunId>()?))
+}
+
+fn wait_of(query: Option<&str>) -> Result<Duration, ApiError> {
+    let mut parameters = Parameters::parse(query)?;
+    let wait = parameters.text("wait")?;
+    parameters.end()?;
+    match wait.map(|text| text.parse::<u32>()) {
+        None => Ok(Duration::ZERO),
+        Some(Ok(seconds)) => Ok(Duration::from_secs(seconds.into()).min(MAX_WAIT)),
+        Some(Err(_)) => Err(ApiError::invalid("wait is a whole number of seconds from 0")),
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(given) = headers.get(key::HEADER) else { return Ok(None) };
+    let given = given.to_str().map_err(|_| ApiError::invalid("the header Idempotency-Key is not plain text"))?;
+    key::checked(given).map(Some).map_err(ApiError::invalid)
+}
+
+/// Starts a run in the background. With the header `Idempotency-Key` a repeated request is answered with the same run.
+#[utoipa::path(post, path = "/runs", tag = "runs", request_body = StartBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "the same key means the same run")), responses(
+    (status = 202, description = "it was started; Location says where it is", body = RunBody),
+    (status = 200, description = "it was started before", body = RunBody),
+    (status = 400, body = ErrorReply),
+    (status = 409, description = "the key was used for another command", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+    (status = 503, description = "too many runs are under way, or the shared state is unavailable", body = ErrorReply),
+))]
+async fn start(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let key = idempotency_key(request.headers())?;
+    let body: StartBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    let run = StartRun {
+        owner: state.background.owner(principal).await?,
+        command: body.command,
+        origin: RunOrigin::Rest,
+        caller: Caller::Rest,
+        key,
+        ttl: body.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        capabilities: None,
+    };
+    let (status, record) = match state.background.run(run).await? {
+        Started::New(_, record) => (StatusCode::ACCEPTED, record),
+        Started::Before(record) => (StatusCode::OK, record),
+    };
+    let location = HeaderValue::from_str(&format!("/runs/{}", record.id)).ok();
+    let mut response = (status, Json(RunBody::from(record))).into_response();
+    if let Some(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Lists background runs, the newest first.
+#[utoipa::path(get, path = "/runs", tag = "runs", params(RunListQuery), responses(
+    (status = 200, body = RunListBody),
+    (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn list(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<RunListBody>, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let size = parameters.page_size("pageSize")?;
+    let token = parameters.text("pageToken")?;
+    parameters.end()?;
+    let owner = state.background.owner(principal).await?;
+    let page = state.background.list(&owner, token, size).await?;
+    Ok(Json(RunListBody { runs: page.runs.into_iter().map(RunBody::from).collect(), next_page_token: page.next }))
+}
+
+/// How far a background run is. With `wait` the answer comes when the run has ended or asks something, or time is up.
+#[utoipa::path(get, path = "/runs/{id}", tag = "runs", params(("id" = String, Path), WaitQuery), responses(
+    (status = 200, body = RunBody),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn get(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<RunBody>, ApiError> {
+    let wait = wait_of(query.as_deref())?;
+    let (owner, id) = place(&state, principal, &id).await?;
+    let view = state.background.wait(&owner, &id, wait).await?;
+    let command = state.background.command(&owner, &id).await.ok();
+    Ok(Json(RunBody { command, ..RunBody::from(view.record) }))
+}
+
+/// The result of a background run that has ended.
+#[utoipa::path(get, path = "/runs/{id}/result", tag = "runs", params(("id" = String, Path), WaitQuery), responses(
+    (status = 200, body = ResultBody),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it has not ended, or it ended without a result", body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn result(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<ResultBody>, ApiError> {
+    let wait = wait_of(query.as_deref())?;
+    let (owner, id) = place(&state, principal, &id).await?;
+    let record = state.background.wait(&owner, &id, wait).await?.record;
+    if !record.status.is_final() {
+        return Err(ApiError::conflict("the run has not ended").with_hint("ask again with ?wait=60"));
+    }
+    let reply = state.background.reply(&owner, &id).await?.filter(|_| record.status != RunStatus::Cancelled);
+    let Some(RunReply { text, is_error, parts }) = reply else {
+        let reason = record.message.unwrap_or_else(|| "no reason is known".to_owned());
+        return Err(ApiError::conflict(format!("the run ended without a result: {reason}")));
+    };
+    Ok(Json(ResultBody { run: id.to_string(), text, is_error, parts: parts.into_iter().map(PartRow::from).collect() }))
+}
+
+/// Ends a background run before its time. One that has ended stays as it is.
+#[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", params(("id" = String, Path)), responses(
+    (status = 200, body = RunBody),
+    (status = 404, body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn cancel(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<Json<RunBody>, ApiError> {
+    let (owner, id) = place(&state, principal, &id).await?;
+    Ok(Json(state.background.cancel(&owner, &id).await?.into()))
+}
+
+/// Ends a background run and forgets it with its result.
+#[utoipa::path(delete, path = "/runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
+    (status = 204, description = "it is gone"),
+    (status = 404, body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn delete(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let (owner, id) = place(&state, principal, &id).await?;
+    state.background.remove(&owner, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,179 @@
+//! What a run's record holds.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::store::RunStoreError;
+
+/// Characters of a command that its record repeats.
+const TITLE_CHARS: usize = 120;
+
+/// Whose runs: hexadecimal digits that say nothing of a token, or `local` where nobody needs one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Owner(String);
+
+impl Owner {
+    /// Whoever uses this machine without a token.
+    pub fn local() -> Self {
+        Self("local".to_owned())
+    }
+
+    /// Whoever holds the token with this fingerprint, under the state's secret key.
+    pub(super) fn of(secret: &[u8; 32], fingerprint: u64) -> Self {
+        Self(blake3::keyed_hash(secret, &fingerprint.to_le_bytes()).to_hex()[..32].to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Names a run: 32 hexadecimal digits that nobody can guess.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(String);
+
+impl RunId {
+    const DIGITS: usize = 32;
+
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// The run that an owner's idempotency key stands for: always the same one.
+    pub fn of_key(owner: &Owner, key: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("onetool run by idempotency key");
+        hasher.update(owner.as_str().as_bytes());
+        hasher.update(&[0]);
+        hasher.update(key.as_bytes());
+        Self(hasher.finalize().to_hex()[..Self::DIGITS].to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = RunStoreError;
+
+    fn from_str(text: &str) -> Result<Self, RunStoreError> {
+        let is_id = text.len() == Self::DIGITS
+            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if is_id { Ok(Self(text.to_owned())) } else { Err(RunStoreError::NotFound) }
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Working,
+    /// It asked its client something and waits for the answer.
+    InputRequired,
+    Completed,
+    /// Its reply is an error, or there is none because its process ended.
+    Failed,
+    Cancelled,
+}
+
+impl RunStatus {
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// How a run was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOrigin {
+    /// `tools/call` as a task.
+    Task,
+    /// `tools/call` with an idempotency key.
+    Call,
+    /// `POST /runs`
+    Rest,
+}
+
+/// A run that is to be recorded.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    pub id: RunId,
+    pub owner: Owner,
+    pub command: String,
+    pub origin: RunOrigin,
+    pub created_at: DateTime<Utc>,
+    /// How long it is kept, from its creation.
+    pub ttl: Duration,
+}
+
+/// What is known of a run without its command and its reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub id: RunId,
+    pub owner: Owner,
+    /// The first line of its command, shortened.
+    pub title: String,
+    pub origin: RunOrigin,
+    pub status: RunStatus,
+    /// What it said last of its progress, or why it has no reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<DateTime<Utc>>,
+    pub ttl_ms: u64,
+    /// The process that executes it.
+    pub node: String,
+    /// Tells whether a repeated request means the same run.
+    pub command_hash: String,
+}
+
+impl RunRecord {
+    pub(super) fn new(new: &NewRun, node: &str) -> Self {
+        let line = new.command.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        Self {
+            id: new.id.clone(),
+            owner: new.owner.clone(),
+            title: line.chars().take(TITLE_CHARS).collect(),
+            origin: new.origin,
+            status: RunStatus::Working,
+            message: None,
+            created_at: new.created_at,
+            updated_at: new.created_at,
+            finished_at: None,
+            ttl_ms: u64::try_from(new.ttl.as_millis()).unwrap_or(u64::MAX),
+            node: node.to_owned(),
+            command_hash: Self::hash(&new.command),
+        }
+    }
+
+    pub(super) fn hash(command: &str) -> String {
+        blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
+    }
+
+    pub fn is_of(&self, command: &str) -> bool {
+        self.command_hash == Self::hash(command)
+    }
+
+    /// Whether it may go: only runs that have ended do, and not before somebody had the time to fetch the reply.
+    pub(super) fn is_expired(&self, now: DateTime<Utc>) -> bool {
+        const TIME_TO_FETCH_SECONDS: i64 = 60;
+        let Some(finished) = self.finished_at else { return false };
+        let age = (now - self.created_at).num_milliseconds();
+        u64::try_from(age).is_ok_and(|age| age >= self.ttl_ms)
+            && (now - finished).num_seconds() >= TIME_TO_FETCH_SECONDS.min(self.ttl_ms.div_ceil(1000).cast_signed())
+    }
+}
