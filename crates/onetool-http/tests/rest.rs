@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use indexmap::IndexMap;
-use onetool_bundles::{
-    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
+use onetool_bundles::{ImportSettings, 
+    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, ReadyMade, Secrets, built_in_bundles,
 };
 use onetool_http::{
     AccessPolicy, AccessToken, ApiSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
@@ -213,7 +213,7 @@ impl Server {
         let engine = Arc::new(HttpEngine::new(settings, Arc::new(Vault)));
         let native: Arc<dyn ToolSource> = Arc::new(NativeSource::new(native_packs()));
         let mut built_in: Vec<BuiltInBundle> = native.packs().iter().map(|pack| BuiltInBundle::native(pack)).collect();
-        built_in.extend(built_in_bundles(&PackageUrls::default()));
+        built_in.extend(built_in_bundles(&ReadyMade::default(), &|_| true));
         let store = BundleStore::open(Options {
             state: Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path()))),
             limits: Limits::default(),
@@ -234,7 +234,7 @@ impl Server {
                 api: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
                 ..ServerSettings::default()
             },
-            bundles: Bundles { store, source, engine },
+            bundles: Bundles { store, source, engine, imports: ImportSettings::default() },
         });
         let service = Arc::new(Parts { runner, served, log: broadcast::channel(1).0 });
         let base = listen(router(service, IpAddr::V4(Ipv4Addr::LOCALHOST), &stop).unwrap(), &stop).await;
