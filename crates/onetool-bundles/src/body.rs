@@ -111,6 +111,7 @@ impl Node {
                 Bound::Argument(value) => write_value(value, out),
                 Bound::Text(text) => write_string(text, out),
                 Bound::Default(json) => out.push_str(json),
+                Bound::Null => out.push_str("null"),
                 Bound::Missing => return Ok(false),
             },
             Self::Array(items) => {

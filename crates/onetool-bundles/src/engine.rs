@@ -13,6 +13,7 @@ use onetool_state::bundles::{Bundle, BundleCheck, ErrorMode, Implementation, Too
 use reqwest::Client;
 use serde_json::Value as Json;
 
+use super::arguments::{fitting, with_path_variables};
 use super::auth::{Clocks, TokenStore};
 use super::exchange::{Reading, Trip};
 use super::limits::HttpSettings;
@@ -107,6 +108,11 @@ impl HttpEngine {
         Self { sequences, ..self }
     }
 
+    /// The secrets of bundles.
+    pub fn secrets(&self) -> &dyn Secrets {
+        self.secrets.as_ref()
+    }
+
     pub(crate) fn sequences(&self) -> &SequenceSettings {
         &self.sequences
     }
@@ -153,6 +159,8 @@ impl HttpEngine {
         if tool.arg_schema.get("type").is_some_and(|kind| kind != "object") {
             return Err("argSchema must have the type object".to_owned());
         }
+        let completed = with_path_variables(tool);
+        let tool = completed.as_ref().unwrap_or(tool);
         let arguments =
             jsonschema::validator_for(&tool.arg_schema).map_err(|error| format!("argSchema is not valid: {error}"))?;
         let output = tool
@@ -180,7 +188,7 @@ impl HttpEngine {
         arguments: &IndexMap<String, Value>,
     ) -> Result<Preview, ToolError> {
         let compiled = self.compile(bundle, tool).map_err(ToolError::arguments)?;
-        check_arguments(&compiled.arguments, arguments)?;
+        let arguments = &fitting(&compiled.arguments, arguments.clone(), &tool.arg_schema)?;
         Ok(match compiled.work {
             Work::Http(http) => Preview::Request(http.dry_run(arguments, self.secrets.as_ref())?),
             Work::Sequence(sequence) => Preview::Steps(sequence.plan(arguments)),
@@ -285,15 +293,6 @@ fn late(tool: &HttpTool, request: &Rendered, budget: Duration) -> ToolError {
         None => "raise the tool's timeoutMs if the host is known to be slow",
     };
     ToolError::new(ErrorKind::Timeout, message).with_hint(hint)
-}
-
-pub(crate) fn check_arguments(validator: &Validator, arguments: &IndexMap<String, Value>) -> Result<(), ToolError> {
-    let json = Json::Object(arguments.iter().map(|(name, value)| (name.clone(), value.to_json())).collect());
-    validator.validate(&json).map_err(|error| {
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { String::new() } else { format!("{}: ", place.trim_start_matches('/')) };
-        ToolError::arguments(format!("{place}{error}"))
-    })
 }
 
 /// Whether it was the other side, or the way there, that failed.

@@ -274,7 +274,7 @@ impl HttpEngine {
         self.settings.allowed_hosts.permits(url) || tool.own_hosts.permits(url)
     }
 
-    fn client(&self) -> Result<&Client, Failure> {
+    pub(crate) fn client(&self) -> Result<&Client, Failure> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }

@@ -7,6 +7,8 @@
 //! **Invariant:** a secret's value appears in a request and nowhere else: replies, errors, dry runs and logs have it
 //! masked. Start at [`HttpEngine`] for requests, at `sequence` for sequences, and at [`BundleSource`] for packs.
 
+mod archive;
+mod arguments;
 mod auth;
 mod body;
 mod built_in;
@@ -14,6 +16,7 @@ mod engine;
 mod exchange;
 mod extract;
 mod gate;
+mod import;
 mod limits;
 mod paginate;
 mod rate;
@@ -31,10 +34,18 @@ mod url;
 mod tests;
 
 pub use auth::{AuthReport, AuthStep, StepState};
-pub use built_in::{PACKAGE, PackageKeys, PackageUrls, built_in_bundles};
+pub use built_in::{
+    BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, PackageKeys, PackageUrls, ReadyMade,
+    ReadyMadeKeys, WIKIPEDIA, built_in_bundles,
+};
 pub use engine::{CallReport, HttpEngine, Outcome, Preview};
+pub use archive::{Archive, export_bundle, read_archive};
 pub use gate::GatedSource;
-pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings};
+pub use import::{
+    Format, IMPORTS, ImportKeys, ImportMode, ImportOptions, ImportSettings, Imported, ImportedTool, OnConflict,
+    StoredBundle, StoredOutcome, StoredTool, Unexpressed, of_json, read_document, store_bundle,
+};
+pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings, LOCALE};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};
 pub use paginate::{Cut, PageReport};
 pub use request::DryRun;

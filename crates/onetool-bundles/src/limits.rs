@@ -65,6 +65,10 @@ impl BundleKeys {
     }
 }
 
+/// The language in which bundles and tools are described, where they are in several.
+pub const LOCALE: Section<Option<String>> =
+    Section::new("locale").with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
+
 pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
 
 /// What configuration may change: the keys of `http`.

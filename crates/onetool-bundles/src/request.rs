@@ -235,7 +235,7 @@ impl HttpTool {
     fn with_defaults(&self, arguments: &IndexMap<String, Value>) -> IndexMap<String, Value> {
         let mut arguments = arguments.clone();
         for (name, default) in &self.defaults {
-            if arguments.get(name).is_none_or(|value| *value == Value::None) {
+            if !arguments.contains_key(name) {
                 arguments.insert(name.clone(), default.clone());
             }
         }

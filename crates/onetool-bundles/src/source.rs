@@ -22,7 +22,8 @@ use onetool_state::bundles::{
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value as Json, json};
 
-use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work, check_arguments};
+use super::arguments::{fitting, pointer_of, with_path_variables};
+use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work};
 use super::limits::WATCHES;
 use super::request::is_idempotent_name;
 use super::sequence::Execution;
@@ -52,6 +53,8 @@ struct Inner {
     building: Mutex<bool>,
     built_once: Condvar,
     watched: Mutex<HashMap<Arc<str>, Option<CallReport>>>,
+    /// In which languages tools are described, the best first.
+    languages: Vec<String>,
 }
 
 #[derive(Default)]
@@ -95,6 +98,11 @@ impl Drop for ReportWatch {
 
 impl BundleSource {
     pub fn new(store: BundleStore, engine: Arc<HttpEngine>) -> Self {
+        Self::in_languages(store, engine, Vec::new())
+    }
+
+    /// With descriptions in the first of `languages` that each has.
+    pub fn in_languages(store: BundleStore, engine: Arc<HttpEngine>, languages: Vec<String>) -> Self {
         let inner = Inner {
             store,
             engine,
@@ -103,8 +111,14 @@ impl BundleSource {
             building: Mutex::new(false),
             built_once: Condvar::new(),
             watched: Mutex::default(),
+            languages,
         };
         Self { inner: Arc::new(inner), builder: Mutex::new(None) }
+    }
+
+    /// In which languages tools are described, the best first.
+    pub fn languages(&self) -> &[String] {
+        &self.inner.languages
     }
 
     /// Asks for the report of the call that this run will make.
@@ -193,17 +207,17 @@ impl Inner {
         for view in bundles {
             let id = view.bundle.id;
             let known = self.built.lock().bundles.get(&id).filter(|(at, _)| *at == view.generation).cloned();
-            let entry = known.or_else(|| Some((view.generation, Arc::new(build(view, self.store.tools_of(id).ok()?)))));
+            let entry = known.or_else(|| Some((view.generation, Arc::new(build(view, self.store.tools_of(id).ok()?, &self.languages)))));
             fresh.extend(entry.map(|entry| (id, entry)));
         }
-        // Of two bundles with one name the built-in answers, then the older.
+        // Of two bundles with one name the user's own answers, then the older.
         let mut order: Vec<&Arc<BuiltPack>> = bundles
             .iter()
             .rev()
             .filter_map(|view| fresh.get(&view.bundle.id).map(|(_, pack)| pack))
             .filter(|pack| !pack.functions.is_empty())
             .collect();
-        order.sort_by_key(|pack| !pack.is_built_in);
+        order.sort_by_key(|pack| pack.is_built_in);
         let mut names = HashSet::new();
         let mut packs = Vec::new();
         let mut notes = Vec::new();
@@ -267,7 +281,7 @@ impl Inner {
     }
 }
 
-fn build(view: &BundleView, tools: Vec<ToolView>) -> BuiltPack {
+fn build(view: &BundleView, tools: Vec<ToolView>, languages: &[String]) -> BuiltPack {
     let bundle = &view.bundle;
     let mut functions: IndexMap<String, Vec<Arc<BuiltTool>>> = IndexMap::new();
     for view in tools.into_iter().filter(ToolView::is_callable) {
@@ -275,13 +289,14 @@ fn build(view: &BundleView, tools: Vec<ToolView>) -> BuiltPack {
         if bundle.is_built_in && matches!(view.tool.implementation, Implementation::Native(_)) {
             continue;
         }
-        let tool = BuiltTool { bundle: bundle.clone(), tool: view.tool, compiled: OnceLock::new() };
+        let tool = with_path_variables(&view.tool).unwrap_or(view.tool);
+        let tool = BuiltTool { bundle: bundle.clone(), tool, compiled: OnceLock::new() };
         functions.entry(tool.tool.slug.identifier()).or_default().push(Arc::new(tool));
     }
     functions.sort_keys();
-    let specs = functions.iter().map(|(name, versions)| (name.clone(), Arc::new(spec(name, versions)))).collect();
-    let description =
-        if bundle.description.is_empty() { bundle.display_name.clone() } else { bundle.description.clone() };
+    let specs = functions.iter().map(|(name, versions)| (name.clone(), Arc::new(spec(name, versions, languages)))).collect();
+    let (display_name, text) = bundle.translations.choose(languages, &bundle.display_name, &bundle.description);
+    let description = if text.is_empty() { display_name } else { text }.to_owned();
     let pack = Pack {
         name: bundle.slug.identifier(),
         description,
@@ -292,7 +307,7 @@ fn build(view: &BundleView, tools: Vec<ToolView>) -> BuiltPack {
     BuiltPack { pack: Arc::new(pack), is_built_in: bundle.is_built_in, functions: functions.into_iter().collect() }
 }
 
-fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
+fn spec(name: &str, versions: &[Arc<BuiltTool>], languages: &[String]) -> ToolSpec {
     let newest = versions.first().map(|one| &one.tool);
     let only = newest.filter(|_| versions.len() == 1);
     let input_schema = match only {
@@ -308,15 +323,17 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>]) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: newest
-            .map(|tool| if tool.description.is_empty() { &tool.display_name } else { &tool.description })
-            .cloned()
+            .map(|tool| {
+                let (name, text) = tool.translations.choose(languages, &tool.display_name, &tool.description);
+                if text.is_empty() { name } else { text }.to_owned()
+            })
             .unwrap_or_default(),
         checkable: only.is_some() && signature.parameters.iter().all(|one| is_python_identifier(&one.name)),
         signature,
         input_schema: input_schema.into(),
         output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
         returns: only.and_then(returns),
-        example: None,
+        example: newest.and_then(|tool| tool.example.clone()),
     }
 }
 
@@ -384,7 +401,7 @@ impl ToolSource for BundleSource {
     }
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
-        let mut arguments = call.arguments.named.clone();
+        let arguments = call.arguments.named.clone();
         let picked = self.inner.pick(&call, call.version.as_deref())?;
         let compiled = picked
             .compiled
@@ -393,8 +410,7 @@ impl ToolSource for BundleSource {
             .map_err(|reason| {
                 ToolError::unavailable(format!("{} can't be used: {reason}", call.name())).with_hint("store it anew")
             })?;
-        drop_empty_options(&mut arguments, &picked.tool.arg_schema);
-        check_arguments(&compiled.arguments, &arguments)?;
+        let arguments = fitting(&compiled.arguments, arguments, &picked.tool.arg_schema)?;
         self.inner.engine.check_tool_rate(picked.tool.id, picked.tool.max_calls_per_minute)?;
         self.inner.store.record_call(picked.tool.id, Utc::now());
         let mut report = CallReport::default();
@@ -419,7 +435,10 @@ impl ToolSource for BundleSource {
         let outcome = outcome?;
         if let Some(output) = compiled.output.as_ref().filter(|_| !outcome.is_empty) {
             output.validate(&outcome.value).map_err(|error| {
-                ToolError::new(ErrorKind::Output, format!("the value does not fit outputSchema: {error}"))
+                let pointer = pointer_of(&error);
+                let place = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
+                let message = format!("the value does not fit outputSchema{place}: {error}");
+                ToolError::new(ErrorKind::Output, message).at(pointer)
             })?;
         }
         Ok(Value::from_json(outcome.value))
@@ -431,7 +450,12 @@ impl ToolSource for BundleSource {
         let bundle = bundles.items.iter().find(|view| to_python_identifier(view.bundle.slug.as_str()) == pack)?;
         let slug = &bundle.bundle.slug;
         Some(if bundle.bundle.is_enabled {
-            format!("the bundle '{slug}' has no tool that is switched on")
+            let tools = self.inner.store.tools_of(bundle.bundle.id).unwrap_or_default();
+            let reason = tools.into_iter().find(|tool| !tool.is_available).and_then(|tool| tool.disabled_reason);
+            match reason {
+                Some(reason) => format!("the bundle '{slug}' is off: {reason}"),
+                None => format!("the bundle '{slug}' has no tool that is switched on"),
+            }
         } else {
             format!("the bundle '{slug}' is switched off; `onetool bundles enable {slug}` switches it on")
         })
@@ -457,13 +481,6 @@ fn with_defaults(mut arguments: IndexMap<String, Value>, tool: &Tool) -> IndexMa
         }
     }
     arguments
-}
-
-/// Python says "not given" with `None`.
-fn drop_empty_options(arguments: &mut IndexMap<String, Value>, schema: &Json) {
-    let required = schema.get("required").and_then(Json::as_array);
-    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
-    arguments.retain(|name, value| *value != Value::None || is_required(name));
 }
 
 async fn call_native(tool: &Tool, named: IndexMap<String, Value>, ctx: &CallContext) -> Result<Value, ToolError> {

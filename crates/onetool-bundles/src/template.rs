@@ -111,6 +111,8 @@ pub(crate) enum Bound<'a> {
     Argument(&'a Value),
     Text(&'a str),
     Default(&'a str),
+    /// Said to be nothing, which is something where a value may be null.
+    Null,
     Missing,
 }
 
@@ -131,8 +133,10 @@ impl<'a> Bindings<'a> {
                 match (self.arguments.get(&variable.name), &variable.default) {
                     (Some(value), _) if *value != Value::None => Ok(Bound::Argument(value)),
                     (_, Some(default)) => Ok(Bound::Default(default)),
+                    (Some(_), None) => Ok(Bound::Null),
                     (_, None) if variable.meaning == Meaning::OptionalArgument => Ok(Bound::Missing),
-                    _ => Err(ToolError::arguments(format!("the argument '{}' is missing", variable.name))),
+                    _ => Err(ToolError::arguments(format!("the argument '{}' is missing", variable.name))
+                        .at(format!("/{}", variable.name))),
                 }
             }
         }
@@ -157,7 +161,11 @@ impl<'a> Bindings<'a> {
                 ))
             })?),
             Bound::Text(text) | Bound::Default(text) => Some(text.to_owned()),
-            Bound::Missing => None,
+            Bound::Null if variable.meaning == Meaning::RequiredArgument => {
+                return Err(ToolError::arguments(format!("the argument '{}' must not be null here", variable.name))
+                    .at(format!("/{}", variable.name)));
+            }
+            Bound::Null | Bound::Missing => None,
         })
     }
 

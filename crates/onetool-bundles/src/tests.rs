@@ -123,7 +123,7 @@ impl Bench {
         let store = BundleStore::open(Options {
             state: Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path()))),
             limits: Limits::default(),
-            built_in: built_in_bundles(&PackageUrls::default()),
+            built_in: built_in_bundles(&ReadyMade::default(), &|_| true),
             native_functions: Vec::new(),
             check: engine.checker(),
             check_bundle: engine.bundle_checker(),
@@ -180,6 +180,8 @@ fn draft(http: HttpImplementation, schema: Json) -> ToolDraft {
         arg_schema: schema,
         output_schema: None,
         max_calls_per_minute: None,
+        example: None,
+        translations: onetool_state::bundles::Translations::default(),
     }
 }
 

@@ -221,7 +221,7 @@ fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {
 
 /// The keys that an untrusted file may set: what neither runs code, nor reaches files or the network, nor loosens a
 /// rule. Everything else is left out.
-const HARMLESS: &[&str] = &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level"];
+const HARMLESS: &[&str] = &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level", "locale"];
 /// Of these sections, the keys that may be set.
 const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     ("output", &["max_inline_size", "result_ttl", "preview_lines"]),

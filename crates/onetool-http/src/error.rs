@@ -19,13 +19,15 @@ pub struct ApiError {
     code: &'static str,
     message: String,
     hint: Option<String>,
+    /// Where in the body, the arguments or the value the mistake is.
+    pointer: Option<String>,
     retry_after: Option<u64>,
     meta: Option<CallMeta>,
 }
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None, retry_after: None, meta: None }
+        Self { status, code, message: message.into(), hint: None, pointer: None, retry_after: None, meta: None }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -80,6 +82,12 @@ impl ApiError {
         self
     }
 
+    /// Says where the mistake is, as a JSON pointer.
+    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = Some(pointer.into()).filter(|pointer| !pointer.is_empty());
+        self
+    }
+
     pub(crate) fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(meta);
         self
@@ -91,7 +99,12 @@ impl ApiError {
     pub fn reply(&self) -> ErrorReply {
         ErrorReply {
             ok: false,
-            error: ErrorBody { code: self.code.to_owned(), message: self.message.clone(), hint: self.hint.clone() },
+            error: ErrorBody {
+                code: self.code.to_owned(),
+                message: self.message.clone(),
+                hint: self.hint.clone(),
+                pointer: self.pointer.clone(),
+            },
             meta: self.meta.clone(),
         }
     }
@@ -102,7 +115,10 @@ impl From<BundleError> for ApiError {
         let message = error.to_string();
         match error {
             BundleError::NotFound(_) => Self::not_found(message),
-            BundleError::Invalid(_) | BundleError::Name(_) => Self::invalid(message),
+            BundleError::Invalid(_) | BundleError::Name(_) => {
+                let pointer = leading_pointer(&message);
+                Self::invalid(message).at(pointer)
+            }
             BundleError::PageToken => Self::new(StatusCode::BAD_REQUEST, "bad_page_token", message),
             BundleError::Conflict(_) => Self::conflict(message),
             BundleError::BuiltIn(_) => Self::new(StatusCode::FORBIDDEN, "built_in", message),
@@ -149,8 +165,24 @@ impl From<ToolError> for ApiError {
             ErrorKind::Raised { exception } => format!("{exception}: {}", error.message),
             _ => error.message,
         };
-        Self { status, code, message, hint: error.hint, retry_after, meta: None }
+        Self { status, code, message, hint: error.hint, pointer: error.pointer, retry_after, meta: None }
     }
+}
+
+/// The place that a message begins with, such as `impl.steps[0].id: …`, as a JSON pointer.
+fn leading_pointer(message: &str) -> String {
+    let end = message.find([':', ' ']).unwrap_or(0);
+    let place = &message[..end];
+    let is_place = ["impl", "argSchema", "outputSchema", "translations", "auth", "secrets"]
+        .iter()
+        .any(|root| place.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])));
+    if is_place { pointer_of(place) } else { String::new() }
+}
+
+/// `a.b[0].c` as `/a/b/0/c`.
+pub(crate) fn pointer_of(path: &str) -> String {
+    let parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    parts.map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 impl IntoResponse for ApiError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use onetool_bundles::{BundleSource, HttpEngine};
+use onetool_bundles::{BundleSource, HttpEngine, ImportSettings};
 use onetool_run::Runner;
 use onetool_sdk::CallContext;
 use onetool_state::State;
@@ -132,6 +132,7 @@ pub struct Bundles {
     pub store: BundleStore,
     pub engine: Arc<HttpEngine>,
     pub source: Arc<BundleSource>,
+    pub imports: ImportSettings,
 }
 
 /// One line of the log, without secrets.

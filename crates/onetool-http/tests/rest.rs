@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use indexmap::IndexMap;
-use onetool_bundles::{
-    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, PackageUrls, Secrets, built_in_bundles,
+use onetool_bundles::{ImportSettings, 
+    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, ReadyMade, Secrets, built_in_bundles,
 };
 use onetool_http::{
     AccessPolicy, AccessToken, ApiSettings, BackgroundSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
@@ -221,7 +221,7 @@ impl Server {
         let engine = Arc::new(HttpEngine::new(settings, Arc::new(Vault)));
         let native: Arc<dyn ToolSource> = Arc::new(NativeSource::new(native_packs()));
         let mut built_in: Vec<BuiltInBundle> = native.packs().iter().map(|pack| BuiltInBundle::native(pack)).collect();
-        built_in.extend(built_in_bundles(&PackageUrls::default()));
+        built_in.extend(built_in_bundles(&ReadyMade::default(), &|_| true));
         let state: State = Arc::new(FlatFiles::new(FlatPlaces::new(folder.path()).with_bundles(folder.path())));
         let store = BundleStore::open(Options {
             state: state.clone(),
@@ -243,7 +243,7 @@ impl Server {
                 api: ApiSettings { max_body_bytes: 64 * 1024, ..ApiSettings::default() },
                 ..ServerSettings::default()
             },
-            bundles: Bundles { store, source, engine },
+            bundles: Bundles { store, source, engine, imports: ImportSettings::default() },
             runs: RunStore::new(&state, "test"),
             state,
             background: BackgroundSettings::default(),

@@ -68,7 +68,7 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         let names = signature.parameters.iter().map(|parameter| parameter.name.as_str());
         let meant =
             crate::nearest::nearest(unknown, names).map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
-        return Err(mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")));
+        return Err(mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")).at(format!("/{unknown}")));
     }
     let missing: Vec<String> = signature
         .parameters
@@ -76,11 +76,14 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         .filter(|parameter| parameter.required && !named.contains_key(&parameter.name))
         .filter(|parameter| !placed.contains(&parameter.name.as_str()))
         .filter(|parameter| !matches!(parameter.kind, ParameterKind::VarPositional | ParameterKind::VarKeyword))
-        .map(|parameter| format!("'{}'", parameter.name))
+        .map(|parameter| parameter.name.clone())
         .collect();
     if !missing.is_empty() {
         let noun = if missing.len() == 1 { "argument" } else { "arguments" };
-        return Err(mistaken(format!("missing {} required {noun}: {}", missing.len(), missing.join(", "))));
+        let named: Vec<String> = missing.iter().map(|name| format!("'{name}'")).collect();
+        let first = missing.first().cloned().unwrap_or_default();
+        return Err(mistaken(format!("missing {} required {noun}: {}", missing.len(), named.join(", ")))
+            .at(format!("/{first}")));
     }
     Ok(Arguments { positional: rest, named })
 }

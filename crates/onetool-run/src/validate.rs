@@ -50,7 +50,8 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
         [only] => format!("{name}() {only}"),
         _ => format!("{name}():\n- {}", problems.join("\n- ")),
     };
-    Err(ToolError::arguments(message).with_hint(format!("expected {}", tool.signature.render(name))))
+    let place = issues.first().map(|issue| issue.pointer.clone()).unwrap_or_default();
+    Err(ToolError::arguments(message).with_hint(format!("expected {}", tool.signature.render(name))).at(place))
 }
 
 /// The property behind a parameter, whose name may have been made a Python one.

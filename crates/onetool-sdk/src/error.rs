@@ -41,13 +41,15 @@ pub struct ToolError {
     pub kind: ErrorKind,
     pub message: String,
     pub hint: Option<String>,
+    /// Where in the arguments, or in the value, the mistake is: a JSON pointer.
+    pub pointer: Option<String>,
     /// The tool's own traceback, trimmed, where there is one. For logs and for `json` errors.
     pub traceback: Option<String>,
 }
 
 impl ToolError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, traceback: None }
+        Self { kind, message: message.into(), hint: None, pointer: None, traceback: None }
     }
 
     pub fn not_found(message: impl Into<String>) -> Self {
@@ -82,6 +84,13 @@ impl ToolError {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says where the mistake is.
+    #[must_use]
+    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = Some(pointer.into()).filter(|pointer| !pointer.is_empty());
         self
     }
 

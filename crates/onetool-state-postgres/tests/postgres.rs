@@ -74,6 +74,8 @@ fn put(store: &BundleStore, bundle: BundleId, slug: &str) -> Result<(), BundleEr
         arg_schema: serde_json::json!({"type": "object"}),
         output_schema: None,
         max_calls_per_minute: None,
+        example: None,
+        translations: onetool_state::bundles::Translations::default(),
     };
     let name = (slug.parse().unwrap(), "v1".parse().unwrap());
     store.put_tool(bundle, (&name.0, &name.1), draft, &Precondition::None).map(drop)

@@ -217,6 +217,8 @@ impl HttpEngine {
             arg_schema: json!({"type": "object"}),
             output_schema: None,
             max_calls_per_minute: None,
+            example: None,
+            translations: onetool_state::bundles::Translations::default(),
             created_at: Utc::now(),
             modified_at: Utc::now(),
         };

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::RestState;
 use super::bundles::blocking;
-use super::input::Parameters;
+use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::parameters::{BundlePlace, BundleSegment};
 use super::routes::Routes;
@@ -52,10 +52,11 @@ async fn test(
     Path(id): BundleSegment,
     RawQuery(query): RawQuery,
 ) -> Result<Json<AuthTestReply>, ApiError> {
-    let id: BundleId = id.parse()?;
     let mut parameters = Parameters::parse(query.as_deref())?;
     let tool = parameters.text("tool")?.map(|slug| slug.parse::<Slug>()).transpose()?;
     parameters.end()?;
+    let store = state.served.bundles.store.clone();
+    let id = blocking(move || input::bundle_id(&store, &id)).await?;
     test_auth(&state.served.bundles, id, tool).await.map(Json)
 }
 

@@ -32,8 +32,9 @@ pub(super) fn from_part<T: DeserializeOwned>(key: &str, part: Json) -> Result<T,
             ("", inner) => inner.to_owned(),
             (key, inner) => format!("{key}.{inner}"),
         };
+        let pointer = crate::error::pointer_of(&path);
         let place = if path.is_empty() { "the body".to_owned() } else { path };
-        ApiError::invalid(format!("{place}: {}", in_plain_words(&error.inner().to_string())))
+        ApiError::invalid(format!("{place}: {}", in_plain_words(&error.inner().to_string()))).at(pointer)
     })
 }
 

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use headers::HeaderMapExt as _;
-use onetool_state::bundles::{BundleId, BundleStore, BundleView, Written};
+use onetool_state::bundles::{BundleId, BundleStore, BundleView, Precondition, Written};
 use utoipa_axum::routes;
 
 use super::RestState;
@@ -16,7 +16,11 @@ use super::routes::Routes;
 use crate::ApiError;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().read(routes!(list)).read(routes!(get)).admin(routes!(put, patch, delete))
+    Routes::default()
+        .read(routes!(list))
+        .admin(routes!(post))
+        .read(routes!(get))
+        .admin(routes!(put, patch, delete))
 }
 
 /// Lists bundles, the newest first.
@@ -24,15 +28,25 @@ pub(super) fn routes() -> Routes {
     (status = 200, body = BundlePage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<BundlePage>, ApiError> {
+async fn list(
+    State(state): State<RestState>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Json<BundlePage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
-    let only: Vec<BundleId> = parameters.list("bundleIDs")?;
+    let only = parameters.texts("bundleIDs")?;
     let disabled = parameters.disabled()?;
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.served.bundles.store.bundles(&only, disabled, page_size, token.as_deref())?.into())))
-        .await
+    let languages = input::languages(&headers, &state.served.bundles.source);
+    blocking(move || {
+        let store = &state.served.bundles.store;
+        let only = only.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
+        let page: BundlePage = store.bundles(&only, disabled, page_size, token.as_deref())?.into();
+        Ok(Json(page.in_languages(&languages)))
+    })
+    .await
 }
 
 /// Reads a bundle.
@@ -48,32 +62,63 @@ async fn get(
     Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let id: BundleId = id.parse()?;
-    let view = blocking(move || Ok(state.served.bundles.store.bundle(id)?)).await?;
+    let languages = input::languages(&headers, &state.served.bundles.source);
+    let view = blocking(move || {
+        let store = &state.served.bundles.store;
+        Ok(store.bundle(input::bundle_id(store, &id)?)?)
+    })
+    .await?;
     if input::is_known(&headers, &view.etag)? {
         return Ok(not_modified(&view.etag));
     }
-    Ok(reply(StatusCode::OK, &view))
+    let body = BundleReply::from(&view).in_languages(&languages);
+    Ok(tagged((StatusCode::OK, Json(body)).into_response(), &view.etag))
 }
 
-/// Creates or replaces a bundle; a deleted one comes back.
+/// Creates a bundle; the server makes its id.
+#[utoipa::path(post, path = "/tools/bundles", tag = "bundles", request_body = BundleBody, responses(
+    (status = 201, body = BundleReply),
+    (status = 400, body = ErrorReply),
+    (status = 409, description = "the slug is taken", body = ErrorReply),
+    (status = 413, description = "too large, or too many", body = ErrorReply),
+    (status = 415, body = ErrorReply),
+))]
+async fn post(State(state): State<RestState>, request: Request) -> Result<Response, ApiError> {
+    let body: BundleBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    let draft = body.draft()?;
+    let id = BundleId::generate();
+    let (view, _) =
+        blocking(move || Ok(state.served.bundles.store.put_bundle(id, draft, &Precondition::Absent)?)).await?;
+    let mut response = reply(StatusCode::CREATED, &view);
+    if let Ok(location) = HeaderValue::from_str(&format!("/tools/bundles/{id}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Creates or replaces a bundle; a deleted one comes back. A slug stands for the bundle that has it.
 #[utoipa::path(put, path = "/tools/bundles/{bundleID}", tag = "bundles", request_body = BundleBody,
     params(BundlePlace), responses(
     (status = 200, description = "replaced", body = BundleReply),
     (status = 201, description = "created", body = BundleReply),
     (status = 400, body = ErrorReply),
     (status = 403, description = "built in", body = ErrorReply),
+    (status = 409, description = "the slug is taken", body = ErrorReply),
     (status = 412, description = "If-Match or If-None-Match does not hold", body = ErrorReply),
     (status = 413, description = "too large, or too many", body = ErrorReply),
     (status = 415, body = ErrorReply),
 ))]
 async fn put(State(state): State<RestState>, Path(id): BundleSegment, request: Request) -> Result<Response, ApiError> {
-    let id: BundleId = id.parse()?;
     let condition = input::condition(request.headers())?;
     let body: BundleBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let draft = body.draft()?;
     let (view, written) = blocking(move || {
         let store = &state.served.bundles.store;
+        // A slug names a bundle that is there; a new one needs an id.
+        let id = match store.find_bundle(&id)? {
+            Some(id) => id,
+            None => id.parse()?,
+        };
         Ok(store.put_bundle(id, draft, &condition.of(|| tag(store, id)))?)
     })
     .await?;
@@ -99,11 +144,11 @@ async fn patch(
     Path(id): BundleSegment,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let id: BundleId = id.parse()?;
     let condition = input::condition(request.headers())?;
     let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let view = blocking(move || {
         let store = &state.served.bundles.store;
+        let id = input::bundle_id(store, &id)?;
         Ok(store.set_bundle_enabled(id, body.is_enabled.into(), &condition.of(|| tag(store, id)))?)
     })
     .await?;
@@ -125,10 +170,10 @@ async fn delete(
     Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let id: BundleId = id.parse()?;
     let condition = input::condition(&headers)?;
     blocking(move || {
         let store = &state.served.bundles.store;
+        let id = input::bundle_id(store, &id)?;
         Ok(store.delete_bundle(id, &condition.of(|| tag(store, id)))?)
     })
     .await?;

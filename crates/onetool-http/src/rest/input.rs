@@ -3,12 +3,14 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use headers::{ETag, Header, HeaderMapExt as _, IfMatch, IfNoneMatch};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use onetool_state::bundles::{BundleId, Disabled, NameError, Precondition, Slug, Version};
+use onetool_bundles::BundleSource;
+use onetool_state::bundles::{BundleId, BundleStore, Disabled, Precondition, Slug, Version, accepted_languages};
 use serde::de::DeserializeOwned;
 
 use crate::ApiError;
@@ -27,12 +29,28 @@ pub struct ToolPath {
     pub version: Version,
 }
 
-impl TryFrom<(String, String, String)> for ToolPath {
-    type Error = ApiError;
-
-    fn try_from((bundle, slug, version): (String, String, String)) -> Result<Self, ApiError> {
-        Ok(Self { bundle: bundle.parse()?, slug: slug.parse()?, version: version.parse()? })
+impl ToolPath {
+    /// The place that a path's segments name; the bundle by id or slug. Blocks.
+    pub(super) fn find(
+        store: &BundleStore,
+        (bundle, slug, version): (String, String, String),
+    ) -> Result<Self, ApiError> {
+        let (slug, version) = (slug.parse()?, version.parse()?);
+        Ok(Self { bundle: bundle_id(store, &bundle)?, slug, version })
     }
+}
+
+/// The bundle of this id or slug; an id need not exist. Blocks.
+pub fn bundle_id(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
+    store.find_bundle(name)?.ok_or_else(|| ApiError::not_found(format!("there is no bundle '{name}'")))
+}
+
+/// The languages that a reader wants, the best first: those of the request, then that of the configuration.
+pub(super) fn languages(headers: &HeaderMap, source: &BundleSource) -> Vec<String> {
+    let asked = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut languages = accepted_languages(asked);
+    languages.extend_from_slice(source.languages());
+    languages
 }
 
 /// The query's parameters. Each is taken once; what is left over at the end is not known.
@@ -57,11 +75,15 @@ impl Parameters {
         self.take(name)
     }
 
-    /// Values separated by commas, or the parameter repeated.
-    pub(super) fn list<T: FromStr<Err = NameError>>(&mut self, name: &str) -> Result<Vec<T>, ApiError> {
-        self.texts(name)?.iter().map(|item| Ok(item.parse::<T>()?)).collect()
+    /// A value of one of few.
+    pub(super) fn choice<T: FromStr<Err = String> + Default>(&mut self, name: &str) -> Result<T, ApiError> {
+        match self.take(name)? {
+            None => Ok(T::default()),
+            Some(text) => text.parse().map_err(|error: String| ApiError::invalid(format!("{name}: {error}"))),
+        }
     }
 
+    /// Values separated by commas, or the parameter repeated.
     pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, ApiError> {
         let mut items = Vec::new();
         self.0.retain(|(one, value)| {
@@ -165,29 +187,36 @@ fn typed<H: Header>(headers: &HeaderMap) -> Result<Option<H>, ApiError> {
         .map_err(|_| ApiError::invalid(format!("the header {} holds entity tags in double quotes, or *", H::name())))
 }
 
-/// A JSON body of at most `limit` bytes; `None` when it is empty.
-pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<Option<T>, ApiError> {
-    let content_type = request.headers().get(header::CONTENT_TYPE).cloned();
+/// The kind of a body, in lower case and without parameters.
+pub(super) fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// A body of at most `limit` bytes.
+pub(super) async fn bytes(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("a body has at most {limit} bytes"));
     if request.body().size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let bytes = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), limit).collect())
+    let collected = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), limit).collect())
         .await
         .map_err(|_| ApiError::timeout("the body did not arrive in time"))?
         .map_err(|error| {
             if error.is::<LengthLimitError>() { too_large() } else { ApiError::invalid("the body could not be read") }
-        })?
-        .to_bytes();
+        })?;
+    Ok(collected.to_bytes())
+}
+
+/// A JSON body of at most `limit` bytes; `None` when it is empty.
+pub(super) async fn optional_json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<Option<T>, ApiError> {
+    let kind = content_type(request.headers());
+    let bytes = bytes(request, limit).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
     let is_nothing = bytes.trim_ascii() == b"null";
-    let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
-        let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        kind == "application/json" || kind.ends_with("+json")
-    });
-    if !is_json {
+    if kind != "application/json" && !kind.ends_with("+json") {
         return Err(ApiError::media_type("a body must have the Content-Type application/json"));
     }
     if is_nothing {

@@ -57,7 +57,6 @@ async fn invoke(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let path = ToolPath::try_from(names)?;
     let mut parameters = Parameters::parse(query.as_deref())?;
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
@@ -65,6 +64,8 @@ async fn invoke(
     let body: Option<Option<InvokeBody>> =
         input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
+    let store = state.served.bundles.store.clone();
+    let path = blocking(move || ToolPath::find(&store, names)).await?;
     let invoker = Invoker {
         bundles: state.served.bundles.clone(),
         tools: Arc::new(state.service.runner().toolbox().clone()),

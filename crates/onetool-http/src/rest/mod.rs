@@ -13,6 +13,7 @@ mod auth_test;
 mod body;
 mod bundles;
 mod document;
+mod exchange;
 mod input;
 mod invoke;
 mod invoke_stream;
@@ -34,7 +35,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub use auth_test::{AuthTestReply, test_auth};
 pub use body::from_json;
-pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath};
+pub use exchange::{ImportBody, ImportReply, ImportRequest, archive, run as import};
+pub use input::{DEFAULT_PAGE, LARGEST_PAGE, ToolPath, bundle_id};
 pub use invoke::{Invoker, Mode};
 pub use model::{BundleBody, BundlePage, BundleReply, ErrorReply, ToolBody, ToolPage, ToolReply};
 
@@ -50,7 +52,14 @@ use routes::{Limits, Routes};
 /// All routes, one entry per file.
 fn topics() -> Vec<Routes> {
     let mut topics =
-        vec![bundles::routes(), tools::routes(), invoke::routes(), auth_test::routes(), runs::routes()];
+        vec![
+            exchange::routes(),
+            bundles::routes(),
+            tools::routes(),
+            invoke::routes(),
+            auth_test::routes(),
+            runs::routes(),
+        ];
     topics.extend(admin::topics());
     topics
 }

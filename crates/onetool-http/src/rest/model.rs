@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_bundles::{PlannedStep, StepTrace};
 use onetool_state::bundles::{
-    AuthBlock, BundleDraft, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft, ToolView,
+    AuthBlock, BundleDraft, BundleView, Implementation, NameError, Page, PageToken, SequenceImplementation, ToolDraft,
+    ToolView, Translation, Translations,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -24,8 +25,10 @@ pub struct BundleBody {
     /// Letters, digits and dashes, at most 64 characters.
     #[schema(pattern = r"^[\p{L}\p{Nd}-]{1,64}$", example = "weather")]
     pub slug: String,
+    /// The slug when absent.
     #[serde(default)]
-    pub display_name: String,
+    #[schema(min_length = 1)]
+    pub display_name: Option<String>,
     #[serde(default)]
     pub description: String,
     #[serde(default = "yes")]
@@ -38,6 +41,9 @@ pub struct BundleBody {
     #[serde(default)]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
+    pub translations: TranslationsBody,
 }
 
 fn yes() -> bool {
@@ -47,13 +53,98 @@ fn yes() -> bool {
 impl BundleBody {
     pub fn draft(self) -> Result<BundleDraft, ApiError> {
         Ok(BundleDraft {
-            slug: self.slug.parse()?,
-            display_name: self.display_name,
+            display_name: display_name(self.display_name, &self.slug)?,
+            slug: self.slug.parse().map_err(|error: NameError| ApiError::from(error).at("/slug"))?,
             description: self.description,
             is_enabled: self.is_enabled,
             secrets: self.secrets,
             auth: self.auth.map(|auth| auth_block("auth", auth)).transpose()?,
+            translations: stored(self.translations),
         })
+    }
+}
+
+/// A name that is given is not empty; one that is not is the slug.
+fn display_name(given: Option<String>, slug: &str) -> Result<String, ApiError> {
+    match given {
+        None => Ok(slug.to_owned()),
+        Some(name) if name.trim().is_empty() => {
+            Err(ApiError::invalid("displayName must not be empty; leave it out to show the slug").at("/displayName"))
+        }
+        Some(name) => Ok(name),
+    }
+}
+
+/// By language, such as `de` or `pt-BR`.
+type TranslationsBody = std::collections::BTreeMap<String, TranslationBody>;
+
+/// A name and a description in one language.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TranslationBody {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+fn stored(translations: TranslationsBody) -> Translations {
+    let one = |(language, body): (String, TranslationBody)| {
+        (language, Translation { display_name: body.display_name, description: body.description })
+    };
+    Translations(translations.into_iter().map(one).collect())
+}
+
+fn shown(translations: &Translations) -> TranslationsBody {
+    let one = |(language, found): (&String, &Translation)| {
+        let body =
+            TranslationBody { display_name: found.display_name.clone(), description: found.description.clone() };
+        (language.clone(), body)
+    };
+    translations.0.iter().map(one).collect()
+}
+
+/// The texts in the first of `languages` that there is.
+fn translate(
+    (display_name, description): (&mut String, &mut String),
+    translations: &TranslationsBody,
+    languages: &[String],
+) {
+    if translations.is_empty() || languages.is_empty() {
+        return;
+    }
+    let all = stored(translations.clone());
+    let (name, text) = all.choose(languages, display_name, description);
+    let (name, text) = (name.to_owned(), text.to_owned());
+    *display_name = name;
+    *description = text;
+}
+
+impl BundleReply {
+    pub(super) fn in_languages(mut self, languages: &[String]) -> Self {
+        translate((&mut self.display_name, &mut self.description), &self.translations, languages);
+        self
+    }
+}
+
+impl ToolReply {
+    pub(super) fn in_languages(mut self, languages: &[String]) -> Self {
+        translate((&mut self.display_name, &mut self.description), &self.translations, languages);
+        self
+    }
+}
+
+impl BundlePage {
+    pub(super) fn in_languages(mut self, languages: &[String]) -> Self {
+        self.bundles = self.bundles.into_iter().map(|bundle| bundle.in_languages(languages)).collect();
+        self
+    }
+}
+
+impl ToolPage {
+    pub(super) fn in_languages(mut self, languages: &[String]) -> Self {
+        self.tools = self.tools.into_iter().map(|tool| tool.in_languages(languages)).collect();
+        self
     }
 }
 
@@ -79,6 +170,9 @@ pub struct BundleReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty", default)]
+    #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
+    pub translations: TranslationsBody,
     pub tool_count: usize,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
@@ -96,6 +190,7 @@ impl From<&BundleView> for BundleReply {
             is_built_in: bundle.is_built_in,
             secrets: bundle.secrets.clone(),
             auth: bundle.auth.as_ref().and_then(|auth| serde_json::to_value(auth).ok()),
+            translations: shown(&bundle.translations),
             tool_count: view.tool_count,
             created_at: bundle.created_at,
             modified_at: bundle.modified_at,
@@ -145,8 +240,10 @@ pub struct ToolBody {
     pub slug: Option<String>,
     #[serde(default)]
     pub version: Option<String>,
+    /// The slug when absent.
     #[serde(default)]
-    pub display_name: String,
+    #[schema(min_length = 1)]
+    pub display_name: Option<String>,
     #[serde(default)]
     pub description: String,
     #[serde(default)]
@@ -173,6 +270,12 @@ pub struct ToolBody {
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 1)]
     pub max_calls_per_minute: Option<NonZeroU32>,
+    /// A call that works, as code.
+    #[serde(default)]
+    pub example: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
+    pub translations: TranslationsBody,
     #[serde(default)]
     pub created_at: Option<String>,
     #[serde(default)]
@@ -351,13 +454,15 @@ impl ToolBody {
         }
         Ok(ToolDraft {
             implementation: self.implementation()?,
-            display_name: self.display_name,
+            display_name: display_name(self.display_name, path.slug.as_str())?,
             description: self.description,
             tags: self.tags,
             is_enabled: self.is_enabled,
             arg_schema: self.arg_schema,
             output_schema: self.output_schema,
             max_calls_per_minute: self.max_calls_per_minute,
+            example: self.example,
+            translations: stored(self.translations),
         })
     }
 
@@ -430,6 +535,11 @@ pub struct ToolReply {
     pub output_schema: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub max_calls_per_minute: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub example: Option<String>,
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty", default)]
+    #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
+    pub translations: TranslationsBody,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -462,6 +572,8 @@ impl From<ToolView> for ToolReply {
             arg_schema: tool.arg_schema,
             output_schema: tool.output_schema,
             max_calls_per_minute: tool.max_calls_per_minute.map(NonZeroU32::get),
+            example: tool.example,
+            translations: shown(&tool.translations),
             created_at: tool.created_at,
             modified_at: tool.modified_at,
             last_called_at: view.usage.last_called_at,
@@ -575,4 +687,7 @@ pub struct ErrorBody {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hint: Option<String>,
+    /// Where in the body, the arguments or the value the mistake is: a JSON pointer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pointer: Option<String>,
 }

@@ -12,8 +12,8 @@ pub(super) type ToolSegments = Path<(String, String, String)>;
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "it only describes; a BundleId is read")]
 pub struct BundlePlace {
-    /// a UUIDv7
-    #[param(rename = "bundleID", pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
+    /// A UUIDv7, or the slug of a bundle that is there.
+    #[param(rename = "bundleID", pattern = r"^[\p{L}\p{Nd}-]{1,64}$", example = "018faf50-b7b6-7a01-9a05-a22a6e0af101")]
     bundle_id: String,
 }
 
@@ -72,7 +72,7 @@ pub struct ToolListQuery {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it only describes; input::Parameters reads")]
 pub struct SearchQuery {
-    /// At least one letter or digit.
+    /// What has neither letter nor digit finds nothing.
     #[param(min_length = 1, max_length = 200)]
     q: String,
     #[param(rename = "includeDisabled")]

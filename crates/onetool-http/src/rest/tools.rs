@@ -43,12 +43,12 @@ async fn put(
     request: Request,
 ) -> Result<Response, ApiError> {
     let location = request.uri().path().to_owned();
-    let path = ToolPath::try_from(names)?;
     let condition = input::condition(request.headers())?;
     let body: ToolBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let draft = body.draft(&path)?;
     let view = blocking(move || {
         let store = &state.served.bundles.store;
+        let path = ToolPath::find(store, names)?;
+        let draft = body.draft(&path)?;
         let condition = condition.of(|| tag(store, &path));
         Ok(store.put_tool(path.bundle, (&path.slug, &path.version), draft, &condition)?)
     })
@@ -72,12 +72,19 @@ async fn get(
     Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let path = ToolPath::try_from(names)?;
-    let view = blocking(move || Ok(state.served.bundles.store.tool(path.bundle, &path.slug, &path.version)?)).await?;
+    let languages = input::languages(&headers, &state.served.bundles.source);
+    let view = blocking(move || {
+        let store = &state.served.bundles.store;
+        let path = ToolPath::find(store, names)?;
+        Ok(store.tool(path.bundle, &path.slug, &path.version)?)
+    })
+    .await?;
     if input::is_known(&headers, &view.etag)? {
         return Ok(not_modified(&view.etag));
     }
-    Ok(reply(StatusCode::OK, view))
+    let etag = view.etag.clone();
+    let body = ToolReply::from(view).in_languages(&languages);
+    Ok(tagged((StatusCode::OK, Json(body)).into_response(), &etag))
 }
 
 /// Switches a tool on or off.
@@ -96,11 +103,11 @@ async fn patch(
     Path(names): ToolSegments,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let path = ToolPath::try_from(names)?;
     let condition = input::condition(request.headers())?;
     let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let view = blocking(move || {
         let store = &state.served.bundles.store;
+        let path = ToolPath::find(store, names)?;
         let condition = condition.of(|| tag(store, &path));
         Ok(store.set_tool_enabled(path.bundle, (&path.slug, &path.version), body.is_enabled.into(), &condition)?)
     })
@@ -122,10 +129,10 @@ async fn delete(
     Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let path = ToolPath::try_from(names)?;
     let condition = input::condition(&headers)?;
     blocking(move || {
         let store = &state.served.bundles.store;
+        let path = ToolPath::find(store, names)?;
         let condition = condition.of(|| tag(store, &path));
         Ok(store.delete_tool(path.bundle, (&path.slug, &path.version), &condition)?)
     })
@@ -138,17 +145,27 @@ async fn delete(
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+async fn list(
+    State(state): State<RestState>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
-    let filter = ToolFilter {
-        bundles: parameters.list("bundleIDs")?,
-        tags: parameters.texts("tags")?,
-        disabled: parameters.disabled()?,
-    };
+    let bundles = parameters.texts("bundleIDs")?;
+    let tags = parameters.texts("tags")?;
+    let disabled = parameters.disabled()?;
     let page_size = parameters.page_size("recommendedPageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.served.bundles.store.tools(&filter, page_size, token.as_deref())?.into()))).await
+    let languages = input::languages(&headers, &state.served.bundles.source);
+    blocking(move || {
+        let store = &state.served.bundles.store;
+        let bundles = bundles.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
+        let filter = ToolFilter { bundles, tags, disabled };
+        let page: ToolPage = store.tools(&filter, page_size, token.as_deref())?.into();
+        Ok(Json(page.in_languages(&languages)))
+    })
+    .await
 }
 
 /// Searches tools: names that begin so, then whole words, then near words, then the most recent. `/tools/search` answers
@@ -157,15 +174,24 @@ async fn list(State(state): State<RestState>, RawQuery(query): RawQuery) -> Resu
     (status = 200, body = ToolPage),
     (status = 400, description = "a parameter or the page token is not valid", body = ErrorReply),
 ))]
-async fn search(State(state): State<RestState>, RawQuery(query): RawQuery) -> Result<Json<ToolPage>, ApiError> {
+async fn search(
+    State(state): State<RestState>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Json<ToolPage>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let text = parameters.text("q")?.ok_or_else(|| ApiError::invalid("the parameter q is missing"))?;
     let disabled = parameters.disabled()?;
     let page_size = parameters.page_size("pageSize")?;
     let token = parameters.text("pageToken")?;
     parameters.end()?;
-    blocking(move || Ok(Json(state.served.bundles.store.search(&text, disabled, page_size, token.as_deref())?.into())))
-        .await
+    let languages = input::languages(&headers, &state.served.bundles.source);
+    blocking(move || {
+        let store = &state.served.bundles.store;
+        let page: ToolPage = store.search(&text, disabled, page_size, token.as_deref())?.into();
+        Ok(Json(page.in_languages(&languages)))
+    })
+    .await
 }
 
 fn tag(store: &BundleStore, path: &ToolPath) -> Option<String> {

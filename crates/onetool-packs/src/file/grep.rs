@@ -135,6 +135,9 @@ fn grep(files: &Files, input: &GrepInput, stop: &Stop) -> Result<ToolResult, Too
     let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
     let by_line = matches!(input.output, Output::Text | Output::Matches);
     let default = if by_line { DEFAULT_MATCHES } else { files.settings.max_results };
+    if input.max_matches == Some(0) {
+        return Err(ToolError::value_error("max_matches must be at least 1").at("/max_matches"));
+    }
     let limit = input.max_matches.unwrap_or(default).clamp(1, files.settings.max_results);
     let walk = Walk {
         files,

@@ -144,6 +144,9 @@ fn read(results: &dyn ResultReader, input: &CacheInput, stop: &Stop) -> Result<S
 
 fn grep(results: &dyn ResultReader, input: &GrepInput, stop: &Stop) -> Result<String, ToolError> {
     let pattern = pattern(input)?;
+    if input.max_matches == 0 {
+        return Err(ToolError::value_error("max_matches must be at least 1").at("/max_matches"));
+    }
     let limit = input.max_matches.clamp(1, MAX_MATCHES);
     let (before, after) = (input.before.min(MAX_CONTEXT), input.after.min(MAX_CONTEXT));
     let mut out = String::new();

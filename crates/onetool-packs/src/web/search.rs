@@ -46,6 +46,9 @@ async fn search(fetcher: &Fetcher, input: &SearchInput, ctx: &CallContext) -> Re
     if query.is_empty() || query.chars().count() > MAX_QUERY_CHARS {
         return Err(ToolError::value_error(format!("the query must have 1 to {MAX_QUERY_CHARS} characters")));
     }
+    if input.count == 0 {
+        return Err(ToolError::value_error("count must be at least 1").at("/count"));
+    }
     let count = input.count.clamp(1, MAX_HITS);
     let engine = engine(&fetcher.settings.engines, input.engine.as_deref())?;
     let mut url = Url::parse(&engine.url).map_err(|error| {

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::error::BundleError;
 use super::model::{Bundle, Implementation, NativeImplementation, SCHEMA_VERSION, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
+use super::translations::Translations;
 
 /// The version label of every built-in tool.
 const BUILT_IN_VERSION: &str = "v1";
@@ -25,6 +26,8 @@ pub struct BuiltInBundle {
     pub display_name: String,
     pub description: String,
     pub secrets: Vec<String>,
+    /// Unless somebody switches it.
+    pub is_enabled: bool,
     pub tools: Vec<BuiltInTool>,
 }
 
@@ -41,6 +44,8 @@ pub struct BuiltInTool {
     pub max_calls_per_minute: Option<NonZeroU32>,
     /// Why it can't be used now, e.g. because a setting is missing.
     pub unavailable: Option<String>,
+    /// A call that works, as code.
+    pub example: Option<String>,
 }
 
 /// A tool, and why it can't be used, where it can't.
@@ -63,6 +68,7 @@ impl BuiltInBundle {
                 output_schema: spec.output_schema.clone(),
                 max_calls_per_minute: None,
                 unavailable: None,
+                example: spec.example.clone(),
             })
             .collect();
         Self {
@@ -70,6 +76,7 @@ impl BuiltInBundle {
             display_name: pack.name.clone(),
             description: pack.description.clone(),
             secrets: Vec::new(),
+            is_enabled: true,
             tools,
         }
     }
@@ -84,10 +91,11 @@ impl BuiltInBundle {
             slug: slug.clone(),
             display_name: self.display_name.clone(),
             description: self.description.clone(),
-            is_enabled: true,
+            is_enabled: self.is_enabled,
             is_built_in: true,
             secrets: self.secrets.clone(),
             auth: None,
+            translations: Translations::default(),
             created_at: at,
             modified_at: at,
             soft_deleted_at: None,
@@ -111,6 +119,8 @@ impl BuiltInBundle {
                     arg_schema: tool.arg_schema.clone(),
                     output_schema: tool.output_schema.clone(),
                     max_calls_per_minute: tool.max_calls_per_minute,
+                    example: tool.example.clone(),
+                    translations: Translations::default(),
                     created_at: at,
                     modified_at: at,
                 },

@@ -47,21 +47,11 @@ impl BundleStore {
                     shared.limits.bundles
                 )));
             }
-            let draft = draft.clone();
-            let bundle = Bundle {
-                schema_version: SCHEMA_VERSION.to_owned(),
-                id,
-                slug: draft.slug,
-                display_name: draft.display_name,
-                description: draft.description,
-                is_enabled: draft.is_enabled,
-                is_built_in: false,
-                secrets: draft.secrets,
-                auth: draft.auth,
-                created_at: old.map_or(now, |old| old.bundle.created_at),
-                modified_at: now,
-                soft_deleted_at: None,
-            };
+            if live.is_none_or(|live| live.bundle.slug != draft.slug) {
+                require_free_slug(state, id, &draft.slug)?;
+            }
+            let bundle = new_bundle(id, draft.clone(), old.map_or(now, |old| old.bundle.created_at), now);
+            bundle.translations.check().map_err(BundleError::Invalid)?;
             (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
             let written = if live.is_some() { Written::Replaced } else { Written::Created };
             let edit = Edit::Put { key: key(bundle_key(id))?, text: shared.render(&bundle)?, expect: Expect::Anything };
@@ -146,25 +136,8 @@ impl BundleStore {
                 )));
             }
             let now = now();
-            let draft = draft.clone();
-            let tool = Tool {
-                schema_version: SCHEMA_VERSION.to_owned(),
-                id: ToolId::generate(),
-                bundle_id: bundle,
-                slug: slug.clone(),
-                version: version.clone(),
-                display_name: draft.display_name,
-                description: draft.description,
-                tags: draft.tags,
-                implementation: draft.implementation,
-                is_enabled: draft.is_enabled,
-                is_built_in: false,
-                arg_schema: draft.arg_schema,
-                output_schema: draft.output_schema,
-                max_calls_per_minute: draft.max_calls_per_minute,
-                created_at: now,
-                modified_at: now,
-            };
+            let tool = new_tool(bundle, (slug, version), draft.clone(), now);
+            tool.translations.check().map_err(BundleError::Invalid)?;
             (shared.check)(&entry.bundle, &tool, state).map_err(BundleError::Invalid)?;
             let text = shared.render(&tool)?;
             if state.total_bytes + text.len() as u64 > shared.limits.total_bytes {
@@ -218,8 +191,71 @@ impl BundleStore {
     }
 }
 
+/// A bundle, with what the store adds.
+pub(super) fn new_bundle(
+    id: BundleId,
+    draft: BundleDraft,
+    created_at: DateTime<Utc>,
+    modified_at: DateTime<Utc>,
+) -> Bundle {
+    Bundle {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        id,
+        slug: draft.slug,
+        display_name: draft.display_name,
+        description: draft.description,
+        is_enabled: draft.is_enabled,
+        is_built_in: false,
+        secrets: draft.secrets,
+        auth: draft.auth,
+        translations: draft.translations,
+        created_at,
+        modified_at,
+        soft_deleted_at: None,
+    }
+}
+
+/// A tool, with what the store adds.
+pub(super) fn new_tool(
+    bundle: BundleId,
+    (slug, version): (&Slug, &Version),
+    draft: ToolDraft,
+    now: DateTime<Utc>,
+) -> Tool {
+    Tool {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        id: ToolId::generate(),
+        bundle_id: bundle,
+        slug: slug.clone(),
+        version: version.clone(),
+        display_name: draft.display_name,
+        description: draft.description,
+        tags: draft.tags,
+        implementation: draft.implementation,
+        is_enabled: draft.is_enabled,
+        is_built_in: false,
+        arg_schema: draft.arg_schema,
+        output_schema: draft.output_schema,
+        max_calls_per_minute: draft.max_calls_per_minute,
+        example: draft.example,
+        translations: draft.translations,
+        created_at: now,
+        modified_at: now,
+    }
+}
+
+/// A slug names one of the user's bundles. One that is compiled in may have the same: the user's own is meant then.
+pub(super) fn require_free_slug(state: &State, id: BundleId, slug: &Slug) -> Result<(), BundleError> {
+    match state.own_bundles(slug).find(|other| *other != id) {
+        None => Ok(()),
+        Some(other) => Err(BundleError::Conflict(format!(
+            "the slug '{slug}' belongs to bundle {other}; choose another, or change that one"
+        ))),
+    }
+}
+
 /// Times as the files hold them.
-fn now() -> DateTime<Utc> {
+pub(super) fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
 
@@ -232,7 +268,7 @@ fn require(precondition: &Precondition, etag: Option<&str>, what: &str) -> Resul
     if holds { Ok(()) } else { Err(BundleError::Changed(what.to_owned())) }
 }
 
-fn require_enabled(bundle: &Bundle) -> Result<(), BundleError> {
+pub(super) fn require_enabled(bundle: &Bundle) -> Result<(), BundleError> {
     if bundle.is_enabled {
         Ok(())
     } else {
@@ -258,7 +294,7 @@ pub(super) enum Edit {
     },
 }
 
-fn key(key: Option<Key>) -> Result<Key, BundleError> {
+pub(super) fn key(key: Option<Key>) -> Result<Key, BundleError> {
     key.ok_or_else(|| BundleError::Invalid("its id can't be a key".to_owned()))
 }
 
@@ -337,7 +373,7 @@ impl Shared {
         Ok(())
     }
 
-    fn render(&self, value: &impl Serialize) -> Result<String, BundleError> {
+    pub(super) fn render(&self, value: &impl Serialize) -> Result<String, BundleError> {
         let text = serde_json::to_string_pretty(value).map_err(|error| BundleError::Invalid(error.to_string()))?;
         if text.len() > self.limits.file_bytes {
             return Err(BundleError::Limit(format!(

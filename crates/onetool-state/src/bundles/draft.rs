@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use serde_json::Value as Json;
 
 use super::auth::AuthBlock;
-use super::model::Implementation;
+use super::model::{Bundle, Implementation, Tool};
 use super::names::Slug;
+use super::translations::Translations;
 
 /// A bundle without what the store adds.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,7 @@ pub struct BundleDraft {
     pub is_enabled: bool,
     pub secrets: Vec<String>,
     pub auth: Option<AuthBlock>,
+    pub translations: Translations,
 }
 
 impl BundleDraft {
@@ -29,6 +31,7 @@ impl BundleDraft {
             is_enabled: true,
             secrets: Vec::new(),
             auth: None,
+            translations: Translations::default(),
         }
     }
 }
@@ -44,6 +47,57 @@ pub struct ToolDraft {
     pub arg_schema: Json,
     pub output_schema: Option<Json>,
     pub max_calls_per_minute: Option<NonZeroU32>,
+    pub example: Option<String>,
+    pub translations: Translations,
+}
+
+impl ToolDraft {
+    /// An enabled tool that does this, and takes no arguments.
+    pub fn new(implementation: Implementation) -> Self {
+        Self {
+            display_name: String::new(),
+            description: String::new(),
+            tags: Vec::new(),
+            implementation,
+            is_enabled: true,
+            arg_schema: super::model::any_object(),
+            output_schema: None,
+            max_calls_per_minute: None,
+            example: None,
+            translations: Translations::default(),
+        }
+    }
+}
+
+impl From<Bundle> for BundleDraft {
+    fn from(bundle: Bundle) -> Self {
+        Self {
+            slug: bundle.slug,
+            display_name: bundle.display_name,
+            description: bundle.description,
+            is_enabled: bundle.is_enabled,
+            secrets: bundle.secrets,
+            auth: bundle.auth,
+            translations: bundle.translations,
+        }
+    }
+}
+
+impl From<Tool> for ToolDraft {
+    fn from(tool: Tool) -> Self {
+        Self {
+            display_name: tool.display_name,
+            description: tool.description,
+            tags: tool.tags,
+            implementation: tool.implementation,
+            is_enabled: tool.is_enabled,
+            arg_schema: tool.arg_schema,
+            output_schema: tool.output_schema,
+            max_calls_per_minute: tool.max_calls_per_minute,
+            example: tool.example,
+            translations: tool.translations,
+        }
+    }
 }
 
 /// What must hold of a thing before it changes. Checked under the lock.

@@ -16,6 +16,7 @@ mod changes;
 mod draft;
 mod error;
 mod feed;
+mod intake;
 mod keeper;
 mod limits;
 mod model;
@@ -26,6 +27,7 @@ mod search;
 mod sequence;
 mod state;
 mod store;
+mod translations;
 mod usage;
 #[cfg(any(test, not(feature = "sqlite")))]
 mod words_map;
@@ -48,6 +50,7 @@ pub use auth::{
 pub use builtin::{BuiltInBundle, BuiltInTool};
 pub use draft::{BundleDraft, Precondition, ToolDraft, Written};
 pub use error::BundleError;
+pub use intake::{Intake, IntakeBundle};
 pub use limits::Limits;
 pub use model::{Bundle, ErrorMode, HttpImplementation, Implementation, NativeImplementation, ResponseEncoding, Tool};
 pub use names::{BundleId, NameError, Slug, ToolId, Version};
@@ -56,4 +59,5 @@ pub use response::{PageKind, PagePlace, PageRule, StreamFormat, StreamResult, St
 pub use sequence::{SequenceImplementation, SequenceStep, StepRetry};
 pub use state::{BundleView, ToolView};
 pub use store::{BundleCheck, BundleStore, Disabled, Enabled, Neighbours, Options, Problem, ToolCheck, ToolFilter};
+pub use translations::{Translation, Translations, accepted_languages, is_language};
 pub use usage::Usage;

@@ -11,6 +11,7 @@ use super::auth::{AuthBlock, ToolAuth};
 use super::names::{BundleId, Slug, ToolId, Version};
 use super::response::{PageRule, StreamRule};
 use super::sequence::SequenceImplementation;
+use super::translations::Translations;
 
 /// The version of the files' form that this build writes.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -38,6 +39,9 @@ pub struct Bundle {
     /// Who its tools say they are, unless they say otherwise themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthBlock>,
+    /// By language.
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    pub translations: Translations,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +78,12 @@ pub struct Tool {
     pub output_schema: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_calls_per_minute: Option<NonZeroU32>,
+    /// A call that works, as code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+    /// By language.
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    pub translations: Translations,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
 }

@@ -39,8 +39,8 @@ impl Query {
         let mut terms = split(text);
         terms.dedup();
         terms.truncate(QUERY_TERMS);
-        if terms.is_empty() {
-            return Err(BundleError::Invalid("a query needs at least one letter or digit".to_owned()));
+        if text.is_empty() {
+            return Err(BundleError::Invalid("a query must not be empty".to_owned()));
         }
         Ok(Self { text: text.trim().to_lowercase(), terms })
     }
@@ -85,6 +85,7 @@ impl SearchIndex {
         let mut words = split(entry.slug.as_str());
         words.extend(split(&entry.display_name));
         words.extend(split(&entry.description));
+        words.extend(split(&entry.remarks));
         for tag in &entry.tags {
             words.extend(split(tag));
         }
@@ -111,6 +112,10 @@ impl SearchIndex {
 
     /// Every tool that fits, in no order.
     pub(crate) fn find(&self, query: &Query) -> Vec<(&Arc<ToolEntry>, Fit)> {
+        // Punctuation alone is in no name.
+        if query.terms.is_empty() {
+            return Vec::new();
+        }
         let expansions: Vec<Expansion> = query.terms.iter().map(|term| self.expand(term)).collect();
         let Some(slots) = self.words.find(&expansions) else {
             // The word index failed: look at everything, for the same answer.
@@ -185,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_query_needs_something_to_look_for() {
-        assert!(Query::parse(" - ").is_err());
+        assert!(Query::parse("").is_err());
+        assert!(SearchIndex::default().find(&Query::parse(" - ").unwrap()).is_empty());
         assert!(Query::parse(&"x".repeat(201)).is_err());
         assert_eq!(Query::parse("Web-Search").unwrap().terms, ["web", "search"]);
     }

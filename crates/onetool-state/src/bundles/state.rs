@@ -33,6 +33,8 @@ pub(crate) struct ToolEntry {
     /// The tools that it calls.
     pub(crate) calls: Vec<(String, Option<String>)>,
     pub(crate) modified_at: DateTime<Utc>,
+    /// Further words to be found by: names of arguments, and texts in other languages.
+    pub(crate) remarks: String,
     unavailable: Option<String>,
     text: Arc<str>,
     etag: String,
@@ -56,6 +58,7 @@ impl ToolEntry {
             },
             calls: tool.implementation.calls(),
             modified_at: tool.modified_at,
+            remarks: remarks(tool),
             unavailable,
             etag: digest(&text),
             text: text.into(),
@@ -72,6 +75,12 @@ impl ToolEntry {
         tool.is_built_in = self.is_built_in;
         Ok(tool)
     }
+}
+
+fn remarks(tool: &Tool) -> String {
+    let arguments = tool.arg_schema.get("properties").and_then(serde_json::Value::as_object);
+    let names = arguments.into_iter().flat_map(|properties| properties.keys().map(String::as_str));
+    names.chain(tool.translations.texts()).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn digest(text: &str) -> String {
@@ -313,6 +322,15 @@ impl State {
         }
     }
 
+    /// The user's own bundles of this slug.
+    pub(crate) fn own_bundles<'a>(&'a self, slug: &'a Slug) -> impl Iterator<Item = BundleId> + 'a {
+        self.bundles
+            .values()
+            .map(|entry| &entry.bundle)
+            .filter(move |bundle| !bundle.is_built_in && bundle.soft_deleted_at.is_none() && bundle.slug == *slug)
+            .map(|bundle| bundle.id)
+    }
+
     /// A bundle that is there and not deleted.
     pub(crate) fn live(&self, id: BundleId) -> Result<&BundleEntry, BundleError> {
         self.bundles
@@ -336,7 +354,7 @@ impl State {
 
     pub(crate) fn is_bundle_enabled(&self, bundle: &Bundle) -> bool {
         if bundle.is_built_in {
-            self.switches.bundles.get(&bundle.id).copied().unwrap_or(true)
+            self.switches.bundles.get(&bundle.id).copied().unwrap_or(bundle.is_enabled)
         } else {
             bundle.is_enabled
         }

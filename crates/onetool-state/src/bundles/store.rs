@@ -215,6 +215,39 @@ impl BundleStore {
         Ok(Page { items, next })
     }
 
+    /// The user's own bundle of this slug.
+    pub fn own_bundle(&self, slug: &Slug) -> Option<BundleId> {
+        self.shared.refresh();
+        self.shared.state.read().own_bundles(slug).next()
+    }
+
+    /// The bundle of this id or slug; an id need not exist. A user's own bundle goes before a compiled-in one of the same
+    /// slug.
+    pub fn find_bundle(&self, name: &str) -> Result<Option<BundleId>, BundleError> {
+        if let Ok(id) = name.parse::<BundleId>() {
+            return Ok(Some(id));
+        }
+        let slug: Slug = name.parse()?;
+        self.shared.refresh();
+        let state = self.shared.state.read();
+        let own: Vec<BundleId> = state.own_bundles(&slug).collect();
+        match own.as_slice() {
+            [one] => Ok(Some(*one)),
+            [] => {
+                let mut all = state.bundles.values().map(|entry| &entry.bundle);
+                Ok(all.find(|bundle| bundle.is_built_in && bundle.slug == slug).map(|bundle| bundle.id))
+            }
+            many => {
+                let ids: Vec<String> = many.iter().map(ToString::to_string).collect();
+                Err(BundleError::Conflict(format!(
+                    "{} bundles have the slug '{name}'; name one by its id: {}",
+                    many.len(),
+                    ids.join(", ")
+                )))
+            }
+        }
+    }
+
     pub fn bundle(&self, id: BundleId) -> Result<BundleView, BundleError> {
         self.shared.refresh();
         let state = self.shared.state.read();

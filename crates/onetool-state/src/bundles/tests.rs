@@ -42,6 +42,8 @@ fn tool_draft(description: &str) -> ToolDraft {
         arg_schema: json!({"type": "object"}),
         output_schema: None,
         max_calls_per_minute: None,
+        example: None,
+        translations: Translations::default(),
     }
 }
 
@@ -81,12 +83,14 @@ fn demo_built_in() -> BuiltInBundle {
         output_schema: None,
         max_calls_per_minute: None,
         unavailable: None,
+        example: None,
     };
     BuiltInBundle {
         pack: "demo".to_owned(),
         display_name: "Demo".to_owned(),
         description: String::new(),
         secrets: Vec::new(),
+        is_enabled: true,
         tools: vec![tool("read", "demo.read"), tool("gone_by_now", "demo.gone_by_now")],
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, PackageUrls, SequenceSettings, built_in_bundles};
+use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, ImportSettings, ReadyMade, SequenceSettings, built_in_bundles};
 use onetool_config::Secrets;
 use onetool_http::Bundles;
 use onetool_process::SearchPath;
@@ -49,7 +49,9 @@ pub(super) struct BundleSettings {
     http: HttpSettings,
     sequences: SequenceSettings,
     limits: Limits,
-    packages: PackageUrls,
+    imports: ImportSettings,
+    ready_made: ReadyMade,
+    languages: Vec<String>,
     secrets: Secrets,
 }
 
@@ -197,7 +199,9 @@ fn bundle_settings(settings: &Resolved) -> BundleSettings {
         http: settings.http.clone(),
         sequences: settings.sequences.clone(),
         limits: settings.bundle_limits.clone(),
-        packages: settings.packages.clone(),
+        imports: settings.imports.clone(),
+        ready_made: settings.ready_made.clone(),
+        languages: settings.locale.iter().cloned().collect(),
         // A request that somebody else wrote could carry them anywhere.
         secrets: if settings.bundles_are_trusted { settings.secrets.clone() } else { Secrets::default() },
     }
@@ -210,7 +214,8 @@ fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> any
     let uncounted = Arc::new(StatsRecorder::disabled());
     let native = NativeSource::new(toolbox::native_packs(resolved, state, &uncounted, None)).packs();
     let mut built_in: Vec<BuiltInBundle> = native.iter().map(|pack| BuiltInBundle::native(pack)).collect();
-    built_in.extend(built_in_bundles(&settings.packages));
+    let has_secret = |name: &str| settings.secrets.get(name).is_some_and(|value| !value.is_empty());
+    built_in.extend(built_in_bundles(&settings.ready_made, &has_secret));
     let native_functions =
         native.iter().flat_map(|pack| pack.tools.keys().map(|tool| format!("{}.{tool}", pack.name))).collect();
     let store = BundleStore::open(Options {
@@ -221,8 +226,8 @@ fn bundles(settings: &BundleSettings, resolved: &Resolved, state: &State) -> any
         check: engine.checker(),
         check_bundle: engine.bundle_checker(),
     })?;
-    let source = Arc::new(BundleSource::new(store.clone(), engine.clone()));
-    Ok(Bundles { store, engine, source })
+    let source = Arc::new(BundleSource::in_languages(store.clone(), engine.clone(), settings.languages.clone()));
+    Ok(Bundles { store, engine, source, imports: settings.imports.clone() })
 }
 
 fn exporter(settings: &Option<TelemetrySettings>) -> Option<Arc<Exporter>> {

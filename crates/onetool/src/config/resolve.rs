@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use onetool_bundles::{HttpSettings, PackageUrls, SequenceSettings};
+use onetool_bundles::{HttpSettings, ImportSettings, LOCALE, ReadyMade, SequenceSettings};
 use onetool_config::{LoadedConfig, Outcome, Reader, RestartKeys, Secrets, UNTRUSTED, VERSION};
 use onetool_http::{BackgroundSettings, ServerSettings as HttpServerSettings};
 use onetool_packs::file::FileSettings;
@@ -67,7 +67,10 @@ pub struct Resolved {
     pub bundle_limits: onetool_state::bundles::Limits,
     pub http: HttpSettings,
     pub sequences: SequenceSettings,
-    pub packages: PackageUrls,
+    pub imports: ImportSettings,
+    /// `locale`: the language of descriptions.
+    pub locale: Option<String>,
+    pub ready_made: ReadyMade,
     pub server: HttpServerSettings,
     pub background: BackgroundSettings,
     /// `tools.<pack>`, as it is written.
@@ -145,7 +148,15 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let bundle_limits = bundles.limits();
     let http = HttpSettings::read(&mut reader);
     let sequences = SequenceSettings::read(&mut reader);
-    let packages = PackageUrls::read(&mut reader);
+    let imports = ImportSettings::read(&mut reader);
+    let locale = reader.read(&LOCALE).filter(|locale| {
+        let is_language = onetool_state::bundles::is_language(locale);
+        if !is_language {
+            reader.problem(&["locale"], "it is not a language such as de or pt-BR");
+        }
+        is_language
+    });
+    let ready_made = ReadyMade::read(&mut reader);
     let server = HttpServerSettings::read(&mut reader);
     let background = BackgroundSettings::read(&mut reader);
     let telemetry = TelemetrySettings::read(&mut reader);
@@ -186,7 +197,9 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         bundle_limits,
         http,
         sequences,
-        packages,
+        imports,
+        locale,
+        ready_made,
         server,
         background,
         tools,

@@ -60,7 +60,12 @@ impl Project {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(BINARY);
+        self.program(BINARY, arguments)
+    }
+
+    /// Another program, with the environment that `onetool` gets.
+    pub fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(self.path())

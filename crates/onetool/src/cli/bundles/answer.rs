@@ -27,6 +27,8 @@ pub(super) struct Answer {
 enum Shown {
     Table { heading: &'static [&'static str], rows: Vec<Row> },
     Sentence(String),
+    /// Everything has been written already.
+    Nothing,
     Json(Json),
 }
 
@@ -47,6 +49,11 @@ impl Answer {
 
     pub(super) fn sentence(json: &impl Serialize, sentence: String) -> Self {
         Self { json: to_json(json), shown: Shown::Sentence(sentence), note: None }
+    }
+
+    /// For a command whose output was its data.
+    pub(super) fn nothing() -> Self {
+        Self { json: Json::Null, shown: Shown::Nothing, note: None }
     }
 
     /// Something that is JSON for everyone.
@@ -99,12 +106,16 @@ pub(super) fn show(outcome: Outcome, output: &OutputArgs) -> anyhow::Result<Exit
             return Ok(ExitCode::FAILURE);
         }
     };
+    if matches!(answer.shown, Shown::Nothing) {
+        return Ok(ExitCode::SUCCESS);
+    }
     if output.is_json() {
         print_json(&answer.json)?;
         return Ok(answer.code());
     }
     let code = answer.code();
     match answer.shown {
+        Shown::Nothing => {}
         Shown::Json(json) => print_json(&json)?,
         Shown::Sentence(sentence) => Page::new().put(Tone::Plain, &sentence).end_line().print()?,
         Shown::Table { heading, rows } => {

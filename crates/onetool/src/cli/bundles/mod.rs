@@ -5,6 +5,7 @@
 
 mod answer;
 mod auth;
+mod exchange;
 mod names;
 mod tools;
 
@@ -18,7 +19,7 @@ use self::answer::{Answer, bundles_table, read_json};
 use super::table::OutputArgs;
 use crate::cli::Location;
 use onetool_http::ApiError;
-use onetool_http::rest::{self, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, LARGEST_PAGE};
+use onetool_http::rest::{self, BundleBody, BundlePage, BundleReply, DEFAULT_PAGE, ImportRequest, LARGEST_PAGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +60,14 @@ enum BundlesCommand {
     /// Check how bundles authenticate
     #[command(subcommand, after_help = "Examples:\n  onetool bundles auth test weather")]
     Auth(auth::AuthCommand),
+    /// Import a bundle: an archive, an OpenAPI, Postman or Arazzo document, or a curl command
+    #[command(
+        after_help = "Examples:\n  onetool bundles import weather.zip\n  onetool bundles import openapi.yaml --tag repos --slug github-repos\n  onetool bundles import https://api.example.org/openapi.json --pattern 'GET /pets*'\n  onetool bundles import --curl \"curl -H 'X-Api-Key: 1' https://api.example.org/v1/now?city=Oslo\""
+    )]
+    Import(exchange::ImportArgs),
+    /// Export a bundle as a ZIP archive
+    #[command(after_help = "Examples:\n  onetool bundles export weather\n  onetool bundles export weather --output w.zip")]
+    Export(exchange::ExportArgs),
     /// List, change and call tools of bundles
     #[command(
         subcommand,
@@ -140,6 +149,8 @@ pub async fn main(args: BundlesArgs, at: Location) -> anyhow::Result<ExitCode> {
         Prepared::Bundles(command) => bundles(&app.bundles().store, command),
         Prepared::Tools(command) => tools::run(&app, command).await,
         Prepared::Auth(command) => auth::run(&app, command).await,
+        Prepared::Import(request) => exchange::import(&app.bundles(), request).await,
+        Prepared::Export { bundle, output } => exchange::export(&app.bundles(), &bundle, output.as_deref()),
     };
     app.shutdown().await;
     answer::show(outcome, &output)
@@ -150,6 +161,8 @@ enum Prepared {
     Bundles(Operation),
     Tools(tools::Operation),
     Auth(auth::Operation),
+    Import(ImportRequest),
+    Export { bundle: String, output: Option<PathBuf> },
 }
 
 enum Operation {
@@ -175,6 +188,13 @@ fn prepare(command: BundlesCommand) -> anyhow::Result<(Prepared, OutputArgs)> {
         BundlesCommand::Auth(command) => {
             let (operation, output) = auth::prepare(command);
             return Ok((Prepared::Auth(operation), output));
+        }
+        BundlesCommand::Import(args) => {
+            let (request, output) = args.prepare()?;
+            return Ok((Prepared::Import(request), output));
+        }
+        BundlesCommand::Export(args) => {
+            return Ok((Prepared::Export { bundle: args.bundle, output: args.output }, args.format));
         }
         BundlesCommand::Tools(command) => {
             let (operation, output) = tools::prepare(command)?;

@@ -1,12 +1,9 @@
 //! Finding what a person names: a bundle by id or slug, a tool by bundle, slug and, where there are several, version.
 
-use onetool_state::bundles::{BundleId, BundleStore, Disabled, Slug, Version};
+use onetool_state::bundles::{BundleId, BundleStore, Slug, Version};
 
 use onetool_http::ApiError;
 use onetool_http::rest::ToolPath;
-
-/// More bundles than any store holds.
-const ALL_BUNDLES: usize = 100_000;
 
 /// The bundle of this id or slug, which must exist.
 pub(super) fn bundle(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
@@ -17,22 +14,7 @@ pub(super) fn bundle(store: &BundleStore, name: &str) -> Result<BundleId, ApiErr
 
 /// The bundle of this id or slug; an id need not exist yet.
 pub(super) fn find_bundle(store: &BundleStore, name: &str) -> Result<Option<BundleId>, ApiError> {
-    if let Ok(id) = name.parse::<BundleId>() {
-        return Ok(Some(id));
-    }
-    let slug: Slug = name.parse()?;
-    let all = store.bundles(&[], Disabled::Shown, ALL_BUNDLES, None)?;
-    let same: Vec<BundleId> =
-        all.items.iter().filter(|view| view.bundle.slug == slug).map(|view| view.bundle.id).collect();
-    match same.as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some(*one)),
-        many => {
-            let ids: Vec<String> = many.iter().map(ToString::to_string).collect();
-            Err(ApiError::conflict(format!("{} bundles have the slug '{name}'", many.len()))
-                .with_hint(format!("name one by its id: {}", ids.join(", "))))
-        }
-    }
+    Ok(store.find_bundle(name)?)
 }
 
 /// The tool that is named. Without a version it must have only one.

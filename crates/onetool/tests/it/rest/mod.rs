@@ -2,10 +2,13 @@
 
 mod access;
 mod bundles;
+mod comfort;
 mod command_line;
 mod crash;
+mod exchange;
 mod invoke;
 mod packs;
+mod ready_made;
 mod reload;
 mod sequences;
 mod tools;

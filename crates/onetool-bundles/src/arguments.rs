@@ -1,0 +1,90 @@
+//! Whether arguments fit their schema, and where they do not.
+
+use indexmap::IndexMap;
+use jsonschema::Validator;
+use onetool_sdk::{ToolError, Value};
+use onetool_state::bundles::{Implementation, Tool};
+use serde_json::Value as Json;
+
+/// Arguments that fit their schema. A `null` that fits stays; one that does not is Python's way to say "not given".
+pub(crate) fn fitting(
+    validator: &Validator,
+    mut arguments: IndexMap<String, Value>,
+    schema: &Json,
+) -> Result<IndexMap<String, Value>, ToolError> {
+    if check_arguments(validator, &arguments).is_ok() {
+        return Ok(arguments);
+    }
+    let required = schema.get("required").and_then(Json::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    arguments.retain(|name, value| *value != Value::None || is_required(name));
+    check_arguments(validator, &arguments)?;
+    Ok(arguments)
+}
+
+fn check_arguments(validator: &Validator, arguments: &IndexMap<String, Value>) -> Result<(), ToolError> {
+    let json = Json::Object(arguments.iter().map(|(name, value)| (name.clone(), value.to_json())).collect());
+    validator.validate(&json).map_err(|error| {
+        let pointer = pointer_of(&error);
+        let place = if pointer.is_empty() { String::new() } else { format!("{}: ", pointer.trim_start_matches('/')) };
+        ToolError::arguments(format!("{place}{error}")).at(pointer)
+    })
+}
+
+/// Where a value does not fit: the place itself, or the member that is missing or too many.
+pub(crate) fn pointer_of(error: &jsonschema::ValidationError<'_>) -> String {
+    use jsonschema::error::ValidationErrorKind as Kind;
+    let place = error.instance_path().to_string();
+    let member = match error.kind() {
+        Kind::Required { property } => property.as_str().map(str::to_owned),
+        Kind::AdditionalProperties { unexpected } => unexpected.first().cloned(),
+        _ => None,
+    };
+    match member {
+        Some(member) => format!("{place}/{}", member.replace('~', "~0").replace('/', "~1")),
+        None => place,
+    }
+}
+
+/// The tool with every variable of its path required, whether or not its schema lists it so.
+pub(crate) fn with_path_variables(tool: &Tool) -> Option<Tool> {
+    let Implementation::Http(http) = &tool.implementation else { return None };
+    let properties = tool.arg_schema.get("properties").and_then(Json::as_object)?;
+    let listed = tool.arg_schema.get("required").and_then(Json::as_array);
+    let missing: Vec<Json> = path_variables(&http.url_template)
+        .into_iter()
+        .filter(|name| properties.get(*name).is_some_and(|property| property.get("default").is_none()))
+        .filter(|name| !listed.is_some_and(|listed| listed.iter().any(|one| one == name)))
+        .map(Json::from)
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let mut completed = tool.clone();
+    let mut required = listed.cloned().unwrap_or_default();
+    required.extend(missing);
+    completed.arg_schema["required"] = Json::Array(required);
+    Some(completed)
+}
+
+/// The variables of an address's path that have no default of their own.
+fn path_variables(template: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = template;
+    while let Some(at) = rest.find(['$', '?']) {
+        if rest[at..].starts_with('?') {
+            break;
+        }
+        let is_literal = rest[at..].starts_with("$${");
+        match rest[at..].strip_prefix("${").and_then(|after| after.split_once('}')) {
+            Some((inner, after)) => {
+                if !inner.contains(":-") && !names.contains(&inner) {
+                    names.push(inner);
+                }
+                rest = after;
+            }
+            None => rest = &rest[at + if is_literal { 3 } else { 1 }..],
+        }
+    }
+    names
+}

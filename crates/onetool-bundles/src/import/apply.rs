@@ -1,0 +1,155 @@
+//! From what was read to what is stored: what to do with what is there already, then all at once.
+
+use std::collections::HashSet;
+
+use onetool_state::bundles::{
+    BundleDraft, BundleError, BundleId, BundleStore, BundleView, Intake, IntakeBundle, Slug, ToolDraft, Version,
+};
+use serde::{Deserialize, Serialize};
+
+/// What happens to a tool whose slug and version are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnConflict {
+    /// Nothing is stored.
+    #[default]
+    Fail,
+    /// What is there stays.
+    Skip,
+    /// The new one gets the next free version.
+    NewVersion,
+}
+
+impl std::str::FromStr for OnConflict {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fail" => Ok(Self::Fail),
+            "skip" => Ok(Self::Skip),
+            "new-version" => Ok(Self::NewVersion),
+            other => Err(format!("'{other}' is not fail, skip or new-version")),
+        }
+    }
+}
+
+/// What became of one tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredTool {
+    pub slug: Slug,
+    pub version: Version,
+    pub outcome: StoredOutcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StoredOutcome {
+    Created,
+    /// Under another version than it came with.
+    NewVersion,
+    Skipped,
+}
+
+/// What an import came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredBundle {
+    /// `None` where nothing was stored, because it was only tried.
+    pub view: Option<BundleView>,
+    pub is_new: bool,
+    pub tools: Vec<StoredTool>,
+}
+
+/// Whether an import is made, or only shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportMode {
+    Store,
+    Show,
+}
+
+/// Stores a bundle and its tools, all or none of them.
+pub fn store_bundle(
+    store: &BundleStore,
+    bundle: BundleDraft,
+    tools: Vec<(Slug, Version, ToolDraft)>,
+    on_conflict: OnConflict,
+    mode: ImportMode,
+) -> Result<StoredBundle, BundleError> {
+    let existing = store.own_bundle(&bundle.slug);
+    let (bundle, kept, stored) = match existing {
+        None => {
+            let stored = tools.iter().map(|(slug, version, _)| created(slug, version)).collect();
+            (IntakeBundle::New(Box::new(bundle)), tools, stored)
+        }
+        Some(_) if on_conflict == OnConflict::Fail => {
+            return Err(BundleError::Conflict(format!(
+                "there is a bundle '{}' already; import under another slug, or say what to do: skip or new-version",
+                bundle.slug
+            )));
+        }
+        Some(id) => {
+            let (kept, stored) = merged(store, id, tools, on_conflict)?;
+            (IntakeBundle::Existing(id), kept, stored)
+        }
+    };
+    let is_new = matches!(bundle, IntakeBundle::New(_));
+    let view = match (mode, &bundle) {
+        (ImportMode::Show, _) => None,
+        (ImportMode::Store, IntakeBundle::Existing(id)) if kept.is_empty() => Some(store.bundle(*id)?),
+        (ImportMode::Store, _) => Some(store.take_in(Intake { bundle, tools: kept })?),
+    };
+    Ok(StoredBundle { view, is_new, tools: stored })
+}
+
+fn created(slug: &Slug, version: &Version) -> StoredTool {
+    StoredTool { slug: slug.clone(), version: version.clone(), outcome: StoredOutcome::Created }
+}
+
+/// The tools that go into a bundle that is there.
+#[expect(clippy::type_complexity, reason = "the tools that go in, and what became of each")]
+fn merged(
+    store: &BundleStore,
+    id: BundleId,
+    tools: Vec<(Slug, Version, ToolDraft)>,
+    on_conflict: OnConflict,
+) -> Result<(Vec<(Slug, Version, ToolDraft)>, Vec<StoredTool>), BundleError> {
+    let present = store.tools_of(id)?;
+    let mut taken: HashSet<(Slug, Version)> =
+        present.iter().map(|view| (view.tool.slug.clone(), view.tool.version.clone())).collect();
+    let (mut kept, mut stored) = (Vec::new(), Vec::new());
+    for (slug, version, draft) in tools {
+        if taken.insert((slug.clone(), version.clone())) {
+            stored.push(created(&slug, &version));
+            kept.push((slug, version, draft));
+            continue;
+        }
+        // The same again, under any version, is nothing new.
+        let is_there = present
+            .iter()
+            .any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft);
+        if on_conflict == OnConflict::Skip || is_there {
+            stored.push(StoredTool { slug, version, outcome: StoredOutcome::Skipped });
+            continue;
+        }
+        let next = next_version(&version, |version| !taken.contains(&(slug.clone(), version.clone())));
+        let next = next.ok_or_else(|| BundleError::Conflict(format!("no version of {slug} is free")))?;
+        taken.insert((slug.clone(), next.clone()));
+        stored.push(StoredTool { slug: slug.clone(), version: next.clone(), outcome: StoredOutcome::NewVersion });
+        kept.push((slug, next, draft));
+    }
+    Ok((kept, stored))
+}
+
+/// `v2` after `v1`, `1.0-2` after `1.0`.
+fn next_version(version: &Version, is_free: impl Fn(&Version) -> bool) -> Option<Version> {
+    let text = version.as_str();
+    let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (stem, number) = text.split_at(text.len() - digits);
+    let counted = stem.is_empty() || stem.ends_with(|c: char| c.is_alphabetic() || c == '-');
+    let (stem, first) = match number.parse::<u32>() {
+        Ok(number) if counted => (stem.to_owned(), number.checked_add(1)?),
+        _ => (format!("{text}-"), 2),
+    };
+    (first..first.saturating_add(10_000))
+        .filter_map(|number| format!("{stem}{number}").parse::<Version>().ok())
+        .find(is_free)
+}

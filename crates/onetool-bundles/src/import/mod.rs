@@ -1,0 +1,153 @@
+//! Descriptions of APIs that others wrote, as bundles: OpenAPI, Postman collections, Arazzo workflows, a `curl` line.
+//!
+//! Reading is pure: a document in, drafts of tools out, and beside them everything that could not be expressed, with the
+//! reason. Nothing is dropped in silence. A secret that a document holds becomes a named one; its value is forgotten.
+//!
+//! **Invariant:** documents are hostile. References are followed within a budget, schemas are cut where they grow beyond
+//! their share, and no document makes a request.
+
+mod apply;
+mod arazzo;
+mod curl;
+mod fetch;
+mod naming;
+mod openapi;
+mod postman;
+mod schemas;
+mod settings;
+
+use std::collections::BTreeSet;
+
+use onetool_state::bundles::{BundleDraft, Slug, ToolDraft, Version};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+pub use apply::{ImportMode, OnConflict, StoredBundle, StoredOutcome, StoredTool, store_bundle};
+pub use settings::{IMPORTS, ImportKeys, ImportSettings};
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    OpenApi,
+    Postman,
+    Arazzo,
+    Curl,
+}
+
+/// What is wanted of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// The bundle's slug; made of the document's title when absent.
+    pub slug: Option<Slug>,
+    /// The version of its tools.
+    pub version: Option<Version>,
+    /// Only operations with one of these tags.
+    pub tags: Vec<String>,
+    /// Only operations whose name or path fits one of these patterns (`*` stands for anything).
+    pub patterns: Vec<String>,
+    /// Where the API is, where the document does not say or another is meant.
+    pub base_url: Option<String>,
+    /// Where the document was read from, for addresses that are relative to it.
+    pub document_url: Option<String>,
+}
+
+/// A tool that a document describes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportedTool {
+    pub slug: Slug,
+    pub version: Version,
+    pub draft: ToolDraft,
+}
+
+/// Something that could not be expressed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unexpressed {
+    /// Where in the document.
+    pub what: String,
+    pub reason: String,
+}
+
+/// What a document says, as a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    pub format: Format,
+    pub bundle: BundleDraft,
+    pub tools: Vec<ImportedTool>,
+    /// Operations that are not among the tools, and parts of tools that are missing.
+    pub unexpressed: Vec<Unexpressed>,
+    /// Secrets that must be set before the tools work.
+    pub secrets: BTreeSet<String>,
+}
+
+/// Reads a document of any format.
+pub fn read_document(
+    text: &str,
+    format: Option<Format>,
+    options: &ImportOptions,
+    settings: &ImportSettings,
+) -> Result<Imported, String> {
+    if text.len() > settings.max_document_bytes {
+        return Err(format!(
+            "the document has {} bytes; at most {} are allowed (imports.max_document_mb)",
+            text.len(),
+            settings.max_document_bytes
+        ));
+    }
+    let format = match format {
+        Some(format) => format,
+        None if text.trim_start().starts_with("curl") => Format::Curl,
+        None => return of_json(&parse(text)?, None, options, settings),
+    };
+    match format {
+        Format::Curl => curl::read(text, options),
+        other => of_json(&parse(text)?, Some(other), options, settings),
+    }
+}
+
+/// Reads a document that is JSON already.
+pub fn of_json(
+    document: &Json,
+    format: Option<Format>,
+    options: &ImportOptions,
+    settings: &ImportSettings,
+) -> Result<Imported, String> {
+    match format.or_else(|| recognised(document)) {
+        Some(Format::OpenApi) => openapi::read(document, options, settings),
+        Some(Format::Postman) => postman::read(document, options, settings),
+        Some(Format::Arazzo) => arazzo::read(document, options, settings),
+        Some(Format::Curl) => match document.as_str() {
+            Some(line) => curl::read(line, options),
+            None => Err("a curl command is one line of text".to_owned()),
+        },
+        None if document.get("swagger").is_some() => {
+            Err("it is a Swagger 2.0 document; convert it to OpenAPI 3 first".to_owned())
+        }
+        None => Err("it is neither an OpenAPI 3, a Postman 2.1 nor an Arazzo document".to_owned()),
+    }
+}
+
+fn recognised(document: &Json) -> Option<Format> {
+    if document.get("openapi").is_some() {
+        return Some(Format::OpenApi);
+    }
+    if document.get("arazzo").is_some() {
+        return Some(Format::Arazzo);
+    }
+    let is_collection = document.get("info").is_some() && document.get("item").is_some_and(Json::is_array);
+    is_collection.then_some(Format::Postman)
+}
+
+/// JSON, or YAML.
+fn parse(text: &str) -> Result<Json, String> {
+    if text.trim_start().starts_with(['{', '[']) {
+        return serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"));
+    }
+    serde_saphyr::from_str(text).map_err(|error| {
+        let first: String = error.to_string().lines().next().unwrap_or_default().chars().take(300).collect();
+        format!("invalid YAML: {first}")
+    })
+}
+
+#[cfg(test)]
+mod tests;

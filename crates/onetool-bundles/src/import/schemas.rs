@@ -1,0 +1,248 @@
+//! Schemas of OpenAPI documents as schemas that stand alone.
+//!
+//! A reference into the document becomes one into `$defs`, which holds what is referred to, and only that. What is too
+//! large for its share becomes a schema that takes anything. The words of OpenAPI 3.0 become those of JSON Schema.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::naming::shortened;
+use super::settings::{DEFINITIONS, REMARK_CHARS, SCHEMA_DEPTH};
+
+/// Follows `#/…` in a document; `None` for what is not there, or elsewhere.
+pub(super) fn follow<'a>(document: &'a Json, value: &'a Json) -> Option<&'a Json> {
+    let mut value = value;
+    for _ in 0..16 {
+        match value.get("$ref").and_then(Json::as_str) {
+            None => return Some(value),
+            Some(reference) => value = document.pointer(&pointer(reference)?)?,
+        }
+    }
+    None
+}
+
+fn pointer(reference: &str) -> Option<String> {
+    let pointer = reference.strip_prefix('#')?;
+    Some(percent_decoded(pointer))
+}
+
+fn percent_decoded(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// Makes schemas stand alone, within a number of bytes.
+pub(super) struct Standalone<'a> {
+    document: &'a Json,
+    left: usize,
+    /// Reference → name in `$defs`.
+    names: HashMap<String, String>,
+    definitions: Map<String, Json>,
+    pub(super) was_cut: bool,
+}
+
+impl<'a> Standalone<'a> {
+    pub(super) fn new(document: &'a Json, bytes: usize) -> Self {
+        Self { document, left: bytes, names: HashMap::new(), definitions: Map::new(), was_cut: false }
+    }
+
+    /// What the schemas so far refer to, to be put into `$defs`.
+    pub(super) fn definitions(self) -> Map<String, Json> {
+        self.definitions
+    }
+
+    pub(super) fn convert(&mut self, schema: &Json, depth: usize) -> Json {
+        let Some(object) = schema.as_object() else {
+            return if schema.is_boolean() { schema.clone() } else { json!({}) };
+        };
+        if depth > SCHEMA_DEPTH || self.left == 0 {
+            self.was_cut = true;
+            return json!({});
+        }
+        if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
+            return self.reference(reference, object, depth);
+        }
+        let mut made = Map::new();
+        for (key, value) in object {
+            let value = match key.as_str() {
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                    self.each(value, depth)
+                }
+                "allOf" | "anyOf" | "oneOf" | "prefixItems" => match value.as_array() {
+                    Some(items) => Json::Array(items.iter().map(|item| self.convert(item, depth + 1)).collect()),
+                    None => continue,
+                },
+                "items" | "additionalProperties" | "not" | "contains" | "propertyNames" | "if" | "then" | "else"
+                | "unevaluatedProperties" | "unevaluatedItems" => self.convert(value, depth + 1),
+                "description" | "title" => match value.as_str() {
+                    Some(text) => Json::from(shortened(text, REMARK_CHARS)),
+                    None => continue,
+                },
+                "type" | "enum" | "const" | "default" | "format" | "pattern" | "minimum" | "maximum" | "multipleOf"
+                | "minLength" | "maxLength" | "minItems" | "maxItems" | "uniqueItems" | "minProperties"
+                | "maxProperties" | "required" | "exclusiveMinimum" | "exclusiveMaximum" | "dependentRequired"
+                | "minContains" | "maxContains" => value.clone(),
+                // Remarks and extensions: nothing that decides which values fit.
+                _ => continue,
+            };
+            made.insert(key.clone(), value);
+        }
+        in_current_words(&mut made, object);
+        let bytes: usize = made.iter().map(|(key, value)| key.len() + scalar_size(value)).sum();
+        self.left = self.left.saturating_sub(bytes);
+        Json::Object(made)
+    }
+
+    fn each(&mut self, value: &Json, depth: usize) -> Json {
+        let members = value.as_object().into_iter().flatten();
+        Json::Object(members.map(|(key, value)| (key.clone(), self.convert(value, depth + 1))).collect())
+    }
+
+    fn reference(&mut self, reference: &str, around: &Map<String, Json>, depth: usize) -> Json {
+        if let Some(name) = self.names.get(reference) {
+            return named(name, around);
+        }
+        let target = pointer(reference).and_then(|pointer| self.document.pointer(&pointer));
+        let Some(target) = target.filter(|_| self.names.len() < DEFINITIONS) else {
+            self.was_cut = true;
+            return json!({});
+        };
+        let name = self.name(reference);
+        self.names.insert(reference.to_owned(), name.clone());
+        // In its place before it is made: it may refer to itself.
+        self.definitions.insert(name.clone(), json!({}));
+        let made = self.convert(target, depth + 1);
+        self.definitions.insert(name.clone(), made);
+        named(&name, around)
+    }
+
+    fn name(&self, reference: &str) -> String {
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let plain: String = last.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(60).collect();
+        let plain = if plain.is_empty() { "schema".to_owned() } else { plain };
+        if !self.definitions.contains_key(&plain) {
+            return plain;
+        }
+        let numbered = |number: usize| format!("{plain}_{number}");
+        (2..).map(numbered).find(|name| !self.definitions.contains_key(name)).unwrap_or(plain)
+    }
+}
+
+fn named(name: &str, around: &Map<String, Json>) -> Json {
+    let mut made = json!({"$ref": format!("#/$defs/{name}")});
+    if let Some(text) = around.get("description").and_then(Json::as_str) {
+        made["description"] = Json::from(shortened(text, REMARK_CHARS));
+    }
+    made
+}
+
+fn scalar_size(value: &Json) -> usize {
+    match value {
+        Json::String(text) => text.len() + 4,
+        Json::Array(items) => items.iter().map(scalar_size).sum(),
+        // Counted when they were made.
+        Json::Object(_) => 2,
+        _ => 8,
+    }
+}
+
+/// `nullable`, and bounds that say whether they belong to the range.
+fn in_current_words(made: &mut Map<String, Json>, old: &Map<String, Json>) {
+    if old.get("nullable") == Some(&Json::Bool(true)) {
+        match made.get("type").cloned() {
+            Some(Json::String(kind)) => {
+                made.insert("type".to_owned(), json!([kind, "null"]));
+                if let Some(Json::Array(values)) = made.get_mut("enum")
+                    && !values.contains(&Json::Null)
+                {
+                    values.push(Json::Null);
+                }
+            }
+            Some(_) => {}
+            None if !made.is_empty() => {
+                let inner = std::mem::take(made);
+                made.insert("anyOf".to_owned(), json!([inner, {"type": "null"}]));
+            }
+            None => {}
+        }
+    }
+    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match made.get(exclusive) {
+            Some(Json::Bool(true)) => match made.remove(bound) {
+                Some(value) => drop(made.insert(exclusive.to_owned(), value)),
+                None => drop(made.remove(exclusive)),
+            },
+            Some(Json::Bool(false)) => drop(made.remove(exclusive)),
+            _ => {}
+        }
+    }
+    // `required: true` of a property is no list of names.
+    if made.get("required").is_some_and(|required| !required.is_array()) {
+        made.remove("required");
+    }
+}
+
+/// The properties of an object schema, those of its `allOf` included, and which of them are required. `None` for anything
+/// that is more than an object with known members.
+pub(super) fn members<'a>(document: &'a Json, schema: &'a Json) -> Option<(Vec<(&'a str, &'a Json)>, Vec<&'a str>)> {
+    let (mut properties, mut required) = (Vec::new(), Vec::new());
+    gather(document, schema, 0, &mut properties, &mut required)?;
+    (!properties.is_empty()).then_some((properties, required))
+}
+
+fn gather<'a>(
+    document: &'a Json,
+    schema: &'a Json,
+    depth: usize,
+    properties: &mut Vec<(&'a str, &'a Json)>,
+    required: &mut Vec<&'a str>,
+) -> Option<()> {
+    const DEEPEST: usize = 8;
+    const MOST: usize = 100;
+    let schema = follow(document, schema)?.as_object()?;
+    if depth > DEEPEST || ["oneOf", "anyOf", "not", "if", "patternProperties"].iter().any(|key| schema.contains_key(*key)) {
+        return None;
+    }
+    let is_object = match schema.get("type") {
+        None => true,
+        Some(kind) => kind == "object" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|one| one == "object")),
+    };
+    let is_open = schema.get("additionalProperties").is_some_and(|more| more.is_object() || more == &Json::Bool(true));
+    if !is_object || is_open {
+        return None;
+    }
+    for part in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
+        gather(document, part, depth + 1, properties, required)?;
+    }
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+        if follow(document, property).and_then(|property| property.get("readOnly")) == Some(&Json::Bool(true)) {
+            continue;
+        }
+        match properties.iter_mut().find(|(one, _)| one == name) {
+            Some(known) => known.1 = property,
+            None => properties.push((name, property)),
+        }
+    }
+    let names = schema.get("required").and_then(Json::as_array).into_iter().flatten();
+    required.extend(names.filter_map(Json::as_str));
+    (properties.len() <= MOST).then_some(())
+}

@@ -1,0 +1,63 @@
+//! What imports may cost.
+
+use onetool_config::{MAX_MB, Reader, Section, Shape, keys};
+
+keys! {
+    /// Imports of bundles: OpenAPI, Postman and Arazzo documents, and archives.
+    pub struct ImportKeys {
+        /// Size of a document, in megabytes.
+        max_document_mb: usize [Shape::Count(1, 100)] = 20, live;
+        /// Size of an archive, in megabytes.
+        max_archive_mb: usize [Shape::Count(1, 100)] = 20, live;
+        /// Size of what an archive holds, unpacked, in megabytes.
+        max_unpacked_mb: usize [Shape::Count(1, MAX_MB)] = 100, live;
+        /// Tools that one import may bring.
+        max_tools: usize [Shape::Count(1, 20_000)] = 5000, live;
+    }
+}
+
+pub const IMPORTS: Section<ImportKeys> = Section::new("imports");
+
+/// The section `imports` of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportSettings {
+    pub max_document_bytes: usize,
+    pub max_archive_bytes: usize,
+    pub max_unpacked_bytes: usize,
+    pub max_tools: usize,
+}
+
+impl ImportSettings {
+    /// From the section `imports`.
+    pub fn read(reader: &mut Reader) -> Self {
+        Self::from(reader.read(&IMPORTS))
+    }
+}
+
+impl From<ImportKeys> for ImportSettings {
+    fn from(keys: ImportKeys) -> Self {
+        Self {
+            max_document_bytes: keys.max_document_mb << 20,
+            max_archive_bytes: keys.max_archive_mb << 20,
+            max_unpacked_bytes: keys.max_unpacked_mb << 20,
+            max_tools: keys.max_tools,
+        }
+    }
+}
+
+impl Default for ImportSettings {
+    fn default() -> Self {
+        Self::from(ImportKeys::default())
+    }
+}
+
+/// The schemas of one tool: arguments, and value.
+pub(super) const ARGUMENT_BYTES: usize = 48 * 1024;
+pub(super) const OUTPUT_BYTES: usize = 16 * 1024;
+/// The longest description that is taken over.
+pub(super) const DESCRIPTION_CHARS: usize = 1000;
+pub(super) const REMARK_CHARS: usize = 300;
+/// References that one schema follows.
+pub(super) const DEFINITIONS: usize = 200;
+/// How deep a schema may nest.
+pub(super) const SCHEMA_DEPTH: usize = 64;

@@ -1,0 +1,283 @@
+//! Bundles in and out: as archives, and from documents that others wrote.
+
+use std::str::FromStr as _;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use onetool_bundles::{
+    Format, ImportMode, ImportOptions, OnConflict, StoredBundle, Unexpressed, export_bundle, of_json, read_archive,
+    read_document, store_bundle,
+};
+use onetool_state::bundles::{BundleDraft, Slug, ToolDraft, Version};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::RestState;
+use super::bundles::blocking;
+use super::input::{self, Parameters};
+use super::model::{BundleReply, ErrorReply};
+use super::parameters::{BundlePlace, BundleSegment};
+use super::routes::Routes;
+use crate::{ApiError, Bundles};
+
+pub(super) fn routes() -> Routes {
+    Routes::default().read(routes!(export)).admin(routes!(import))
+}
+
+/// Gives a bundle and its tools as a ZIP archive. The same content gives the same bytes; secrets are not in it.
+#[utoipa::path(get, path = "/tools/bundles/{bundleID}/export", tag = "bundles", params(BundlePlace), responses(
+    (status = 200, description = "the archive", content_type = "application/zip", body = Vec<u8>),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+))]
+async fn export(State(state): State<RestState>, Path(id): BundleSegment) -> Result<Response, ApiError> {
+    let bundles = state.served.bundles.clone();
+    let (slug, bytes) = blocking(move || archive(&bundles, &id)).await?;
+    let name = if slug.is_ascii() { slug } else { "bundle".to_owned() };
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}.zip\"")) {
+        headers.insert(header::CONTENT_DISPOSITION, value);
+    }
+    Ok(response)
+}
+
+/// A bundle as an archive, with its slug. Blocks.
+pub fn archive(bundles: &Bundles, name: &str) -> Result<(String, Vec<u8>), ApiError> {
+    let id = input::bundle_id(&bundles.store, name)?;
+    let view = bundles.store.bundle(id)?;
+    let tools: Vec<_> = bundles.store.tools_of(id)?.into_iter().map(|view| view.tool).collect();
+    let bytes = export_bundle(&view.bundle, &tools, bundles.engine.secrets()).map_err(ApiError::too_large)?;
+    Ok((view.bundle.slug.to_string(), bytes))
+}
+
+/// A document to import, or where it is.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImportBody {
+    /// `openapi`, `postman`, `arazzo` or `curl`; found out when absent.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// The document: JSON, or text (YAML, a curl command).
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    pub document: Option<Value>,
+    /// Where the document is; its host must be in `http.allowed_hosts`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// A curl command.
+    #[serde(default)]
+    pub curl: Option<String>,
+    /// The bundle's slug; made of the document's title when absent.
+    #[serde(default)]
+    pub slug: Option<String>,
+    /// The version of the tools.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Only operations with one of these tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Only operations whose name or path fits one of these; `*` stands for anything.
+    #[serde(default)]
+    pub patterns: Vec<String>,
+    /// Where the API is, where the document does not say or another is meant.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// `fail`, `skip` or `new-version`.
+    #[serde(default)]
+    pub on_conflict: Option<String>,
+    /// Show what would be stored, and store nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What an import came to.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportReply {
+    pub ok: bool,
+    /// Absent for a dry run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bundle: Option<BundleReply>,
+    pub slug: String,
+    pub is_new: bool,
+    pub tools: Vec<ImportedRow>,
+    /// What could not be expressed, and why.
+    pub unexpressed: Vec<UnexpressedRow>,
+    /// Secrets that must be set before the tools work.
+    pub missing_secrets: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// One tool of an import.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportedRow {
+    pub slug: String,
+    pub version: String,
+    /// `created`, `newVersion` or `skipped`.
+    pub outcome: String,
+}
+
+/// A part of a document that no tool can express.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnexpressedRow {
+    pub what: String,
+    pub reason: String,
+}
+
+/// What is to be imported, by whoever asks.
+pub enum ImportRequest {
+    Archive { bytes: Vec<u8>, slug: Option<String>, on_conflict: OnConflict, mode: ImportMode },
+    Document(Box<ImportBody>),
+}
+
+/// Imports a bundle: an archive (`application/zip`), or a document or its address (`application/json`). All of it is stored,
+/// or nothing.
+#[utoipa::path(post, path = "/tools/bundles/import", tag = "bundles", request_body(content(
+    (ImportBody = "application/json"), (Vec<u8> = "application/zip"),
+)), params(
+    ("onConflict" = Option<String>, Query, description = "for an archive: fail, skip or new-version"),
+    ("slug" = Option<String>, Query, description = "for an archive: the bundle's slug, where another is meant"),
+    ("dryRun" = Option<bool>, Query, description = "for an archive: show what would be stored"),
+), responses(
+    (status = 200, description = "nothing new, or a dry run", body = ImportReply),
+    (status = 201, body = ImportReply),
+    (status = 400, description = "the document or archive is not valid", body = ErrorReply),
+    (status = 403, description = "the host of the address is not allowed", body = ErrorReply),
+    (status = 409, description = "there is such a bundle or tool already", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+    (status = 502, description = "the document can't be fetched", body = ErrorReply),
+    (status = 504, body = ErrorReply),
+))]
+async fn import(
+    State(state): State<RestState>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let mut parameters = Parameters::parse(query.as_deref())?;
+    let on_conflict: OnConflict = parameters.choice("onConflict")?;
+    let slug = parameters.text("slug")?;
+    let mode = if parameters.flag("dryRun")? { ImportMode::Show } else { ImportMode::Store };
+    parameters.end()?;
+    let kind = input::content_type(request.headers());
+    let settings = &state.served.bundles.imports;
+    let request = match kind.as_str() {
+        "application/zip" | "application/x-zip-compressed" => ImportRequest::Archive {
+            bytes: input::bytes(request, settings.max_archive_bytes).await?.to_vec(),
+            slug,
+            on_conflict,
+            mode,
+        },
+        // As JSON text a document is a little larger than as a file.
+        _ => ImportRequest::Document(Box::new(input::json(request, settings.max_document_bytes * 2).await?)),
+    };
+    let reply = run(&state.served.bundles, request).await?;
+    let is_stored = !reply.dry_run && reply.tools.iter().any(|tool| tool.outcome != "skipped");
+    let status = if is_stored { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(reply)).into_response())
+}
+
+/// Imports what is asked for, for the REST API and the command line alike.
+pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportReply, ApiError> {
+    match request {
+        ImportRequest::Archive { bytes, slug, on_conflict, mode } => {
+            let bundles = bundles.clone();
+            blocking(move || {
+                let mut archive = read_archive(&bytes, &bundles.imports).map_err(ApiError::invalid)?;
+                if let Some(slug) = slug {
+                    archive.bundle.slug = slug.parse()?;
+                }
+                finish(&bundles, archive.bundle, archive.tools, Vec::new(), on_conflict, mode)
+            })
+            .await
+        }
+        ImportRequest::Document(body) => document(bundles, *body).await,
+    }
+}
+
+async fn document(bundles: &Bundles, body: ImportBody) -> Result<ImportReply, ApiError> {
+    let format = match body.format.as_deref() {
+        None => None,
+        Some("openapi") => Some(Format::OpenApi),
+        Some("postman") => Some(Format::Postman),
+        Some("arazzo") => Some(Format::Arazzo),
+        Some("curl") => Some(Format::Curl),
+        Some(_) => return Err(ApiError::invalid("format is openapi, postman, arazzo or curl").at("/format")),
+    };
+    let on_conflict = match body.on_conflict.as_deref() {
+        None => OnConflict::default(),
+        Some(text) => OnConflict::from_str(text).map_err(|error| ApiError::invalid(error).at("/onConflict"))?,
+    };
+    let options = ImportOptions {
+        slug: body.slug.as_deref().map(str::parse::<Slug>).transpose()?,
+        version: body.version.as_deref().map(str::parse::<Version>).transpose()?,
+        tags: body.tags,
+        patterns: body.patterns,
+        base_url: body.base_url,
+        document_url: body.url.clone(),
+    };
+    let mode = if body.dry_run { ImportMode::Show } else { ImportMode::Store };
+    let limit = bundles.imports.max_document_bytes;
+    let (content, format) = match (body.document, body.curl, body.url) {
+        (Some(document), None, None) => (document, format),
+        (None, Some(line), None) => (Value::from(line), Some(Format::Curl)),
+        (None, None, Some(url)) => (Value::from(bundles.engine.fetch(&url, limit).await?), format),
+        _ => return Err(ApiError::invalid("give one of document, url and curl")),
+    };
+    let bundles = bundles.clone();
+    blocking(move || {
+        let imported = match &content {
+            Value::String(text) => read_document(text, format, &options, &bundles.imports),
+            json => of_json(json, format, &options, &bundles.imports),
+        }
+        .map_err(ApiError::invalid)?;
+        drop(content);
+        let tools = imported.tools.into_iter().map(|tool| (tool.slug, tool.version, tool.draft)).collect();
+        finish(&bundles, imported.bundle, tools, imported.unexpressed, on_conflict, mode)
+    })
+    .await
+}
+
+fn finish(
+    bundles: &Bundles,
+    bundle: BundleDraft,
+    tools: Vec<(Slug, Version, ToolDraft)>,
+    unexpressed: Vec<Unexpressed>,
+    on_conflict: OnConflict,
+    mode: ImportMode,
+) -> Result<ImportReply, ApiError> {
+    let slug = bundle.slug.to_string();
+    let is_missing = |name: &&String| bundles.engine.secrets().get(&slug, name).is_none();
+    let missing_secrets: Vec<String> = bundle.secrets.iter().filter(is_missing).cloned().collect();
+    let stored: StoredBundle = store_bundle(&bundles.store, bundle, tools, on_conflict, mode)?;
+    let row = |tool: &onetool_bundles::StoredTool| ImportedRow {
+        slug: tool.slug.to_string(),
+        version: tool.version.to_string(),
+        outcome: serde_json::to_value(tool.outcome)
+            .ok()
+            .and_then(|outcome| outcome.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+    };
+    Ok(ImportReply {
+        ok: true,
+        bundle: stored.view.as_ref().map(BundleReply::from),
+        slug,
+        is_new: stored.is_new,
+        tools: stored.tools.iter().map(row).collect(),
+        unexpressed: unexpressed
+            .into_iter()
+            .map(|one| UnexpressedRow { what: one.what, reason: one.reason })
+            .collect(),
+        missing_secrets,
+        dry_run: mode == ImportMode::Show,
+    })
+}

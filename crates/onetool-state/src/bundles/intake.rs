@@ -1,0 +1,160 @@
+//! Many tools at once: all of them, or none.
+//!
+//! The tools of a new bundle are written before the bundle itself: until that one document is there, none of them counts,
+//! so whatever ends the work early leaves nothing to be seen. Into a bundle that exists they go one by one, and are taken
+//! out again where one fails.
+
+use std::collections::HashMap;
+
+use crate::interface::{Collection, Condition, Effort, Expect, Key};
+use crate::wait;
+
+use super::changes::{key, new_bundle, new_tool, now, require_enabled, require_free_slug};
+use super::draft::{BundleDraft, ToolDraft};
+use super::error::BundleError;
+use super::feed::{bundle_key, tool_key};
+use super::model::Bundle;
+use super::names::{BundleId, Slug, Version};
+use super::state::{BundleView, State};
+use super::store::{BundleStore, LOAD_WAIT, Neighbours};
+
+/// Tools that are stored together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intake {
+    pub bundle: IntakeBundle,
+    pub tools: Vec<(Slug, Version, ToolDraft)>,
+}
+
+/// Where they go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IntakeBundle {
+    New(Box<BundleDraft>),
+    Existing(BundleId),
+}
+
+/// What is known, and what comes with the tool that is checked.
+struct Together<'a> {
+    state: &'a State,
+    coming: HashMap<String, Vec<(String, Vec<(String, Option<String>)>)>>,
+}
+
+impl Neighbours for Together<'_> {
+    fn calls_of(&self, tool: &str, version: Option<&str>) -> Vec<(String, Option<String>)> {
+        let mut calls = self.state.calls_of(tool, version);
+        for (label, more) in self.coming.get(tool).into_iter().flatten() {
+            if version.is_none_or(|version| version == label) {
+                calls.extend(more.iter().cloned());
+            }
+        }
+        calls
+    }
+}
+
+impl BundleStore {
+    /// Stores tools together, or says why none of them was stored.
+    pub fn take_in(&self, intake: Intake) -> Result<BundleView, BundleError> {
+        let shared = &self.shared;
+        shared.wait_loaded(LOAD_WAIT);
+        let turn = shared.writer.lock();
+        shared.catch_up(Effort::Usual)?;
+        let (id, bundle, documents) = self.decide(intake)?;
+        let put = |key: &Key, text: &str| {
+            let condition = Condition { expect: Expect::Absent, guard: None };
+            wait(shared.documents.put(Collection::BUNDLES, key, text.as_bytes(), &condition))
+        };
+        let mut written = Vec::with_capacity(documents.len());
+        for (key, text) in documents.iter().chain(&bundle) {
+            if let Err(error) = put(key, text) {
+                for key in written {
+                    let condition = Condition { expect: Expect::Anything, guard: None };
+                    // What can't be taken out belongs to no bundle, or is told by the store as it is.
+                    let _ = wait(shared.documents.delete(Collection::BUNDLES, key, &condition));
+                }
+                shared.look(Effort::Usual);
+                return Err(error.into());
+            }
+            written.push(key);
+        }
+        shared.look(Effort::Usual);
+        drop(turn);
+        self.bundle(id)
+    }
+
+    /// Everything that is to be written, checked: the tools, and the bundle where it is new.
+    #[expect(clippy::type_complexity, reason = "documents are a key and a text")]
+    fn decide(
+        &self,
+        intake: Intake,
+    ) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
+        let shared = &self.shared;
+        let state = shared.state.read();
+        let now = now();
+        let (bundle, is_new): (Bundle, bool) = match intake.bundle {
+            IntakeBundle::New(draft) => {
+                let id = BundleId::generate();
+                require_free_slug(&state, id, &draft.slug)?;
+                let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
+                if own >= shared.limits.bundles {
+                    return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
+                }
+                let bundle = new_bundle(id, *draft, now, now);
+                (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
+                (bundle, true)
+            }
+            IntakeBundle::Existing(id) => {
+                let entry = state.live(id)?;
+                if entry.bundle.is_built_in {
+                    return Err(BundleError::BuiltIn(format!("bundle {id} takes no tools")));
+                }
+                require_enabled(&entry.bundle)?;
+                (Bundle::clone(&entry.bundle), false)
+            }
+        };
+        let present = if is_new { 0 } else { state.live(bundle.id)?.tools.len() };
+        if present + intake.tools.len() > shared.limits.tools_per_bundle {
+            return Err(BundleError::Limit(format!(
+                "a bundle may have at most {} tools",
+                shared.limits.tools_per_bundle
+            )));
+        }
+        if state.tools.values().filter(|tool| !tool.is_built_in).count() + intake.tools.len() > shared.limits.tools {
+            return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
+        }
+        let mut coming: HashMap<String, Vec<_>> = HashMap::new();
+        for (slug, version, draft) in &intake.tools {
+            let calls = draft.implementation.calls();
+            let name = format!("{}.{}", bundle.slug.identifier(), slug.identifier());
+            coming.entry(name).or_default().push((version.to_string(), calls));
+        }
+        let together = Together { state: &state, coming };
+        let mut names = std::collections::HashSet::new();
+        let mut total = state.total_bytes;
+        let mut documents = Vec::with_capacity(intake.tools.len());
+        for (slug, version, draft) in intake.tools {
+            let is_taken = !is_new && state.find(bundle.id, &slug, &version).is_ok();
+            if is_taken || !names.insert((slug.clone(), version.clone())) {
+                return Err(BundleError::Conflict(format!("there is a tool {slug} {version} already")));
+            }
+            let tool = new_tool(bundle.id, (&slug, &version), draft, now);
+            (shared.check)(&bundle, &tool, &together)
+                .map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
+            let text = shared.render(&tool).map_err(|error| match error {
+                BundleError::Limit(reason) => BundleError::Limit(format!("tool {slug} {version}: {reason}")),
+                other => other,
+            })?;
+            total += text.len() as u64;
+            if total > shared.limits.total_bytes {
+                return Err(BundleError::Limit(format!(
+                    "all tools together may have at most {} bytes",
+                    shared.limits.total_bytes
+                )));
+            }
+            documents.push((key(tool_key(bundle.id, tool.id))?, text));
+        }
+        let document = match is_new {
+            true => Some((key(bundle_key(bundle.id))?, shared.render(&bundle)?)),
+            false => None,
+        };
+        Ok((bundle.id, document, documents))
+    }
+}
