@@ -21,6 +21,7 @@ pub mod present;
 mod project_pack;
 mod replay;
 mod runner;
+mod saved;
 pub mod search;
 mod settings;
 mod shapes;
@@ -44,6 +45,7 @@ pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
 pub use runner::{RunReply, Runner};
+pub use saved::{Replace, SavedCode, SavedEntry, SavedSource};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };

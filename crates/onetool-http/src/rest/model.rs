@@ -5,8 +5,10 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_bundles::{PlannedStep, StepTrace};
+use onetool_sdk::PackDocs;
 use onetool_state::bundles::{
-    AuthBlock, BundleDraft, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft, ToolView,
+    AuthBlock, BundleDraft, BundleError, BundleView, Implementation, Page, PageToken, SequenceImplementation, ToolDraft,
+    ToolView,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -38,6 +40,10 @@ pub struct BundleBody {
     #[serde(default)]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
+    /// The address of its documentation, for help; `off` shows none.
+    #[serde(default)]
+    #[schema(example = "https://example.org/docs")]
+    pub docs: Option<String>,
 }
 
 fn yes() -> bool {
@@ -46,6 +52,12 @@ fn yes() -> bool {
 
 impl BundleBody {
     pub fn draft(self) -> Result<BundleDraft, ApiError> {
+        let docs = self.docs.filter(|docs| !docs.is_empty());
+        if let Some(docs) = &docs
+            && PackDocs::read(docs).is_none()
+        {
+            return Err(BundleError::Invalid(format!("docs must be a web address or `off`, not '{docs}'")).into());
+        }
         Ok(BundleDraft {
             slug: self.slug.parse()?,
             display_name: self.display_name,
@@ -53,6 +65,7 @@ impl BundleBody {
             is_enabled: self.is_enabled,
             secrets: self.secrets,
             auth: self.auth.map(|auth| auth_block("auth", auth)).transpose()?,
+            docs,
         })
     }
 }
@@ -79,6 +92,8 @@ pub struct BundleReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AuthBody>)]
     pub auth: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub docs: Option<String>,
     pub tool_count: usize,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
@@ -96,6 +111,7 @@ impl From<&BundleView> for BundleReply {
             is_built_in: bundle.is_built_in,
             secrets: bundle.secrets.clone(),
             auth: bundle.auth.as_ref().and_then(|auth| serde_json::to_value(auth).ok()),
+            docs: bundle.docs.clone(),
             tool_count: view.tool_count,
             created_at: bundle.created_at,
             modified_at: bundle.modified_at,

@@ -14,6 +14,7 @@ mod overview;
 mod packs;
 mod reload;
 mod result;
+mod save;
 mod search;
 mod snippets;
 mod span;
@@ -56,6 +57,9 @@ pub trait Toolbox: Send + Sync {
     /// Waits for servers that are starting for the first time; shortly, and never longer than `ctx` allows.
     async fn settle(&self, awaited: Awaited, ctx: &CallContext);
 
+    /// Runs code as part of a call, and gives its value.
+    async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError>;
+
     /// Reads the configuration again. Blocks; on an error the last good state stays.
     fn reload(&self) -> Result<(), ToolError>;
 }
@@ -78,6 +82,7 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
             reload::tool(&toolbox),
             stats::tool(&toolbox, stats),
             result::tool(&toolbox),
+            save::tool(&toolbox),
             timed::tool(),
             version::tool(),
         ],

@@ -88,6 +88,7 @@ impl BuiltInBundle {
             is_built_in: true,
             secrets: self.secrets.clone(),
             auth: None,
+            docs: None,
             created_at: at,
             modified_at: at,
             soft_deleted_at: None,

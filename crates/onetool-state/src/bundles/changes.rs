@@ -58,6 +58,7 @@ impl BundleStore {
                 is_built_in: false,
                 secrets: draft.secrets,
                 auth: draft.auth,
+                docs: draft.docs,
                 created_at: old.map_or(now, |old| old.bundle.created_at),
                 modified_at: now,
                 soft_deleted_at: None,

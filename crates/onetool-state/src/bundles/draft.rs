@@ -16,6 +16,8 @@ pub struct BundleDraft {
     pub description: String,
     pub is_enabled: bool,
     pub secrets: Vec<String>,
+    /// The address of its documentation, or `off`.
+    pub docs: Option<String>,
     pub auth: Option<AuthBlock>,
 }
 
@@ -28,6 +30,7 @@ impl BundleDraft {
             description: String::new(),
             is_enabled: true,
             secrets: Vec::new(),
+            docs: None,
             auth: None,
         }
     }

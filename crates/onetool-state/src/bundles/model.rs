@@ -38,6 +38,9 @@ pub struct Bundle {
     /// Who its tools say they are, unless they say otherwise themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthBlock>,
+    /// The address of its documentation, or `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docs: Option<String>,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,8 +29,11 @@ impl Collection {
 
     /// Tokens of HTTP tools, sealed.
     pub const TOKENS: Self = Self("tokens");
+    /// Code that runs kept for later.
+    pub const SAVED: Self = Self("saved");
 
-    pub const ALL: [Self; 5] = [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO, Self::TOKENS];
+    pub const ALL: [Self; 6] =
+        [Self::BUNDLES, Self::PINS, Self::LISTINGS, Self::TODO, Self::TOKENS, Self::SAVED];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.
     pub const fn named(name: &'static str) -> Self {
