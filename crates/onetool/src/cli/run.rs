@@ -44,8 +44,10 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
         (None, None) => anyhow::bail!("no code given"),
     };
     let app = super::start(at)?;
+    crate::log::show_prints();
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = crate::cli::progress::sink();
+    ctx.client = super::terminal::client();
     let cancel = ctx.cancel.clone();
     let is_terminal = std::io::stdout().is_terminal();
     let run = async {

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod attacks;
+mod authors;
 mod bad_upstream;
 mod browser;
 mod cases;
@@ -25,6 +26,7 @@ mod server;
 mod setup;
 mod shared_state;
 mod telemetry;
+mod terminal;
 mod trust;
 mod trust_question;
 mod upstream;
