@@ -16,6 +16,7 @@ import sys
 import tarfile
 import zipfile
 
+import jsonschema
 import pytest
 
 DIST = pathlib.Path(os.environ.get("ONETOOL_DIST", "dist")).resolve()
@@ -212,6 +213,20 @@ def test_mcp_bundle(clean, tmp_path):
     fill = lambda text: text.replace("${__dirname}", str(bundle)).replace("${user_config.folder}", str(project))
     talk([fill(config["command"]), *map(fill, config["args"])], clean, tmp_path)
     assert origin([fill(config["command"])], clean) == "an MCP bundle"
+
+
+def test_the_registry_entry_has_the_known_fields():
+    """Against a schema of our own: the registry's is not at hand without a network."""
+    schema = json.loads((ROOT / "packaging/server.schema.json").read_text())
+    entry = json.loads((DIST / "server.json").read_text())
+    check = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    assert [error.message for error in check.iter_errors(entry)] == []
+    # A schema that takes anything would prove nothing.
+    for change in ({"name": "no slash"}, {"version": "latest"}, {"packages": []}, {"surprise": 1}, {"description": "x" * 101}):
+        assert not check.is_valid({**entry, **change}), change
+    package = entry["packages"][0]
+    for change in ({"registryType": "pip"}, {"transport": {"type": "pigeon"}}, {"version": "latest"}, {"runtimeHint": "sh"}):
+        assert not check.is_valid({**entry, "packages": [{**package, **change}]}), change
 
 
 def test_versions_agree():

@@ -13,5 +13,5 @@ if [ -z "$dist" ]; then
     trap 'rm -rf "$dist"' EXIT
     python3 scripts/package --binary "$binary" --output "$dist"
 fi
-ONETOOL_DIST="$(realpath "$dist")" uv run --quiet --no-project --isolated --with pytest \
+ONETOOL_DIST="$(realpath "$dist")" uv run --quiet --no-project --isolated --with pytest --with jsonschema \
     python -m pytest -q -p no:cacheprovider --rootdir packaging packaging/test_packages.py

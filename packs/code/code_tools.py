@@ -14,6 +14,9 @@
 #     "tree-sitter-ruby>=0.23",
 #     "tree-sitter-php>=0.23",
 # ]
+#
+# [tool.onetool]
+# threads = 1
 # ///
 """Symbols and references in source code: Python, JavaScript, TypeScript, Rust, Go, Java, C, C++, C#, Ruby and PHP.
 

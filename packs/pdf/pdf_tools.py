@@ -3,6 +3,7 @@
 # dependencies = ["pypdf>=5", "pypdfium2>=4.30", "pillow>=10"]
 #
 # [tool.onetool]
+# threads = 1
 # # The password of encrypted files.
 # secrets = ["PDF_PASSWORD"]
 # ///

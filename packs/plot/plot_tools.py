@@ -1,6 +1,9 @@
 # /// script
 # requires-python = ">=3.10"
 # dependencies = ["matplotlib>=3.8"]
+#
+# [tool.onetool]
+# threads = 1
 # ///
 """Charts as pictures: lines, bars, points, distributions, shares and heat maps."""
 

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, QualifiedName, Severity, Signature, ToolCall,
+    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature, ToolCall,
     ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{
@@ -303,6 +303,7 @@ fn build(view: &BundleView, tools: Vec<ToolView>, languages: &[String]) -> Built
         origin: Origin::Bundle { id: bundle.id.to_string() },
         tools: specs,
         note: None,
+        docs: bundle.docs.as_deref().and_then(PackDocs::read).unwrap_or_default(),
     };
     BuiltPack { pack: Arc::new(pack), is_built_in: bundle.is_built_in, functions: functions.into_iter().collect() }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +58,9 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     // Where we listen is data: with port 0 only we know.
     let local = listener.local_addr()?;
     eprintln!("listening at http://{local}");
+    if std::io::stderr().is_terminal() {
+        eprintln!("  MCP /mcp, admin page /, REST /tools and /api, its description /docs; Ctrl-C ends it");
+    }
     if let Some(code) = sessions.and_then(|sessions| sessions.code()) {
         browser::open(&format!("http://{local}/#code={code}"));
     }

@@ -121,6 +121,7 @@ fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner
             notes: Vec::new(),
             overrides: IndexMap::default(),
             docs: IndexMap::default(),
+            saved: Arc::new(onetool_run::SavedCode::nowhere()),
             learned: Arc::new(onetool_run::LearnedShapes::disabled()),
             permissions: Permissions::default(),
             search: Arc::default(),

@@ -139,6 +139,7 @@ impl Ingredients<'_> {
             origin: Origin::Proxy { server: self.settings.name.clone() },
             tools: specs,
             note: self.note.clone(),
+            docs: onetool_sdk::PackDocs::Unsaid,
         });
         Published { pack, routes, changed, tool_count }
     }

@@ -22,6 +22,7 @@ pub mod present;
 mod project_pack;
 mod replay;
 mod runner;
+mod saved;
 pub mod search;
 mod sessions;
 mod settings;
@@ -46,6 +47,7 @@ pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
 pub use runner::{RunOptions, RunReply, Runner};
+pub use saved::{Replace, SavedCode, SavedEntry, SavedSource};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,
 };

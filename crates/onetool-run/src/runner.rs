@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
-use onetool_sdk::{CallContext, Part, Value};
+use onetool_sdk::{CallContext, Part, ToolError, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
@@ -198,6 +198,7 @@ impl Runner {
         let mut ctx = ctx.clone();
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
+        ctx.code = Some(prepared.original.as_str().into());
         // A run that ends early takes its calls with it.
         ctx.cancel = ctx.cancel.child_token();
         let guard = ctx.cancel.clone().drop_guard();
@@ -306,6 +307,49 @@ impl Runner {
         (execution, InSession { key: plan.key.clone(), begun, has_ended: ended.is_some() })
     }
 
+    /// Runs code as part of a call: the value, not how it is shown. What is only printed is the value as a text.
+    pub async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
+        let settings = self.settings.read().clone();
+        let shared = self.toolbox.now();
+        let prepared = prepare(code, &settings, &shared, None).map_err(|text| ToolError::raised("RuntimeError", text))?;
+        if settings.type_check && let Some(refusal) = precheck::check(&prepared, &shared) {
+            return Err(ToolError::raised("RuntimeError", account::refused(&refusal, &prepared)));
+        }
+        let mut ctx = ctx.clone();
+        ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
+        ctx.tools = Some(Arc::new(self.toolbox.clone()));
+        ctx.cancel = ctx.cancel.child_token();
+        let guard = ctx.cancel.clone().drop_guard();
+        let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
+        let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
+        let execution = self.execute(&prepared, &settings, proxy.clone(), &ctx.cancel, &shared).await;
+        drop(guard);
+        match execution.result {
+            Ok(value) => {
+                let has_value = has_value(&prepared, &execution.read_back);
+                Ok(match has_value {
+                    true => settings.redactor.value(value),
+                    false if execution.printed.is_empty() => Value::None,
+                    false => Value::Str(settings.redactor.owned(trim_newline(execution.printed))),
+                })
+            }
+            Err(failure) => {
+                let account = Account {
+                    failure: &failure,
+                    code: &prepared,
+                    printed: &execution.printed,
+                    printed_truncated: execution.printed_truncated,
+                    calls: &proxy.calls(),
+                    returned: &proxy.returned(),
+                    caller: proxy.caller(),
+                    limits: &settings.limits,
+                };
+                let text = account::cap(account::text(&account), settings.max_error_bytes);
+                Err(ToolError::raised("RuntimeError", settings.redactor.owned(text)))
+            }
+        }
+    }
+
     /// Runs the code in its engine, and where that one does not do, in the other.
     async fn execute(
         &self,
@@ -386,8 +430,7 @@ impl Runner {
                 return finish_error(account::text(&account), options.sanitise, settings);
             }
         };
-        let has_value = prepared.facts.ends_with_expression
-            || (prepared.facts.returns_at_top && !execution.read_back.iter().any(|(name, _)| name == END_REACHED));
+        let has_value = has_value(prepared, &execution.read_back);
         let (rest, parts) = present::split_parts(settings.redactor.value(value));
         let parts = present::bounded_parts(parts, shared.state.output.max_media_bytes);
         let mut text = execution.printed;
@@ -508,6 +551,12 @@ impl Runner {
             Err(_) => "the result could not be stored".to_owned(),
         }
     }
+}
+
+/// Whether the code gives a value: by its last expression, or by a `return` that it reached.
+fn has_value(prepared: &PreparedCode, read_back: &[(String, Value)]) -> bool {
+    prepared.facts.ends_with_expression
+        || (prepared.facts.returns_at_top && !read_back.iter().any(|(name, _)| name == END_REACHED))
 }
 
 /// What a sandbox is to run.

@@ -10,7 +10,7 @@ use onetool_sdk::{HealthNote, Redactor};
 use onetool_state::interface::{Retention, Trail};
 use onetool_state::results::ResultStore;
 
-use crate::{Catalog, Gate, LearnedShapes, Permissions, SearchIndex, ToolOverride};
+use crate::{Catalog, Gate, LearnedShapes, Permissions, SavedCode, SearchIndex, ToolOverride};
 
 /// A parameter of a snippet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Snippet {
     pub parameters: IndexMap<String, SnippetParameter>,
     /// A Jinja template of Python code.
     pub body: String,
+    /// Whether a run saved it, rather than the user's configuration.
+    pub is_saved: bool,
 }
 
 /// Where messages of topics that match `pattern` go.
@@ -122,6 +124,8 @@ pub struct ToolboxState {
     pub learned: Arc<LearnedShapes>,
     /// Which tools may be called.
     pub permissions: Permissions,
+    /// Code that runs kept for later.
+    pub saved: Arc<SavedCode>,
     /// What searches in all this look words up in.
     pub search: Arc<SearchIndex>,
 }

@@ -150,6 +150,14 @@ fn environment() -> Environment<'static> {
                 .map_or_else(|_| "None".to_owned(), |json| onetool_sdk::Value::from_json(json).repr())
         });
     }
+    // Text that is JSON is the value that it stands for.
+    environment.add_filter("data", |value: minijinja::Value| {
+        let json = match value.as_str() {
+            Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+            None => serde_json::to_value(&value).unwrap_or_default(),
+        };
+        onetool_sdk::Value::from_json(json).repr()
+    });
     environment
 }
 
@@ -295,7 +303,7 @@ mod tests {
         let mut all = IndexMap::new();
         let mut add = |name: &str, body: &str, parameters: Vec<(&str, SnippetParameter)>| {
             let parameters = parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-            all.insert(name.to_owned(), Snippet { description: String::new(), parameters, body: body.to_owned() });
+            all.insert(name.to_owned(), Snippet { parameters, body: body.to_owned(), ..Snippet::default() });
         };
         add(
             "wsq",

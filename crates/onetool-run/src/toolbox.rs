@@ -124,7 +124,8 @@ impl Toolbox {
         if Arc::ptr_eq(&catalog, &shared.state.catalog) {
             return shared;
         }
-        let state = ToolboxState { catalog, ..(*shared.state).clone() };
+        let snippets = crate::saved::with_saved(&shared.state.snippets, &catalog);
+        let state = ToolboxState { catalog, snippets, ..(*shared.state).clone() };
         let fresh = Arc::new(Shared {
             state: Arc::new(state),
             projects: shared.projects.clone(),

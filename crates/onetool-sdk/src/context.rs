@@ -129,6 +129,8 @@ pub struct CallContext {
     /// Whoever calls tries again itself: whatever is called makes one attempt.
     pub single_attempt: bool,
     pub span: SpanLink,
+    /// The code of the run that makes this call; none for a call that a tool makes.
+    pub code: Option<Arc<str>>,
 }
 
 impl CallContext {
@@ -145,13 +147,14 @@ impl CallContext {
             depth: 0,
             single_attempt: false,
             span: SpanLink::default(),
+            code: None,
         }
     }
 
     /// The context for a call that a tool makes in its turn.
     #[must_use]
     pub fn nested(&self) -> Self {
-        Self { caller: Caller::Tool, depth: self.depth + 1, ..self.clone() }
+        Self { caller: Caller::Tool, depth: self.depth + 1, code: None, ..self.clone() }
     }
 
     /// The context for something new within what this one is for.

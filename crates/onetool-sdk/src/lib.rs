@@ -56,7 +56,7 @@ pub use schema::{
 };
 pub use schema_text::InputSchema;
 pub use signature::{Parameter, ParameterKind, Signature};
-pub use source::{HealthNote, Offer, Origin, Pack, Severity, SourceChange, ToolCall, ToolSource, ToolSpec};
+pub use source::{HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec};
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
 pub use validation::{Issue, SchemaError, Validator, validate};

@@ -35,6 +35,7 @@ impl NativeSource {
                     origin: Origin::Native,
                     tools: specs,
                     note: None,
+                    docs: super::source::PackDocs::Unsaid,
                 })
             })
             .collect();

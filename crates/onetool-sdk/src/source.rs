@@ -92,6 +92,35 @@ pub struct Pack {
     pub tools: IndexMap<String, Arc<ToolSpec>>,
     /// Something a user should know of the pack now, e.g. that its tools are listed from a cache.
     pub note: Option<String>,
+    pub docs: PackDocs,
+}
+
+/// Where a pack is documented, as its author says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PackDocs {
+    /// Among OneTool's own pages.
+    #[default]
+    Unsaid,
+    At(String),
+    /// Nowhere that a model should look.
+    Off,
+}
+
+impl PackDocs {
+    /// The longest address.
+    const MAX_ADDRESS: usize = 2000;
+
+    /// `off`, or a web address; `None` for anything else.
+    pub fn read(text: &str) -> Option<Self> {
+        let is_address = (text.starts_with("https://") || text.starts_with("http://"))
+            && text.len() <= Self::MAX_ADDRESS
+            && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        match text {
+            "off" => Some(Self::Off),
+            "" => Some(Self::Unsaid),
+            address => is_address.then(|| Self::At(address.to_owned())),
+        }
+    }
 }
 
 /// One call, resolved and matched.

@@ -49,6 +49,9 @@ impl PlaceNote {
 pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<PlaceNote>) {
     let mut found = Vec::new();
     let mut problems = Vec::new();
+    if let Some(file) = &settings.authored {
+        push_file(file.clone(), &mut found);
+    }
     if let Some(folder) = &settings.project_tools {
         in_folder(folder, &mut found, &mut problems);
     }
@@ -64,7 +67,8 @@ pub(super) fn candidates(settings: &WorkerSettings) -> (Vec<Candidate>, Vec<Plac
     found.retain(|candidate: &Candidate| seen.insert(candidate.path.clone()));
     found.retain(|candidate| {
         let is_global = settings.global_tools.as_deref().is_some_and(|folder| candidate.path.starts_with(folder));
-        let is_trusted = is_global || settings.trust.covers(&candidate.path);
+        let is_authored = settings.authored.as_ref() == Some(&candidate.path);
+        let is_trusted = is_global || is_authored || settings.trust.covers(&candidate.path);
         if !is_trusted {
             let problem = FileProblem::new(format!("is not used: {UNTRUSTED}"));
             let pack = Some(candidate.default_pack.clone());

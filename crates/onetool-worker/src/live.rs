@@ -25,7 +25,7 @@ use super::supervisor::Supervisor;
 use super::tool_file::ToolFile;
 use onetool_process::{self as process, ChildCommand, Group};
 
-const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("worker_host.py"));
+const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("offered.py"), "\n", include_str!("worker_host.py"));
 /// How long a new worker is kept for the call that it was started for.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
 
@@ -81,9 +81,22 @@ pub(super) struct Pending {
     start: Option<u64>,
     /// Whether another worker will do, where this one never read it.
     may_move: bool,
+    /// Where it runs.
+    pub(super) place: Place,
     /// Held until the worker is done with the call, even when the caller has left.
     turn: Option<OwnedSemaphorePermit>,
     waiting: Vec<String>,
+}
+
+/// Where a worker runs a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A thread of its own: one that does not stop leaves the others alone.
+    Thread,
+    /// The event loop, which a call that does not stop may block.
+    EventLoop,
+    /// The worker is not ready before it is done.
+    Start,
 }
 
 /// What a caller is told.
@@ -113,7 +126,8 @@ pub(super) struct Request<'a> {
     pub(super) label: &'a str,
     pub(super) deadline: Instant,
     pub(super) turn: Option<OwnedSemaphorePermit>,
-    /// The packs that can't serve plain functions until this request is done.
+    pub(super) place: Place,
+    /// The packs whose plain functions wait for this request.
     pub(super) waiting: Vec<String>,
 }
 
@@ -226,6 +240,22 @@ impl Worker {
         self.state.lock().pending.get(&id).map(|pending| pending.ctx.clone())
     }
 
+    /// Gives up a call that does not stop, and with it the worker: the next calls get a new one, those in flight are
+    /// served to their end. A call that may hold up the others takes the worker with it at once.
+    pub(super) fn abandon(&self, id: u64) {
+        let (place, is_last) = {
+            let mut state = self.state.lock();
+            let Some(pending) = state.pending.remove(&id) else { return };
+            state.closing = true;
+            (pending.place, state.pending.is_empty())
+        };
+        if is_last || place != Place::Thread {
+            self.kill("a call did not stop when it was cancelled");
+        } else {
+            tracing::warn!(pack = self.pack(), "a cancelled call does not stop; the pack gets a new worker");
+        }
+    }
+
     /// The packs that wait for a call in flight.
     pub(super) fn waiting_for(&self, id: u64) -> Vec<String> {
         self.state.lock().pending.get(&id).map(|pending| pending.waiting.clone()).unwrap_or_default()
@@ -258,12 +288,13 @@ impl Worker {
             let id = state.next_id;
             state.next_id += 1;
             state.last_used = Instant::now();
-            state.used |= request.method == "call";
+            state.used |= request.place != Place::Start;
             let pending = Pending {
                 reply,
                 ctx: own,
                 start: None,
-                may_move: request.method == "call",
+                may_move: request.place != Place::Start,
+                place: request.place,
                 turn: request.turn,
                 waiting: request.waiting,
             };

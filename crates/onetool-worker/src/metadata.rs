@@ -20,6 +20,8 @@ pub(super) struct Metadata {
     pub(super) requires_python: Option<String>,
     /// The secrets that the file may ask for, from `[tool.onetool]`.
     pub(super) secrets: Vec<String>,
+    /// How many plain functions may run at once, from `[tool.onetool]`.
+    pub(super) threads: Option<std::num::NonZeroUsize>,
     /// What is odd about the block, by line.
     pub(super) remarks: Vec<(usize, String)>,
     /// The block's text without the comment signs: an environment made for it serves as long as it does not change.
@@ -62,6 +64,7 @@ struct Tools {
 struct OneTool {
     #[serde(default)]
     secrets: Vec<String>,
+    threads: Option<std::num::NonZeroUsize>,
 }
 
 /// Reads the `script` block of a file's text.
@@ -87,6 +90,7 @@ pub(super) fn read(source: &str) -> Header {
             dependencies: script.dependencies,
             requires_python: script.requires_python,
             secrets: script.tool.onetool.secrets,
+            threads: script.tool.onetool.threads,
             remarks: unknown_keys(&text).into_iter().map(|(at, reason)| (line + 1 + at, reason)).collect(),
             text,
         }),
@@ -125,7 +129,7 @@ fn unclosed(source: &str) -> Header {
 /// Keys that nobody reads, with their lines inside the block.
 fn unknown_keys(text: &str) -> Vec<(usize, String)> {
     const TOP: [&str; 3] = ["dependencies", "requires-python", "tool"];
-    const OURS: [&str; 1] = ["secrets"];
+    const OURS: [&str; 2] = ["secrets", "threads"];
     let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
     let ours = table.get("tool").and_then(|tool| tool.get("onetool")).and_then(toml::Value::as_table);
     let places = [(Some(&table), TOP.as_slice(), ""), (ours, OURS.as_slice(), " in [tool.onetool]")];

@@ -1,8 +1,9 @@
 //! Which workers exist. One a pack at most, started at the first call, replaced when its file has changed, and ended when
 //! it is idle or when another one needs its place.
 //!
-//! Plain functions of a pack run one after the other, `async def` functions side by side; a call holds its turn until the
-//! worker is done with it, and waits for it here, so that a worker that dies takes only the calls that it was serving.
+//! Plain functions of a pack run on a few threads, `async def` functions on an event loop; a call holds its turn until the
+//! worker is done with it, and waits for it here, so that a worker that dies takes only the calls that it was serving. A
+//! call that a function of the same pack waits for takes no turn: it could wait for ever.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 
 use super::environment::Environments;
-use super::live::{Launch, Request, RequestFailure, Worker};
+use super::live::{Launch, Place, Request, RequestFailure, Worker};
 use super::settings::{WorkerServices, WorkerSettings};
 use super::tool_file::ToolFile;
 use super::{protocol, requests};
 
 /// How often a call is tried that no worker ever saw, because each ended just then.
 const MAX_ATTEMPTS: usize = 3;
+/// How deep functions of one pack may call each other through `call_tool`.
+const MAX_OWN_CALLS: usize = 16;
 /// How long the end of all workers may take.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 /// How often room for a new worker is looked for while all are busy.
@@ -45,7 +48,7 @@ pub(super) struct Pool {
 
 /// The place of one pack's worker.
 struct Slot {
-    plain_turn: Arc<Semaphore>,
+    plain_turns: Mutex<(usize, Arc<Semaphore>)>,
     async_turns: Arc<Semaphore>,
     waiting: AtomicUsize,
     state: Mutex<SlotState>,
@@ -105,19 +108,19 @@ impl Pool {
         let label = format!("{pack}.{}", call.function);
         let is_plain = !call.file.asynchronous.contains(call.function);
         let mut waiting = requests::waiting();
-        if is_plain && waiting.contains(pack) {
-            return Err(ToolError::new(
-                ErrorKind::Conflict,
-                format!("{label} can't run: a function of the same pack is waiting for it"),
-            )
-            .with_hint("call the function directly instead of through call_tool, or make it `async def`"));
-        }
-        if is_plain {
-            waiting.push(pack.clone());
+        let own_calls = waiting.iter().filter(|waiting| *waiting == pack).count();
+        if own_calls >= MAX_OWN_CALLS {
+            let text = format!("{label} can't run: {own_calls} functions of its pack are waiting for it already");
+            return Err(ToolError::new(ErrorKind::Conflict, text)
+                .with_hint("call_tool leads back to the function that calls it; see where it should end"));
         }
         let slot = self.slot(pack);
-        let turns = if is_plain { &slot.plain_turn } else { &slot.async_turns };
-        let mut turn = Some(self.turn(turns, &slot.waiting, &label, ctx).await?);
+        let turns = if is_plain { self.plain_turns(&slot, &call.file) } else { slot.async_turns.clone() };
+        let mut turn = match own_calls {
+            0 => Some(self.turn(&turns, &slot.waiting, &label, ctx).await?),
+            _ => None,
+        };
+        waiting.push(pack.clone());
         let params = protocol::call_params(call.function, call.arguments);
         for _ in 0..MAX_ATTEMPTS {
             let worker = self.worker(&slot, &call.file, ctx).await?;
@@ -128,6 +131,7 @@ impl Pool {
                 label: &label,
                 deadline: ctx.deadline.map_or(latest, |deadline| deadline.min(latest)),
                 turn: turn.take(),
+                place: if is_plain { Place::Thread } else { Place::EventLoop },
                 waiting: waiting.clone(),
             };
             match worker.request(request, ctx).await {
@@ -212,13 +216,24 @@ impl Pool {
             return slot.clone();
         }
         let slot = Arc::new(Slot {
-            plain_turn: Arc::new(Semaphore::new(1)),
+            plain_turns: Mutex::new((0, Arc::new(Semaphore::new(0)))),
             async_turns: Arc::new(Semaphore::new(self.settings.max_concurrent.max(1))),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(SlotState::Empty),
         });
         slots.insert(pack.to_owned(), slot.clone());
         slot
+    }
+
+    /// The turns of plain functions, as many as the file as it is now allows.
+    fn plain_turns(&self, slot: &Slot, file: &ToolFile) -> Arc<Semaphore> {
+        let said = file.metadata.as_ref().and_then(|metadata| metadata.threads);
+        let threads = said.map_or(self.settings.threads, |said| said.get().min(self.settings.threads)).max(1);
+        let mut turns = slot.plain_turns.lock();
+        if turns.0 != threads {
+            *turns = (threads, Arc::new(Semaphore::new(threads)));
+        }
+        turns.1.clone()
     }
 
     async fn turn(
@@ -360,6 +375,7 @@ impl Pool {
             label: "the import of the file",
             deadline: Instant::now() + self.settings.startup_timeout,
             turn: None,
+            place: Place::Start,
             waiting: Vec::new(),
         };
         match worker.request(request, &CallContext::default()).await {

@@ -9,11 +9,11 @@ use super::live::Worker;
 use super::protocol;
 
 tokio::task_local! {
-    /// The packs whose plain functions wait for the tool that is being called: calling them again would wait for ever.
+    /// The packs whose functions wait for the tool that is being called: they hold the turns that it could need.
     static WAITING: Vec<String>;
 }
 
-/// The packs whose plain functions wait for what the current task does.
+/// The packs whose functions wait for what the current task does.
 pub(super) fn waiting() -> Vec<String> {
     WAITING.try_with(Clone::clone).unwrap_or_default()
 }

@@ -16,6 +16,10 @@ keys! {
         call_timeout: Duration = Duration::from_mins(2), live;
         /// Seconds that installing packages and importing the file may take.
         startup_timeout: Duration = Duration::from_mins(5), live;
+        /// Seconds that a cancelled call may take to stop. After that the pack gets a new worker.
+        cancel_grace: Duration = Duration::from_secs(2), live;
+        /// Plain functions of one pack that run at once, each on a thread. A file can say less: `threads` in `[tool.onetool]`.
+        threads: usize [Shape::Count(1, 256)] = 8, live;
         /// Workers at once; the one that is idle longest makes room for a new one.
         max: usize [Shape::Count(1, 1000)] = 20, live;
         /// Calls that may wait for one pack.
@@ -39,6 +43,8 @@ pub struct WorkerSettings {
     pub project_tools: Option<PathBuf>,
     /// `~/.onetool/tools`, the same for all projects. The project's wins.
     pub global_tools: Option<PathBuf>,
+    /// A file that its author works on: found before all others, and trusted.
+    pub authored: Option<PathBuf>,
     /// Patterns of further files, e.g. `.onetool/tools/*.py`, relative to `folder`.
     pub tools_dir: Vec<String>,
     /// The folder that workers run in, and that patterns are relative to.
@@ -59,12 +65,14 @@ pub struct WorkerSettings {
     pub call_timeout: Duration,
     /// The longest that the installation of packages and the import of the file may take.
     pub startup_timeout: Duration,
-    /// How long a cancelled call may take to clean up before its worker is killed.
+    /// How long a cancelled call may take to clean up before its pack gets another worker.
     pub cancel_grace: Duration,
     /// How many workers there may be; the one that is idle longest makes room for a new one.
     pub max_workers: usize,
     /// How many calls may wait for one pack.
     pub max_queue: usize,
+    /// How many plain functions one worker runs at once.
+    pub threads: usize,
     /// How many `async def` calls one worker serves at once.
     pub max_concurrent: usize,
     /// The largest message between us and a worker.
@@ -84,6 +92,7 @@ impl WorkerSettings {
         Self {
             project_tools: None,
             global_tools: None,
+            authored: None,
             tools_dir: Vec::new(),
             folder: PathBuf::from("."),
             trust: FileTrust::default(),
@@ -94,9 +103,10 @@ impl WorkerSettings {
             idle_timeout: keys.idle_timeout,
             call_timeout: keys.call_timeout,
             startup_timeout: keys.startup_timeout,
-            cancel_grace: Duration::from_secs(2),
+            cancel_grace: keys.cancel_grace,
             max_workers: keys.max,
             max_queue: keys.max_queue,
+            threads: keys.threads,
             max_concurrent: 32,
             max_message_bytes: 64 << 20,
             limits: WorkerLimits { memory_bytes: Some(keys.max_memory_mb << 20), ..WorkerLimits::default() },
@@ -140,6 +150,9 @@ pub trait WorkerServices: Send + Sync {
 
     /// `tools.<pack>.<key>` of the configuration.
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value>;
+
+    /// A line that a tool printed, without secrets.
+    fn printed(&self, _pack: &str, _line: &str) {}
 }
 
 /// No secrets and no configuration.

@@ -53,3 +53,36 @@ mod tests {
         assert_eq!(tail.last_lines().len(), SHOWN_BYTES);
     }
 }
+
+/// The longest line that is kept together.
+const MAX_LINE: usize = 16 << 10;
+
+/// Bytes that arrive in pieces, as lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines that are complete now.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut complete = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.begun.len() >= MAX_LINE {
+                complete.extend(self.rest());
+            }
+        }
+        complete
+    }
+
+    /// What has no end yet.
+    pub(super) fn rest(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.begun);
+        if line.is_empty() {
+            return None;
+        }
+        let text = line.strip_suffix(b"\n").map_or(line.as_slice(), |line| line.strip_suffix(b"\r").unwrap_or(line));
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::live::{Control, Worker};
 use super::protocol::{self, Incoming};
 use super::requests;
+use super::stderr::Lines;
 
 /// Requests of one worker that are answered at once; while there are more, nothing further is read from it.
 const MAX_REQUESTS: usize = 64;
@@ -167,7 +168,7 @@ impl Supervisor {
         });
     }
 
-    /// A call that does not end after it was cancelled takes its worker with it.
+    /// A call that does not end after it was cancelled costs the pack its worker.
     fn enforce_graces(&mut self) {
         let now = Instant::now();
         let worker = &self.worker;
@@ -175,9 +176,7 @@ impl Supervisor {
             if *at > now {
                 return true;
             }
-            if worker.context_of(*id).is_some() {
-                worker.kill("a call did not stop when it was cancelled");
-            }
+            worker.abandon(*id);
             false
         });
     }
@@ -281,19 +280,29 @@ fn describe(exit: Exit) -> String {
 const LOGGED_BYTES: usize = 64 << 10;
 const LOG_WINDOW: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Takes what a worker prints: the end of it for errors, and all of it, within bounds, for the log.
+/// Takes what a worker prints: the end of it for errors, and all of it, line by line and within bounds, for the log and
+/// for whoever watches.
 async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
     let mut chunk = vec![0; 8 << 10];
+    let mut lines = Lines::default();
     let (mut window, mut logged) = (std::time::Instant::now(), 0);
-    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+    loop {
+        let read = stderr.read(&mut chunk).await.unwrap_or(0);
         worker.tail.lock().push(&chunk[..read]);
         if window.elapsed() > LOG_WINDOW {
             (window, logged) = (std::time::Instant::now(), 0);
         }
-        logged += read;
-        if logged <= LOGGED_BYTES && tracing::enabled!(tracing::Level::INFO) {
-            let text = worker.redact(&String::from_utf8_lossy(&chunk[..read]));
-            tracing::info!(pack = worker.pack(), output = text.trim_end(), "a tool printed");
+        let complete = if read == 0 { lines.rest().into_iter().collect() } else { lines.push(&chunk[..read]) };
+        for line in complete {
+            let text = worker.redact(&line);
+            worker.services.printed(worker.pack(), &text);
+            logged += line.len() + 1;
+            if logged <= LOGGED_BYTES && !text.trim().is_empty() {
+                tracing::info!(pack = worker.pack(), output = text.trim_end(), "a tool printed");
+            }
+        }
+        if read == 0 {
+            return;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_sdk::{
-    InputSchema, Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
+    InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
 };
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;
@@ -91,6 +91,9 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
             format!("'{name}' can't be a pack's name: it is not a Python name"),
         ));
     }
+    if let Some(offset) = module.odd_docs {
+        warnings.push(FileProblem::at(source, offset, "`docs` is ignored: it must be a web address or \"off\""));
+    }
     let exported = module.exported(source, &mut warnings);
     if exported.is_empty() {
         return Err(FileProblem::new("has no public function"));
@@ -107,6 +110,7 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
         origin: Origin::Worker { file: path.to_owned() },
         tools,
         note: None,
+        docs: module.docs.unwrap_or_default(),
     };
     let hash = blake3::hash(content);
     Ok(ToolFile { path: path.to_owned(), hash, pack: Arc::new(pack), asynchronous, metadata, warnings })
@@ -117,6 +121,9 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
 struct Module<'a> {
     description: Option<String>,
     pack: Option<(String, usize)>,
+    docs: Option<PackDocs>,
+    /// Where `docs` says something that it cannot say.
+    odd_docs: Option<usize>,
     all: Option<Vec<(String, usize)>>,
     functions: IndexMap<String, &'a StmtFunctionDef>,
     constants: HashMap<String, Value>,
@@ -187,6 +194,16 @@ impl<'a> Module<'a> {
             ("pack", Expr::StringLiteral(text)) => {
                 self.pack = Some((text.value.to_str().to_owned(), text.range().start().to_usize()));
             }
+            ("docs", Expr::StringLiteral(text)) => {
+                let offset = text.range().start().to_usize();
+                match PackDocs::read(text.value.to_str()) {
+                    Some(docs) => self.docs = Some(docs),
+                    // Text with spaces is a constant of the file's own.
+                    None if text.value.to_str().contains(char::is_whitespace) => {}
+                    None => self.odd_docs = Some(offset),
+                }
+            }
+            ("docs", Expr::BooleanLiteral(flag)) if !flag.value => self.docs = Some(PackDocs::Off),
             ("__all__", names) => self.all = names_in(names),
             (name, value) => {
                 if let Some(value) = annotation::literal(value) {

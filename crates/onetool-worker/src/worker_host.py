@@ -4,8 +4,9 @@
 # anything else runs. Standard input then reads nothing and standard output goes where standard error goes, so whatever
 # the tool prints, reads or closes cannot disturb the channel.
 #
-# Three threads: the reader (takes messages, never runs a tool), the main thread (runs plain functions, one at a time)
-# and, where the file has `async def` functions, an event loop. When the channel ends, the process group ends.
+# Threads: the reader (takes messages, never runs a tool); the main thread, which runs a plain function when it is free; as
+# many more threads as plain functions run beside that one (the other end limits how many); and, where the file has
+# `async def` functions, an event loop. When the channel ends, the process group ends.
 
 import inspect
 import os
@@ -66,6 +67,23 @@ _interrupt = None  # the id of the call on the main thread that is to be interru
 _sending = False  # whether the main thread is in the middle of a message
 _cancelled = set()  # ids of queued calls that were given up before they began
 _local = threading.local()
+_turns = threading.Lock()  # who runs what: the fields below, and those of every _ThreadCall
+_main_is_free = False
+_free_threads = []  # the queues of threads that wait for a call
+_thread_calls = {}  # calls on threads other than the main one, by id
+_MAX_FREE_THREADS = 32
+
+
+class _ThreadCall:
+    """A plain call on a thread of its own."""
+
+    __slots__ = ("thread", "cancelled", "shielded", "future")
+
+    def __init__(self):
+        self.thread = threading.get_ident()
+        self.cancelled = False  # given up by the caller
+        self.shielded = False  # must not be interrupted now
+        self.future = None  # what it waits for on the event loop
 
 
 # ---- the channel ----------------------------------------------------------------------------------------------------
@@ -74,8 +92,11 @@ _local = threading.local()
 def _send(data):
     global _sending
     on_main = threading.current_thread() is _main
+    call = getattr(_local, "thread_call", None)
     if on_main:
         _sending = True
+    elif call is not None:
+        _shield(call)
     try:
         with _write_lock:
             if _forked:
@@ -88,6 +109,8 @@ def _send(data):
             _sending = False
     if on_main:
         _raise_if_interrupted()
+    elif call is not None:
+        _unshield(call)
 
 
 def _line(message):
@@ -189,7 +212,7 @@ def _take(line):
         if function is not None and _loop is not None and inspect.iscoroutinefunction(function):
             _loop.call_soon_threadsafe(_spawn, message)
         else:
-            _queue.put(message)
+            _hand_out(message)
     elif method == "cancel":
         _cancel(message["params"]["id"])
     elif method == "start":
@@ -233,16 +256,120 @@ def _on_interrupt(_signal, _frame):
         _raise_if_interrupted()
 
 
+def _hand_out(message):
+    """Gives a plain call to the main thread where that is free, else to another."""
+    global _main_is_free
+    with _turns:
+        if _main_is_free:
+            _main_is_free = False
+            _queue.put(message)
+            return
+        box = _free_threads.pop() if _free_threads else None
+    if box is None:
+        box = queue.SimpleQueue()
+        try:
+            threading.Thread(target=_serve_on_thread, args=(box,), name="onetool-call", daemon=True).start()
+        except RuntimeError:  # no more threads can be had: it waits for the main one
+            _queue.put(message)
+            return
+    box.put(message)
+
+
+def _free_main():
+    """The main thread takes the next call. Said before it answers: a caller that waits for each answer stays on it."""
+    global _main_is_free
+    with _turns:
+        _main_is_free = _queue.empty()
+
+
+def _serve_on_thread(box):
+    stays = True
+    while stays:
+        call_id, data = _serve_beside(box.get())
+        with _turns:
+            _thread_calls.pop(call_id, None)
+            stays = len(_free_threads) < _MAX_FREE_THREADS
+            if stays:
+                _free_threads.append(box)  # before the answer: the call that it brings on finds this thread
+        _reply(call_id, data)
+
+
+def _serve_beside(message):
+    call_id, params = message["id"], message["params"]
+    _local.call = call_id
+    call = _ThreadCall()
+    with _turns:
+        _thread_calls[call_id] = call
+        call.cancelled = call_id in _cancelled
+    try:
+        try:
+            if call.cancelled:
+                raise CallCancelled("the call was cancelled")
+            _local.thread_call = call
+            data = _answer(call_id, _call_function(call_id, params))
+        except BaseException as error:
+            data = _failure(call_id, error)
+        _shield(call)
+    except CallCancelled as error:
+        data = _failure(call_id, error)
+    _local.call = _local.thread_call = None
+    return call_id, data
+
+
+def _shield(call):
+    """From here on the call is not interrupted. Where it was given up before, it is now."""
+    with _turns:
+        if call.cancelled:
+            call.shielded = True
+            _raise_in_thread(call.thread, None)
+            raise CallCancelled("the call was cancelled")
+        call.shielded = True
+
+
+def _unshield(call):
+    with _turns:
+        if call.cancelled:
+            raise CallCancelled("the call was cancelled")
+        call.shielded = False
+
+
+def _raise_in_thread(thread, kind):
+    """Raises `kind` in a thread before its next instruction; `None` takes back what was not raised yet. What the thread
+    waits for in the operating system or in an extension module is not interrupted."""
+    try:
+        import ctypes
+
+        kind = ctypes.py_object(kind) if kind is not None else None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), kind)
+    except Exception:
+        pass  # an interpreter without ctypes: the call goes on until its worker is replaced
+
+
+def _cancel_beside(call):
+    with _turns:
+        if call.cancelled:
+            return
+        call.cancelled = True
+        future = call.future
+        if not call.shielded and future is None:
+            _raise_in_thread(call.thread, CallCancelled)
+    if future is not None:
+        future.cancel()
+
+
 def _cancel(call_id):
     global _interrupt
-    if call_id == _running:
+    if call_id in _active:
+        _cancelled.add(call_id)
+    beside = _thread_calls.get(call_id)
+    if beside is not None:
+        _cancel_beside(beside)
+    elif call_id == _running:
         _interrupt = call_id
         if hasattr(signal, "pthread_kill"):
             signal.pthread_kill(_main.ident, signal.SIGINT)
     elif _loop is not None and call_id in _active:
         _loop.call_soon_threadsafe(_cancel_task, call_id)
-    if call_id in _active:
-        _cancelled.add(call_id)
 
 
 def _cancel_task(call_id):
@@ -266,6 +393,15 @@ def _lookup(params):
     return function
 
 
+def _call_function(call_id, params):
+    function = _lookup(params)
+    positional, named = _arguments(params, function)
+    value = function(*positional, **named)
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        value = _finish_on_loop(call_id, value)
+    return to_wire(value)
+
+
 def _serve(message):
     global _running
     call_id, params = message["id"], message["params"]
@@ -275,18 +411,14 @@ def _serve(message):
             _running = call_id
             if call_id in _cancelled:
                 raise CallCancelled("the call was cancelled")
-            function = _lookup(params)
-            positional, named = _arguments(params, function)
-            value = function(*positional, **named)
-            if inspect.isawaitable(value) or inspect.isasyncgen(value):
-                value = _finish_on_loop(call_id, value)
-            data = _answer(call_id, to_wire(value))
+            data = _answer(call_id, _call_function(call_id, params))
         finally:
             _running = None
     except BaseException as error:
         data = _failure(call_id, error)
     finally:
         _local.call = None
+    _free_main()
     _reply(call_id, data)
 
 
@@ -337,15 +469,20 @@ def _trace(error):
         return None
 
 
+_loop_lock = threading.Lock()
+
+
 def _start_loop():
     global _loop, _call_variable
-    if _loop is None:
-        import asyncio
-        import contextvars
+    with _loop_lock:
+        if _loop is None:
+            import asyncio
+            import contextvars
 
-        _call_variable = contextvars.ContextVar("onetool_call")
-        _loop = asyncio.new_event_loop()
-        threading.Thread(target=_loop.run_forever, name="onetool-loop", daemon=True).start()
+            _call_variable = contextvars.ContextVar("onetool_call")
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="onetool-loop", daemon=True).start()
+            _loop = loop
     return _loop
 
 
@@ -380,6 +517,7 @@ async def _finish(value):
 
 def _finish_on_loop(call_id, value):
     import asyncio
+    import concurrent.futures
 
     loop = _start_loop()
 
@@ -388,215 +526,23 @@ def _finish_on_loop(call_id, value):
         return await _finish(value)
 
     future = asyncio.run_coroutine_threadsafe(finish(), loop)
+    call = getattr(_local, "thread_call", None)
+    if call is not None:
+        with _turns:
+            call.future = future
+            if call.cancelled:
+                future.cancel()
     try:
         return future.result()
     except CallCancelled:
         future.cancel()
         raise
-
-
-# ---- arguments that JSON has no type for ----------------------------------------------------------------------------
-
-_PLAIN_TYPES = (str, int, float, bool, bytes, list, dict, tuple, set, object, None, type(None))
-_PLAIN_NAMES = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "object", "None", "Any"}
-
-
-def _coercers_of(name, function):
-    found = _coercers.get(name)
-    if found is None:
-        found = {}
-        annotations = getattr(function, "__annotations__", None) or {}
-        if any(not (kind in _PLAIN_NAMES if isinstance(kind, str) else _is_plain(kind)) for kind in annotations.values()):
-            try:
-                import typing
-
-                hints = typing.get_type_hints(function)
-            except Exception:
-                hints = {}
-            hints.pop("return", None)
-            for parameter, hint in hints.items():
-                coerce = _coercer(hint)
-                if coerce is not None:
-                    found[parameter] = coerce
-        _coercers[name] = found
-    return found
-
-
-def _is_plain(kind):
-    return any(kind is plain for plain in _PLAIN_TYPES)
-
-
-def _coercer(hint):
-    """How text and dicts become what `hint` wants: paths, dates, enumerations, dataclasses, models."""
-    import typing
-
-    options = [option for option in typing.get_args(hint) if option is not type(None)]
-    union = typing.get_origin(hint) is typing.Union or type(hint).__name__ == "UnionType"
-    if union:
-        return _coercer(options[0]) if len(options) == 1 else None
-    if typing.get_origin(hint) is not None or not isinstance(hint, type):
-        return None
-    datetime, pathlib, enum = _module("datetime"), _module("pathlib"), _module("enum")
-    if pathlib and issubclass(hint, pathlib.PurePath):
-        return lambda value: hint(value) if isinstance(value, str) else value
-    if datetime and hint in (datetime.datetime, datetime.date, datetime.time):
-        return lambda value: hint.fromisoformat(value) if isinstance(value, str) else value
-    if enum and issubclass(hint, enum.Enum):
-        return lambda value: value if value is None or isinstance(value, hint) else hint(value)
-    if hasattr(hint, "model_validate"):
-        return lambda value: hint.model_validate(_as_dict(value)) if isinstance(value, (dict, Record)) else value
-    if hasattr(hint, "__dataclass_fields__"):
-        return lambda value: hint(**_as_dict(value)) if isinstance(value, (dict, Record)) else value
-    return None
-
-
-def _as_dict(value):
-    return value if isinstance(value, dict) else dict(vars(value))
-
-
-# ---- what the tool can import as `onetool` (or `ot_sdk`) --------------------------------------------------------------
-
-
-def _current_call():
-    if _call_variable is not None:
-        call = _call_variable.get(None)
+    except concurrent.futures.CancelledError:
+        raise CallCancelled("the call was cancelled") from None
+    finally:
         if call is not None:
-            return call
-    call = getattr(_local, "call", None)
-    if call is None and len(_active) == 1:
-        call = next(iter(_active), None)  # a thread that the tool started
-    return call
-
-
-_REQUIRED = object()
-
-
-def get_secret(name, default=_REQUIRED):
-    """A secret that the file names in `[tool.onetool] secrets`; where it is not set, `default`, or an error."""
-    value = _request("get_secret", {"name": str(name)})
-    if value is None and default is _REQUIRED:
-        raise LookupError("the secret '%s' is not set; add `%s: value` to secrets.yaml" % (name, name))
-    return default if value is None else value
-
-
-def get_config(pack, key=None, default=None):
-    """A value of the configuration: `tools.<pack>.<key>`."""
-    if key is None:
-        pack, _, key = str(pack).partition(".")
-    value = _request("get_config", {"pack": str(pack), "key": str(key)})
-    return default if value is None else value
-
-
-def _call_params(name, named):
-    call = _current_call()
-    if call is None:
-        raise RuntimeError("call_tool works only while a call is served")
-    return {"call": call, "name": str(name), "named": {key: to_wire(value) for key, value in named.items()}}
-
-
-def call_tool(name, /, **named):
-    """Calls another tool, `pack.function`, and gives its result. In `async def` prefer `await call_tool_async(...)`."""
-    if _loop is not None and threading.current_thread().name == "onetool-loop" and str(name).startswith(_pack + "."):
-        raise RuntimeError("call_tool('%s') would wait for itself: await call_tool_async, or call it directly" % name)
-    return _request("call_tool", _call_params(name, named))
-
-
-async def call_tool_async(name, /, **named):
-    """As `call_tool`, without blocking the event loop."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-
-    def settle(response):
-        if not future.done():
-            future.set_result(response)
-
-    _post("call_tool", _call_params(name, named), lambda response: loop.call_soon_threadsafe(settle, response))
-    return _unpack(await future)
-
-
-class _Logged:
-    """What `log` gives back: used with `with`, it logs the end and the time taken as well."""
-
-    def __init__(self, message, level, fields):
-        self._message, self._level, self._fields, self._started = message, level, fields, time.monotonic()
-        self._write(message)
-
-    def _write(self, message):
-        fields = {key: str(value)[:_MAX_TEXT] for key, value in self._fields.items()}
-        _notify("log", {"level": self._level, "message": message[:_MAX_TEXT], "fields": fields})
-
-    def add(self, *pair, **fields):
-        if len(pair) == 2:
-            self._fields[str(pair[0])] = pair[1]
-        self._fields.update(fields)
-        return self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, _trace):
-        self._fields["ms"] = int((time.monotonic() - self._started) * 1000)
-        if error is not None:
-            self._fields["error"] = error
-        self._write(self._message + " (end)")
-        return False
-
-
-def log(*parts, level="info", **fields):
-    """Writes to OneTool's log."""
-    return _Logged(" ".join(map(str, parts)), level, fields)
-
-
-def progress(done, total=None, message=None):
-    """Tells the caller how far the work is."""
-    call = _current_call()
-    if call is not None and not _forked:
-        params = {"call": call, "done": float(done)}
-        if total is not None:
-            params["total"] = float(total)
-        if message is not None:
-            params["message"] = str(message)[:_MAX_TEXT]
-        _notify("progress", params)
-
-
-def resolve_path(path, write=False):
-    """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, no secrets of OneTool,
-    and for writing nothing below `.git` or `.onetool`. Links are followed first, so a link cannot lead out."""
-    import pathlib
-
-    if "\0" in str(path) or not str(path):
-        raise ValueError("the path is empty or contains a zero byte")
-    roots = get_config("file", "roots", ["."])
-    roots = [pathlib.Path(root).expanduser().resolve() for root in ([roots] if isinstance(roots, str) else roots)]
-    full = (roots[0] / pathlib.Path(path)).resolve()
-    root = next((root for root in roots if full == root or root in full.parents), None)
-    if root is None:
-        allowed = ", ".join(map(str, roots))
-        raise PermissionError("%s is outside the folders that tools may use\nhint: allowed: %s" % (path, allowed))
-    whole = [part.lower() for part in full.parts]
-    if ".onetool" in whole[:-1] and whole[-1] in ("secrets.yaml", "secrets.yml"):
-        raise PermissionError("%s holds secrets; tools may not use it" % path)
-    below = [part.lower() for part in full.relative_to(root).parts]
-    if write and (".git" in below or ".onetool" in below):
-        raise PermissionError("%s is protected; tools may not change it" % path)
-    return full
-
-
-def worker_main():
-    """Does nothing: the worker host serves the calls. Here for files that end with their own loop."""
-
-
-def _offer_module():
-    offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, resolve_path, worker_main)
-    offered += (Image, ToolError, CallCancelled)
-    for name in ("onetool", "ot_sdk"):
-        module = types.ModuleType(name, "What a tool may ask of OneTool.")
-        for item in offered:
-            setattr(module, item.__name__, item)
-        module.__all__ = [item.__name__ for item in offered]
-        sys.modules[name] = module
+            with _turns:
+                call.future = None
 
 
 # ---- start ----------------------------------------------------------------------------------------------------------
@@ -658,6 +604,7 @@ def _start(message):
         data = _answer(message["id"], {"python": sys.version.split()[0], "functions": kinds})
     except BaseException as error:
         data = _failure(message["id"], error)
+    _free_main()
     _send(data)
 
 

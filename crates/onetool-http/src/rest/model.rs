@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_bundles::{PlannedStep, StepTrace};
+use onetool_sdk::PackDocs;
 use onetool_state::bundles::{
-    AuthBlock, BundleDraft, BundleView, Implementation, NameError, Page, PageToken, SequenceImplementation, ToolDraft,
-    ToolView, Translation, Translations,
+    AuthBlock, BundleDraft, BundleError, BundleView, Implementation, NameError, Page, PageToken, SequenceImplementation,
+    ToolDraft, ToolView, Translation, Translations,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -44,6 +45,10 @@ pub struct BundleBody {
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
     pub translations: TranslationsBody,
+    /// The address of its documentation, for help; `off` shows none.
+    #[serde(default)]
+    #[schema(example = "https://example.org/docs")]
+    pub docs: Option<String>,
 }
 
 fn yes() -> bool {
@@ -52,6 +57,12 @@ fn yes() -> bool {
 
 impl BundleBody {
     pub fn draft(self) -> Result<BundleDraft, ApiError> {
+        let docs = self.docs.filter(|docs| !docs.is_empty());
+        if let Some(docs) = &docs
+            && PackDocs::read(docs).is_none()
+        {
+            return Err(BundleError::Invalid(format!("docs must be a web address or `off`, not '{docs}'")).into());
+        }
         Ok(BundleDraft {
             display_name: display_name(self.display_name, &self.slug)?,
             slug: self.slug.parse().map_err(|error: NameError| ApiError::from(error).at("/slug"))?,
@@ -60,6 +71,7 @@ impl BundleBody {
             secrets: self.secrets,
             auth: self.auth.map(|auth| auth_block("auth", auth)).transpose()?,
             translations: stored(self.translations),
+            docs,
         })
     }
 }
@@ -173,6 +185,8 @@ pub struct BundleReply {
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty", default)]
     #[schema(value_type = std::collections::BTreeMap<String, TranslationBody>)]
     pub translations: TranslationsBody,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub docs: Option<String>,
     pub tool_count: usize,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
@@ -191,6 +205,7 @@ impl From<&BundleView> for BundleReply {
             secrets: bundle.secrets.clone(),
             auth: bundle.auth.as_ref().and_then(|auth| serde_json::to_value(auth).ok()),
             translations: shown(&bundle.translations),
+            docs: bundle.docs.clone(),
             tool_count: view.tool_count,
             created_at: bundle.created_at,
             modified_at: bundle.modified_at,

@@ -11,6 +11,7 @@ mod full_python;
 mod handed_over;
 mod imports;
 mod indentation;
+mod kept;
 mod shown;
 mod single;
 mod wrapping;
@@ -26,6 +27,7 @@ use ruff_text_size::{Ranged as _, TextRange};
 
 pub use calls::CallSite;
 pub use facts::{Facts, MagicValue, SESSION, SessionWish, Use};
+pub use kept::keep;
 pub use single::SingleCall;
 
 /// What a run hands to a sandbox.

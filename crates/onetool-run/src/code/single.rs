@@ -65,7 +65,7 @@ fn arguments(call: &ExprCall) -> Option<Arguments> {
 }
 
 /// The value of a literal, or of a list, tuple or dictionary of literals. Keys are texts, each there once.
-fn display(expr: &Expr, depth: usize) -> Option<Value> {
+pub(super) fn display(expr: &Expr, depth: usize) -> Option<Value> {
     let depth = depth.checked_sub(1)?;
     let all = |items: &[Expr]| items.iter().map(|item| display(item, depth)).collect::<Option<Vec<_>>>();
     match expr {

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use onetool_sdk::{Origin, Pack, QualifiedName, Tool, ToolSpec, Value, define_tool};
+use onetool_sdk::{Origin, Pack, PackDocs, QualifiedName, Tool, ToolSpec, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
@@ -200,13 +200,13 @@ fn tool_page(state: &ToolboxState, pack: &Pack, tool: &ToolSpec, info: Info) -> 
             let _ = write!(text, "## Output schema\n\n{}\n\n", clipped(&schema.to_string(), SHOWN_SCHEMA));
         }
     }
-    text.push_str(&documentation(state, &pack.name));
+    text.push_str(&documentation(state, pack));
     text.truncate(text.trim_end().len());
     text
 }
 
 fn pack_page(state: &ToolboxState, pack: &Pack) -> String {
-    format!("{}\n\n{}", packs::described(state, pack), documentation(state, &pack.name)).trim_end().to_owned()
+    format!("{}\n\n{}", packs::described(state, pack), documentation(state, pack)).trim_end().to_owned()
 }
 
 fn snippet_page(state: &ToolboxState, name: &str, snippet: &crate::Snippet) -> String {
@@ -228,14 +228,19 @@ fn alias_page(state: &ToolboxState, alias: &str, target: &str) -> String {
     text
 }
 
-/// Where a pack is documented: where the configuration says, or among OneTool's own pages.
-fn documentation(state: &ToolboxState, pack: &str) -> String {
-    match state.docs.get(pack) {
+/// Where a pack is documented: where the configuration says, where its author does, or among OneTool's own pages.
+fn documentation(state: &ToolboxState, pack: &Pack) -> String {
+    let own = match &pack.docs {
+        PackDocs::Unsaid => None,
+        PackDocs::At(address) => Some(Some(address)),
+        PackDocs::Off => Some(None),
+    };
+    match state.docs.get(&pack.name).map(Option::as_ref).or(own) {
         Some(Some(address)) => return format!("Docs: {address}"),
         Some(None) => return String::new(),
         None => {}
     }
-    let slug = match pack {
+    let slug = match pack.name.as_str() {
         "brave" => "brave-search",
         "code" => "code-search",
         "db" => "database",

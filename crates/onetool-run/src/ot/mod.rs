@@ -14,6 +14,7 @@ mod overview;
 mod packs;
 mod reload;
 mod result;
+mod save;
 mod search;
 mod sessions;
 mod snippets;
@@ -61,6 +62,9 @@ pub trait Toolbox: Send + Sync {
     /// The sessions of runs.
     fn sessions(&self) -> Arc<Sessions>;
 
+    /// Runs code as part of a call, and gives its value.
+    async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError>;
+
     /// Reads the configuration again. Blocks; on an error the last good state stays.
     fn reload(&self) -> Result<(), ToolError>;
 }
@@ -85,6 +89,7 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
             result::tool(&toolbox),
             sessions::list(&toolbox),
             sessions::end(&toolbox),
+            save::tool(&toolbox),
             timed::tool(),
             version::tool(),
         ],

@@ -77,7 +77,8 @@ impl Index {
                 builder.words.text(Field::Description, instructions);
             }
         }
-        for (name, snippet) in &state.snippets {
+        // Saved code is found as a function of its pack.
+        for (name, snippet) in state.snippets.iter().filter(|(_, snippet)| !snippet.is_saved) {
             builder.entry(Kind::Snippet, name);
             builder.words.text(Field::Name, name);
             builder.words.text(Field::Summary, &snippet.description);

@@ -96,6 +96,7 @@ impl BuiltInBundle {
             secrets: self.secrets.clone(),
             auth: None,
             translations: Translations::default(),
+            docs: None,
             created_at: at,
             modified_at: at,
             soft_deleted_at: None,

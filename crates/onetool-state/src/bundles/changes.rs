@@ -209,6 +209,7 @@ pub(super) fn new_bundle(
         secrets: draft.secrets,
         auth: draft.auth,
         translations: draft.translations,
+        docs: draft.docs,
         created_at,
         modified_at,
         soft_deleted_at: None,

@@ -17,6 +17,8 @@ pub struct BundleDraft {
     pub description: String,
     pub is_enabled: bool,
     pub secrets: Vec<String>,
+    /// The address of its documentation, or `off`.
+    pub docs: Option<String>,
     pub auth: Option<AuthBlock>,
     pub translations: Translations,
 }
@@ -30,6 +32,7 @@ impl BundleDraft {
             description: String::new(),
             is_enabled: true,
             secrets: Vec::new(),
+            docs: None,
             auth: None,
             translations: Translations::default(),
         }

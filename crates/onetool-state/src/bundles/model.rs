@@ -42,6 +42,9 @@ pub struct Bundle {
     /// By language.
     #[serde(default, skip_serializing_if = "Translations::is_empty")]
     pub translations: Translations,
+    /// The address of its documentation, or `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docs: Option<String>,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

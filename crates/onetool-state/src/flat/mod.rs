@@ -36,6 +36,8 @@ const BUNDLE_BYTES: usize = 1024 * 1024;
 
 /// The largest record of a background run; its command and its reply are elsewhere.
 const RUN_BYTES: usize = 64 * 1024;
+/// The largest piece of saved code, with what is said about it.
+const SAVED_BYTES: usize = 256 * 1024;
 
 /// Where a collection's documents are.
 #[derive(Debug, Clone)]
@@ -88,6 +90,7 @@ impl FlatPlaces {
         Self::new(&own)
             .with_bundles(&own.join("bundles"))
             .with_documents(Collection::LISTINGS, DocumentFolder::new(own.join("cache").join("servers")))
+            .with_documents(Collection::SAVED, DocumentFolder::new(own.join("saved")).with_max_bytes(SAVED_BYTES))
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))

@@ -35,8 +35,10 @@ impl Collection {
 
     /// Tokens of HTTP tools, sealed.
     pub const TOKENS: Self = Self("tokens");
+    /// Code that runs kept for later.
+    pub const SAVED: Self = Self("saved");
 
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BUNDLES,
         Self::PINS,
         Self::LISTINGS,
@@ -45,6 +47,7 @@ impl Collection {
         Self::RUN_CONTENTS,
         Self::SESSIONS,
         Self::TOKENS,
+        Self::SAVED,
     ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.

@@ -170,8 +170,8 @@ async fn a_hanging_call_times_out_and_the_worker_survives_if_it_can() {
         ctx.cancel.cancel();
     });
     assert_eq!(stubborn.unwrap_err().kind, ErrorKind::Cancelled);
-    assert_ne!(tools.int("rude.pid").await, pid, "a call that can't be interrupted takes its worker with it");
     eventually("the death of the stubborn worker", || !is_alive(pid)).await;
+    assert_ne!(tools.int("rude.pid").await, pid, "a call that can't be interrupted takes its worker with it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,4 +8,5 @@ mod discovery;
 mod examples;
 mod life;
 mod services;
+mod threads;
 mod toolbox;

@@ -40,6 +40,10 @@ impl WorkerServices for WorkerAccess {
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
         self.0.get().tools.get(pack)?.get(key).cloned()
     }
+
+    fn printed(&self, _pack: &str, line: &str) {
+        crate::log::printed(line);
+    }
 }
 
 /// The secrets that a bundle's requests may use. New secrets make a new engine.

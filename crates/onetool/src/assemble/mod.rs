@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use onetool_config::RestartKeys;
 use onetool_http::{Bundles, Served};
 use onetool_proxy::ProxySource;
-use onetool_run::{Runner, Toolbox};
+use onetool_run::{Runner, SavedCode, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
@@ -71,18 +71,39 @@ impl Traces {
 impl App {
     /// Reads the configuration and builds everything. Mistakes in the configuration become notes, not failures.
     pub fn start(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
-        Self::build(places, Traces::Always)
+        Self::build(places, Traces::Always, |_| ())
     }
 
     /// The same for one command in a terminal: a folder that is not a project stays as it is, and a configuration that
     /// was named must exist.
     pub fn start_once(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
-        Self::build(places, Traces::InProjects)
+        Self::build(places, Traces::InProjects, |_| ())
     }
 
-    fn build(places: ConfigPlaces, traces: Traces) -> anyhow::Result<Arc<Self>> {
-        let resolved = Arc::new(config::resolve(&places, config::load(&places)));
+    /// The same with a tool file that its author works on: it is offered before all others, wherever it is.
+    pub fn start_for_author(places: ConfigPlaces, file: PathBuf) -> anyhow::Result<Arc<Self>> {
+        places.require_explicit()?;
+        Self::build(places, Traces::InProjects, |settings| settings.workers.authored = Some(file))
+    }
+
+    /// What is known of the toolbox without starting anything. Called outside of a runtime, so that no server starts.
+    pub fn start_offline(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
+        Self::build(places, Traces::InProjects, |settings| {
+            settings.telemetry = None;
+            settings.stats.enabled = false;
+            settings.log_level = crate::log::Level::Error;
+        })
+    }
+
+    fn build(
+        places: ConfigPlaces,
+        traces: Traces,
+        adjust: impl FnOnce(&mut Resolved),
+    ) -> anyhow::Result<Arc<Self>> {
+        let mut resolved = config::resolve(&places, config::load(&places));
+        adjust(&mut resolved);
+        let resolved = Arc::new(resolved);
         crate::log::hide(resolved.secrets.values());
         crate::log::hide(crate::governing::literal_secrets(&resolved).iter().map(String::as_str));
         if traces.are_kept(&resolved) {
@@ -122,6 +143,11 @@ impl App {
 
     pub fn workers(&self) -> Arc<WorkerSource> {
         self.parts.lock().workers.value.clone()
+    }
+
+    /// Code that runs kept for later.
+    pub fn saved(&self) -> Arc<SavedCode> {
+        self.parts.lock().saved.value.clone()
     }
 
     pub fn switches(&self) -> &Switches {

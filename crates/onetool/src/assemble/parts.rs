@@ -8,6 +8,7 @@ use onetool_config::Secrets;
 use onetool_http::Bundles;
 use onetool_process::SearchPath;
 use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
+use onetool_run::SavedCode;
 use onetool_sdk::{HealthNote, NativeSource, ToolSource};
 use onetool_state::State;
 use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
@@ -32,6 +33,7 @@ pub(super) struct Parts {
     pub(super) servers: Part<ServersSettings, Servers>,
     pub(super) bundles: Part<BundleSettings, Bundles>,
     pub(super) telemetry: Part<Option<TelemetrySettings>, Option<Arc<Exporter>>>,
+    pub(super) saved: Part<StateSettings, Arc<SavedCode>>,
 }
 
 /// Where statistics are written, if at all.
@@ -84,6 +86,7 @@ impl Parts {
             servers: Part::build(servers_settings(&resolved), |keys| Ok(servers(keys, shared)))?,
             bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved, shared))?,
             telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
+            saved: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(SavedCode::new(shared.documents()))))?,
             state,
         })
     }
@@ -105,13 +108,16 @@ impl Parts {
             servers: self.servers.renewed(servers_settings(resolved), notes, |keys| Ok(servers(keys, shared))),
             bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved, shared)),
             telemetry: self.telemetry.renewed(resolved.telemetry.clone(), notes, |keys| Ok(exporter(keys))),
+            saved: self.saved.renewed(StateSettings::new(resolved), notes, |_| {
+                Ok(Arc::new(SavedCode::new(shared.documents())))
+            }),
             state,
         }
     }
 
     /// Ends what is not part of `new`, once what is under way had its time.
     pub(super) fn retire(self, new: &Self) {
-        let Self { state, runs, stats, workers, servers, bundles, telemetry } = self;
+        let Self { state, runs, stats, workers, servers, bundles, telemetry, saved } = self;
         if !Arc::ptr_eq(&stats.value, &new.stats.value)
             && let Err(error) = stats.value.flush()
         {
@@ -131,6 +137,7 @@ impl Parts {
         // Sends what it still has, and ends with its last user.
         drop(telemetry);
         drop(runs);
+        drop(saved);
         drop(state);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use indexmap::IndexMap;
 use onetool_bundles::GatedSource;
 use onetool_packs::{file, llm, standard, web};
-use onetool_run::{LearnedShapes, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_run::{LearnedShapes, SavedSource, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
 use onetool_sdk::{HealthNote, NativePack, NativeSource, ToolSource, to_python_identifier};
 use onetool_state::State;
 use onetool_state::results::ResultStore;
@@ -30,7 +30,9 @@ pub(super) fn parts(
 ) -> ToolboxParts {
     let switched = |source: Arc<dyn ToolSource>| Arc::new(SwitchedSource::new(source, watch.switches.clone()));
     let stats = &parts.stats.value;
-    let native = Arc::new(NativeSource::new(native_packs(settings, &parts.state.value, stats, Some(app))));
+    let native = Arc::new(NativeSource::new(native_packs(settings, &parts.state.value, stats, Some(app.clone()))));
+    let saved = parts.saved.value.clone();
+    let saved_source = SavedSource::new(saved.clone(), app);
     // Where a user has a pack of the same name, that one is meant.
     let replaceable =
         NativeSource::new(vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())]);
@@ -41,6 +43,7 @@ pub(super) fn parts(
         parts.bundles.value.source.clone(),
         switched(parts.servers.value.source.clone()),
         switched(Arc::new(replaceable)),
+        Arc::new(saved_source),
     ];
     ToolboxParts {
         sources,
@@ -67,6 +70,7 @@ pub(super) fn parts(
                 LearnedShapes::disabled()
             }),
             permissions: settings.permissions.clone().with_approvals(watch.approvals.clone()),
+            saved,
             search: Arc::default(),
         },
         projects: settings.projects.clone(),

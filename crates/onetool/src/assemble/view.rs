@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use onetool_proxy::ServerState;
 use onetool_run::{Awaited, ServerStatus, ToolboxState, ToolboxView};
 use onetool_sandbox::Sessions;
-use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _};
+use onetool_sdk::{CallContext, HealthNote, Severity, ToolError, ToolSource as _, Value};
 
 use super::App;
 
@@ -70,6 +70,10 @@ impl ToolboxView for App {
             async move { drop(source.settle(&pack, &ctx).await) }
         });
         stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;
+    }
+
+    async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
+        self.runner.evaluate(code, ctx).await
     }
 
     fn reload(&self) -> Result<(), ToolError> {

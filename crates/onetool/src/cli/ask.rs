@@ -15,6 +15,7 @@ pub fn context(app: &App) -> CallContext {
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.deadline = Some(Instant::now() + app.settings().run.limits.timeout);
     ctx.progress = super::progress::sink();
+    ctx.client = super::terminal::client();
     ctx.tools = Some(Arc::new(app.runner.toolbox().clone()));
     ctx
 }

@@ -47,6 +47,7 @@ const MAX_INPUT: u64 = 64 << 20;
 pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
     let given = args.json.as_deref().map(object).transpose()?;
     let app = super::start(at)?;
+    crate::log::show_prints();
     let arguments = match given {
         Some(given) => Ok(given),
         None => named(spec(&app, &args.tool).await.as_deref(), &args.arguments),
@@ -82,7 +83,7 @@ async fn spec(app: &App, name: &QualifiedName) -> Option<std::sync::Arc<ToolSpec
     known()
 }
 
-fn object(text: &str) -> anyhow::Result<Map<String, Json>> {
+pub fn object(text: &str) -> anyhow::Result<Map<String, Json>> {
     let mut read = String::new();
     let text = if text == "-" {
         std::io::stdin().take(MAX_INPUT).read_to_string(&mut read).context("standard input")?;
@@ -93,7 +94,7 @@ fn object(text: &str) -> anyhow::Result<Map<String, Json>> {
     serde_json::from_str(text).context("--json takes one JSON object, e.g. '{\"query\": \"rust\"}'")
 }
 
-fn named(tool: Option<&ToolSpec>, pairs: &[String]) -> anyhow::Result<Map<String, Json>> {
+pub fn named(tool: Option<&ToolSpec>, pairs: &[String]) -> anyhow::Result<Map<String, Json>> {
     let mut arguments = Map::new();
     for pair in pairs {
         let (name, text) = pair
@@ -136,7 +137,7 @@ fn wants_text(schema: &Json) -> bool {
     }
 }
 
-fn show(value: Value) -> anyhow::Result<()> {
+pub fn show(value: Value) -> anyhow::Result<()> {
     let format = if std::io::stdout().is_terminal() { Format::JsonHuman } else { Format::Json };
     let (value, parts) = present::split_parts(value);
     let mut text = value.map(|value| present::format(&value, format)).unwrap_or_default();

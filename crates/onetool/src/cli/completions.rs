@@ -1,4 +1,7 @@
 //! `onetool completions <shell>`: what the shell loads to complete commands.
+//!
+//! The scripts for bash, zsh and fish ask `onetool __complete`, so they know the packs, functions and parameters of the
+//! project that one stands in; those for other shells know the commands.
 
 use std::process::ExitCode;
 
@@ -21,9 +24,52 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
+const BASH: &str = r#"# Completion of onetool for bash.
+_onetool() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        COMPREPLY+=("$line")
+    done < <("${COMP_WORDS[0]}" __complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
+    # After a pack or a parameter the word goes on.
+    if [[ ${#COMPREPLY[@]} -gt 0 && ${COMPREPLY[0]} == *[.=] ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+}
+complete -o bashdefault -o default -F _onetool onetool
+"#;
+
+const ZSH: &str = r#"#compdef onetool
+# Completion of onetool for zsh.
+_onetool() {
+    local line value
+    local -a plain open
+    while IFS= read -r line; do
+        value=${line%%$'\t'*}
+        if [[ $value == *[.=] ]]; then open+=("$value"); else plain+=("$value"); fi
+    done < <("$words[1]" __complete zsh "${(j: :)words[1,CURRENT]}" 2>/dev/null)
+    (( $#open )) && compadd -S '' -- $open
+    (( $#plain )) && compadd -- $plain
+    (( $#open + $#plain )) || _files
+}
+if [ "$funcstack[1]" = "_onetool" ]; then _onetool "$@"; else compdef _onetool onetool; fi
+"#;
+
+const FISH: &str = r#"# Completion of onetool for fish.
+complete -c onetool -f -n 'test (count (onetool __complete fish (commandline -cp) 2>/dev/null)) -gt 0' -a '(onetool __complete fish (commandline -cp) 2>/dev/null)'
+"#;
+
 pub fn main(args: CompletionsArgs) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "onetool", &mut script);
-    table::print(&String::from_utf8_lossy(&script))?;
+    let script = match args.shell {
+        Shell::Bash => BASH.to_owned(),
+        Shell::Zsh => ZSH.to_owned(),
+        Shell::Fish => FISH.to_owned(),
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, &mut Cli::command(), "onetool", &mut script);
+            String::from_utf8_lossy(&script).into_owned()
+        }
+    };
+    table::print(&script)?;
     Ok(ExitCode::SUCCESS)
 }

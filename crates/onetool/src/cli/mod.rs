@@ -3,9 +3,11 @@
 mod ask;
 mod bundles;
 mod call;
+mod complete;
 mod completions;
 mod config;
 mod config_file;
+mod dev;
 mod doctor;
 mod health;
 mod help;
@@ -16,6 +18,7 @@ mod new_file;
 mod packs;
 mod progress;
 mod run;
+mod saved;
 mod scaffold;
 mod secret_values;
 mod self_command;
@@ -29,6 +32,7 @@ mod session_host;
 mod state;
 mod stats;
 mod table;
+mod terminal;
 mod tools;
 mod trust;
 mod ui;
@@ -107,6 +111,10 @@ enum Command {
     Init(init::InitArgs),
     /// Write a first file with tools of your own
     Scaffold(scaffold::ScaffoldArgs),
+    /// Call a function of a tool file whenever the file changes
+    Dev(dev::DevArgs),
+    /// List, show or remove code that runs saved with ot.save
+    Saved(saved::SavedArgs),
     /// Trust what came with this folder's repository, after showing what it would run
     Trust(trust::TrustArgs),
     /// Show which version this is and where it came from
@@ -114,6 +122,9 @@ enum Command {
     SelfCommand(self_command::SelfArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// What may come next in a command line
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::CompleteArgs),
 }
 
 /// The exit code of a command line that cannot be meant; the same that clap answers with.
@@ -125,6 +136,10 @@ const STACK_BYTES: usize = 16 << 20;
 /// Reads the arguments and does what they say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Without a runtime no server is started.
+    if let Command::Complete(args) = &cli.command {
+        return complete::main(args).unwrap_or(ExitCode::FAILURE);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build()
     {
         Ok(runtime) => runtime,
@@ -152,8 +167,11 @@ pub fn main() -> ExitCode {
             Command::Packs(args) => packs::main(args, cli.location),
             Command::Init(args) => init::main(args, cli.location),
             Command::Scaffold(args) => scaffold::main(args, cli.location),
+            Command::Dev(args) => dev::main(args, cli.location).await,
+            Command::Saved(args) => saved::main(args, cli.location).await,
             Command::SelfCommand(args) => self_command::main(args),
             Command::Completions(args) => completions::main(args),
+            Command::Complete(args) => complete::main(&args),
             Command::Trust(args) => trust::main(args, cli.location),
             Command::Bundles(args) => bundles::main(args, cli.location).await,
         }
@@ -198,6 +216,9 @@ mod tests {
     #[test]
     fn every_command_shows_examples_that_it_understands() {
         fn check(command: &clap::Command) {
+            if command.is_hide_set() {
+                return;
+            }
             let help = command.get_after_help().unwrap_or_else(|| panic!("{} has no examples", command.get_name()));
             let help = help.to_string();
             let mut seen = 0;

@@ -1,32 +1,44 @@
-//! Progress and printed text on a terminal.
+//! Progress and printed text on a terminal: a line on stderr says what takes its time. Elsewhere nothing is said.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use onetool_sdk::{NoProgress, Progress, ProgressSink};
 use parking_lot::Mutex;
 
-/// A spinner on stderr where that is a terminal; silence elsewhere.
+/// How often the sign of life moves.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Where the progress of calls goes: a line on stderr where that is a terminal.
 pub fn sink() -> Arc<dyn ProgressSink> {
-    if std::io::stderr().is_terminal() { Arc::new(Spinner::default()) } else { Arc::new(NoProgress) }
+    if std::io::stderr().is_terminal() { Arc::new(Line::default()) } else { Arc::new(NoProgress) }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    set_template(&bar, "{spinner} {msg} ({elapsed})");
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn set_template(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
 }
 
 #[derive(Default)]
-struct Spinner {
+struct Line {
     bar: OnceLock<ProgressBar>,
 }
 
-impl ProgressSink for Spinner {
+impl ProgressSink for Line {
     fn report(&self, progress: Progress) {
-        let bar = self.bar.get_or_init(|| {
-            let bar = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}/{len}") {
-                bar.set_style(style);
-            }
-            bar
-        });
+        let bar = self.bar.get_or_init(new_bar);
         if let Some(total) = progress.total {
+            set_template(bar, "{spinner} {msg} {pos}/{len} ({elapsed})");
             bar.set_length(total as u64);
         }
         bar.set_position(progress.done as u64);
@@ -36,7 +48,7 @@ impl ProgressSink for Spinner {
     }
 }
 
-impl Drop for Spinner {
+impl Drop for Line {
     fn drop(&mut self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
@@ -47,13 +59,13 @@ impl Drop for Spinner {
 /// Writes what code prints to stdout at once, and remembers it: it is part of the reply too.
 #[derive(Default)]
 pub struct PrintedOutput {
-    spinner: Option<Spinner>,
+    spinner: Option<Line>,
     written: Mutex<String>,
 }
 
 impl PrintedOutput {
     pub fn new() -> Self {
-        Self { spinner: std::io::stderr().is_terminal().then(Spinner::default), written: Mutex::default() }
+        Self { spinner: std::io::stderr().is_terminal().then(Line::default), written: Mutex::default() }
     }
 
     /// What of a reply has not been written yet, and ends the progress.

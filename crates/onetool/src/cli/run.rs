@@ -74,8 +74,10 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
 /// `None`: interrupted.
 async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::Result<Option<RunReply>> {
     let app = super::start(at)?;
+    crate::log::show_prints();
     let mut ctx = CallContext::new(Caller::Cli);
     ctx.progress = printed;
+    ctx.client = super::terminal::client();
     let cancel = ctx.cancel.clone();
     let is_terminal = std::io::stdout().is_terminal();
     let run = async {

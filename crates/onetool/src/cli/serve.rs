@@ -3,6 +3,7 @@
 //! A client that starts us talks to our standard input and output, whatever the configuration says; only `--http`
 //! changes that.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -42,7 +43,27 @@ pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
             let address = address.or(app.settings().server.bind).unwrap_or(DEFAULT_ADDRESS);
             onetool_http::serve(app, address, Audience::Everyone).await?;
         }
-        None => mcp::serve_stdio(app).await?,
+        None => {
+            if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+                greet(&app);
+            }
+            mcp::serve_stdio(app).await?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever types this into a terminal wants to know what it waits for.
+fn greet(app: &App) {
+    let folder = app.settings().folder.display().to_string();
+    eprintln!(
+        "onetool {version} serves MCP on standard input and output, for {folder}. A client starts it like this:
+  settings of a client   {{\"command\": \"onetool\", \"args\": [\"serve\", \"--project\", \"{folder}\"]}}
+  Claude Code            claude mcp add onetool -- onetool serve --project {folder}
+  over HTTP              onetool serve --http
+  in a browser           onetool ui
+  write it for a client  onetool import --client CLIENT
+Waiting for messages; Ctrl-C ends it.",
+        version = env!("CARGO_PKG_VERSION"),
+    );
 }

@@ -59,6 +59,12 @@ impl Tone {
     }
 }
 
+/// Whether the user and the terminal take colours.
+pub fn is_colour_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
 /// A text for standard output, printed at once at the end.
 pub struct Page {
     text: String,
@@ -67,10 +73,7 @@ pub struct Page {
 
 impl Page {
     pub fn new() -> Self {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        let coloured = std::io::stdout().is_terminal() && !is_unwanted;
-        Self { text: String::new(), coloured }
+        Self { text: String::new(), coloured: std::io::stdout().is_terminal() && is_colour_wanted() }
     }
 
     /// A piece of a line.

@@ -8,7 +8,9 @@ mod audience;
 mod lines;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use onetool_config::{Effect, Section, choices};
@@ -91,6 +93,22 @@ pub fn start(folder: &Path, level: Level) {
     if started {
         let _ =
             FILTERS.set(Filters { file: file_handle, audience: audience_handle, asked: Mutex::new(LevelFilter::OFF) });
+    }
+}
+
+/// Whether what tools print is shown on stderr as well: in a terminal, where their author looks.
+static SHOWS_PRINTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, what tools print is shown on stderr.
+pub fn show_prints() {
+    SHOWS_PRINTS.store(true, Ordering::Relaxed);
+}
+
+/// Takes a line that a tool printed.
+pub fn printed(line: &str) {
+    if SHOWS_PRINTS.load(Ordering::Relaxed) {
+        // Whoever closed stderr does not want it.
+        let _ = writeln!(std::io::stderr().lock(), "{}", redactor().text(line));
     }
 }
 

@@ -173,9 +173,41 @@ async fn files_to_begin_with_are_written_once() {
 #[tokio::test]
 async fn shells_get_their_completions() {
     let project = Project::empty();
-    for shell in ["bash", "zsh", "fish"] {
+    project.write(
+        ".onetool/tools/shop/shop_tools.py",
+        "from typing import Literal\ndef order(item: str, size: Literal['small', 'large'] = 'small', gift: bool = False) -> str:\n    return item\n\ndef refund(order_id: int) -> str:\n    return 'x'\n",
+    );
+    for shell in ["bash", "zsh", "fish", "elvish"] {
         let script = outcome(&project, &["completions", shell]).await.out;
-        assert!(script.contains("onetool") && script.contains("scaffold"), "{shell}");
+        assert!(script.contains("onetool"), "{shell}");
+    }
+    // bash itself, with the script as it is.
+    let folder = std::path::Path::new(BINARY).parent().unwrap();
+    for (line, expected) in [
+        ("onetool sca", "scaffold "),
+        ("onetool call sho", "shop.order shop.refund "),
+        ("onetool call shop.ref", "shop.refund "),
+        ("onetool call shop.order ", "item= size= gift= "),
+        ("onetool call shop.order item=x si", "size= "),
+        ("onetool call shop.order size=", "small large "),
+        ("onetool call shop.order size=l", "large "),
+        ("onetool call shop.order gift=t", "true "),
+        ("onetool call file.read pa", "path= "),
+        ("onetool help file.gre", "file.grep "),
+        ("onetool servers te", "test "),
+        ("onetool stats --jso", "--json "),
+        ("onetool --project . call shop.refund or", "order_id= "),
+    ] {
+        let script = format!(
+            "source <(onetool completions bash); COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=(onetool); _onetool; printf '%s ' \"${{COMPREPLY[@]}}\""
+        );
+        let mut command = tokio::process::Command::new("bash");
+        command.args(["-c", &script]).current_dir(project.path()).env("HOME", project.home());
+        let path = std::env::join_paths(
+            std::iter::once(folder.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
+        let output = command.env("PATH", path.unwrap()).output().await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod attacks;
+mod authors;
 mod background;
 mod bad_upstream;
 mod browser;
@@ -28,6 +29,7 @@ mod sessions;
 mod setup;
 mod shared_state;
 mod telemetry;
+mod terminal;
 mod trust;
 mod trust_question;
 mod upstream;

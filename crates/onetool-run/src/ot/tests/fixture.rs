@@ -49,6 +49,7 @@ pub(super) fn pack(name: &str, description: &str, origin: Origin, tools: Vec<Arc
         origin,
         tools: tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect(),
         note: None,
+        docs: onetool_sdk::PackDocs::Unsaid,
     })
 }
 
@@ -103,6 +104,10 @@ impl Toolbox for TestToolbox {
 
     fn sessions(&self) -> Arc<onetool_sandbox::Sessions> {
         Arc::default()
+    }
+
+    async fn evaluate(&self, _: &str, _: &CallContext) -> Result<Value, ToolError> {
+        Err(ToolError::unavailable("there is no sandbox here"))
     }
 
     fn reload(&self) -> Result<(), ToolError> {
@@ -178,6 +183,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
         body: "results = brave.search(query=\"{{ topic }}\", count={{ count }})\n\
                llm.transform(input=results, prompt=\"Extract key findings\")\n"
             .into(),
+        is_saved: false,
     };
     let package = Snippet { description: "Versions".into(), body: "pkg.npm()".into(), ..Snippet::default() };
     ToolboxState {
@@ -186,6 +192,7 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
         permissions: crate::Permissions::default(),
         overrides: IndexMap::new(),
         docs: IndexMap::new(),
+        saved: Arc::new(crate::SavedCode::nowhere()),
         learned: Arc::new(crate::LearnedShapes::in_file(folder.join("shapes.json"))),
         aliases: IndexMap::from([
             ("ws".to_owned(), "brave.web_search".to_owned()),

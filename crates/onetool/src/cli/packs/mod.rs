@@ -111,6 +111,11 @@ impl PlaceArgs {
     }
 }
 
+/// What the gallery has.
+pub fn gallery_names() -> Vec<String> {
+    GALLERY.iter().map(|pack| pack.name.to_owned()).collect()
+}
+
 pub fn main(args: PacksArgs, at: Location) -> anyhow::Result<ExitCode> {
     let places = at.places()?;
     places.require_explicit()?;

@@ -12,6 +12,7 @@ mod notify_and_reload;
 mod packs;
 mod report_page;
 mod result;
+mod save;
 mod snippets;
 mod stats;
 mod tools;
