@@ -135,6 +135,10 @@ def answer(i, kind):
         repeated(head + '{"content":[{"type":"image","mimeType":"image/png","data":"', "AAAA", 10 * MB, '"}]}}')
     elif kind == "image_many":
         repeated(head + '{"content":[', '{"type":"image","mimeType":"image/png","data":"AAAA"},', 200_000, '{"type":"text","text":"x"}]}}')
+    elif kind == "image_twice":
+        # Whoever looks for each picture in all of the rest never ends.
+        raw(head, '{"content":[', '{"type":"image","mimeType":"image/png","data":"AAAA"},' * 100_000, '{"type":"text","text":"x"}],')
+        repeated('"structuredContent":{"a":[', "0,", 700_000, "0]}}}")
     elif kind == "image_broken":
         reply(i, {"content": [{"type": "image", "mimeType": "image/png", "data": "!!! not base64 !!!"}]})
     elif kind == "image_type":

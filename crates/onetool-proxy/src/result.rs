@@ -5,9 +5,11 @@
 //! blocks it takes. Whatever is not text is kept as a part, also inside structured content; text and parts together
 //! make a list, and so do structured content and parts that it does not hold itself.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use onetool_sdk::{Part, ToolError, Value};
+use onetool_sdk::{Part, ToolError, Value, canonical_json};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value as Json;
 
@@ -57,20 +59,29 @@ fn answer(
         return Ok(gathered(blocks, reading.json));
     };
     let structured = unwrapped(structured, reading.wraps_result);
-    let is_new = |block: &Value| matches!(block, Value::Part(_)) && !holds(&structured, &block.to_json());
+    let mut held = HashSet::new();
+    if blocks.iter().any(|block| matches!(block, Value::Part(_))) {
+        blocks_within(&structured, &mut held);
+    }
+    let is_new = |block: &Value| matches!(block, Value::Part(_)) && !held.contains(&canonical_json(&block.to_json()));
     let parts: Vec<Value> = blocks.into_iter().filter(is_new).collect();
     let value = with_images(structured);
     Ok(if parts.is_empty() { value } else { Value::List(std::iter::once(value).chain(parts).collect()) })
 }
 
-/// Whether `part` stands somewhere in `json`.
-fn holds(json: &Json, part: &Json) -> bool {
-    json == part
-        || match json {
-            Json::Array(items) => items.iter().any(|item| holds(item, part)),
-            Json::Object(object) => object.values().any(|value| holds(value, part)),
-            _ => false,
+/// Blocks that are not text.
+const KINDS: &[&str] = &["image", "audio", "resource", "resource_link"];
+
+/// The blocks that stand somewhere in `json`, each read once: a server may send many of them, and much around them.
+fn blocks_within(json: &Json, found: &mut HashSet<String>) {
+    match json {
+        Json::Array(items) => items.iter().for_each(|item| blocks_within(item, found)),
+        Json::Object(object) if object.get("type").and_then(Json::as_str).is_some_and(|kind| KINDS.contains(&kind)) => {
+            found.insert(canonical_json(json));
         }
+        Json::Object(object) => object.values().for_each(|value| blocks_within(value, found)),
+        _ => {}
+    }
 }
 
 /// JSON as a value, with image blocks as what they are.

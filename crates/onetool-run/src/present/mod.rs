@@ -83,31 +83,42 @@ pub fn split_parts(value: Value) -> (Option<Value>, Vec<Part>) {
     }
 }
 
+/// A part counts for at least so many bytes: clients pay for each of them.
+const LEAST_PART: usize = 16 << 10;
+/// So many of the parts that are left out have a note of their own.
+const MAX_NOTES: usize = 20;
+
 /// Parts that fit into `limit` bytes together. What does not is replaced by a note that says so.
 pub fn bounded_parts(parts: Vec<Part>, limit: usize) -> Vec<Part> {
-    let mut left = limit;
-    parts
-        .into_iter()
-        .map(|part| {
-            let (what, size) = match &part {
-                Part::Text(text) => ("text".to_owned(), text.len()),
-                Part::Image { media_type, data } => (media_type.clone(), data.len()),
-                Part::Other(json) => {
-                    let kind = json.get("type").and_then(serde_json::Value::as_str).unwrap_or("content");
-                    (kind.chars().take(40).collect(), json.to_string().len())
-                }
-            };
-            if size <= left {
-                left -= size;
-                part
-            } else {
-                Part::Text(format!(
-                    "[{what} of {size} bytes left out: output.max_media_kb allows {} kB a reply]",
-                    limit / 1024
-                ))
+    let (mut left, mut notes) = (limit, 0_usize);
+    let mut kept = Vec::new();
+    for part in parts {
+        let (what, size) = match &part {
+            Part::Text(text) => ("text".to_owned(), text.len()),
+            Part::Image { media_type, data } => (media_type.chars().take(40).collect(), data.len()),
+            Part::Other(json) => {
+                let kind = json.get("type").and_then(serde_json::Value::as_str).unwrap_or("content");
+                (kind.chars().take(40).collect(), json.to_string().len())
             }
-        })
-        .collect()
+        };
+        if size <= left && left > 0 {
+            left = left.saturating_sub(size.max(LEAST_PART));
+            kept.push(part);
+            continue;
+        }
+        notes += 1;
+        if notes <= MAX_NOTES {
+            kept.push(Part::Text(format!(
+                "[{what} of {size} bytes left out: output.max_media_kb allows {} kB a reply]",
+                limit / 1024
+            )));
+        }
+    }
+    if notes > MAX_NOTES {
+        let more = notes - MAX_NOTES;
+        kept.push(Part::Text(format!("[{more} more left out: each part of a reply counts for at least 16 kB]")));
+    }
+    kept
 }
 
 /// Bytes that are a picture become one.
