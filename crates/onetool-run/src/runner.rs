@@ -131,7 +131,7 @@ impl Runner {
         let mut settings = (**self.settings.read()).clone();
         settings.limits.timeout = options.timeout.unwrap_or(settings.limits.timeout);
         settings.max_inline = options.max_inline;
-        self.run_as(command, ctx, Arc::new(settings)).await
+        self.run_as(command, None, ctx, Arc::new(settings)).await
     }
 
     /// The same for a reader that takes a reply of any size, such as a pipe.

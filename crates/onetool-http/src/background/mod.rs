@@ -45,10 +45,17 @@ pub(crate) struct StartRun {
     pub(crate) owner: Owner,
     pub(crate) command: String,
     pub(crate) origin: RunOrigin,
-    pub(crate) caller: Caller,
+    pub(crate) client: RunClient,
     /// The run that a repeated request means.
     pub(crate) key: Option<String>,
     pub(crate) ttl: Option<Duration>,
+}
+
+/// Who a run is for, as its tools see it.
+pub(crate) struct RunClient {
+    pub(crate) caller: Caller,
+    /// Whose sessions of runs it may use.
+    pub(crate) owner: Arc<str>,
     /// What its client can be asked, if there is one.
     pub(crate) capabilities: Option<ClientCapabilities>,
 }
@@ -138,7 +145,7 @@ impl Background {
         self.starting.fetch_add(1, Ordering::AcqRel);
         self.has_been_active.store(true, Ordering::Release);
         let created = self.create(&live, run.origin, run.ttl).await;
-        let started = self.started(live, run.caller, run.capabilities, created).await;
+        let started = self.started(live, run.client, created).await;
         self.starting.fetch_sub(1, Ordering::AcqRel);
         started
     }
@@ -146,14 +153,13 @@ impl Background {
     async fn started(
         self: &Arc<Self>,
         live: Arc<LiveRun>,
-        caller: Caller,
-        capabilities: Option<ClientCapabilities>,
+        client: RunClient,
         created: Result<Created, RunStoreError>,
     ) -> Result<Started, RunStoreError> {
         match created? {
             Created::New(record) => {
                 *live.is_recorded.lock().await = true;
-                self.spawn(&live, caller, capabilities);
+                self.spawn(&live, client);
                 Ok(Started::New(live, record))
             }
             Created::Existing(record) => Ok(Started::Before(record)),
@@ -165,10 +171,10 @@ impl Background {
         self: &Arc<Self>,
         owner: Owner,
         command: String,
-        capabilities: ClientCapabilities,
+        client: RunClient,
     ) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
-        self.spawn(&live, Caller::Run, Some(capabilities));
+        self.spawn(&live, client);
         live
     }
 
@@ -215,14 +221,15 @@ impl Background {
         blocking(move || store.create(&new, settings.limits)).await
     }
 
-    fn spawn(self: &Arc<Self>, live: &Arc<LiveRun>, caller: Caller, capabilities: Option<ClientCapabilities>) {
+    fn spawn(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient) {
         let (background, live) = (self.clone(), live.clone());
         self.live.lock().insert((live.owner.clone(), live.id.clone()), live.clone());
-        let mut ctx = CallContext::new(caller);
+        let mut ctx = CallContext::new(client.caller);
+        ctx.owner = client.owner;
         ctx.run_id = live.id.as_str().into();
         ctx.cancel = live.cancel.clone();
         ctx.progress = Arc::new(LiveProgress(live.clone()));
-        if let Some(capabilities) = capabilities {
+        if let Some(capabilities) = client.capabilities {
             let patience = self.service.served().server.mcp.input_timeout;
             ctx.client = Some(Arc::new(LiveClient {
                 run: live.clone(),

@@ -12,7 +12,7 @@ use onetool_run::RunReply;
 use onetool_sdk::Caller;
 use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ClientCapabilities, GetMeta as _, InputRequest, InputRequiredResult,
+    CallToolResponse, CallToolResult, GetMeta as _, InputRequest, InputRequiredResult,
     InputResponses, JsonObject, ServerRequest,
 };
 use rmcp::service::RequestContext;
@@ -22,8 +22,8 @@ use serde_json::{Value as Json, json};
 use super::Handler;
 use super::progress::ClientProgress;
 use super::rounds::{Binding, LiveHandle, ParkedRun};
-use super::runs::{Hearing, principal, result_of};
-use crate::background::{LiveRun, LiveStep, StartRun, Started, key};
+use super::runs::{Hearing, owner, principal, result_of};
+use crate::background::{LiveRun, LiveStep, RunClient, StartRun, Started, key};
 
 /// The key in a request's `_meta`.
 const META_KEY: &str = "onetool/idempotencyKey";
@@ -41,6 +41,15 @@ pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Op
     let Some(given) = parts.and_then(|parts| parts.headers.get(key::HEADER)) else { return Ok(None) };
     let given = given.to_str().map_err(|_| invalid(format!("the header {} is not plain text", key::HEADER)))?;
     key::checked(given).map(Some).map_err(invalid)
+}
+
+/// The client of a request, as tools of its background run see it.
+pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
+    RunClient {
+        caller: Caller::Run,
+        owner: owner(context),
+        capabilities: Some(context.client_capabilities().unwrap_or_default()),
+    }
 }
 
 /// A failure as the result of a call.
@@ -63,9 +72,8 @@ impl Handler {
         key: String,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        let capabilities = context.client_capabilities().unwrap_or_default();
         let binding = Binding { principal: principal(&context), command };
-        match self.start_keyed(binding, Some(key), capabilities).await {
+        match self.start_keyed(binding, Some(key), client_of(&context)).await {
             Err(error) => failed(&error),
             Ok(Joined::Live(run)) => {
                 let progress = context.meta.get_progress_token().map(|token| {
@@ -96,10 +104,9 @@ impl Handler {
         &self,
         binding: Binding<'_>,
         key: Option<String>,
-        capabilities: ClientCapabilities,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
-        match self.start_keyed(binding, key, capabilities).await {
+        match self.start_keyed(binding, key, client_of(context)).await {
             Err(error) => failed(&error).into(),
             Ok(Joined::Live(run)) => self.follow(LiveHandle { run, cancel_on_drop: None }, binding, context).await,
             Ok(Joined::Elsewhere(owner, id)) => self.reply_of(&owner, &id).await.into(),
@@ -110,7 +117,7 @@ impl Handler {
         &self,
         binding: Binding<'_>,
         key: Option<String>,
-        capabilities: ClientCapabilities,
+        client: RunClient,
     ) -> Result<Joined, RunStoreError> {
         let background = &self.shared.background;
         let owner = background.owner(binding.principal).await?;
@@ -118,10 +125,9 @@ impl Handler {
             owner,
             command: binding.command.to_owned(),
             origin: RunOrigin::Call,
-            caller: Caller::Run,
+            client,
             key,
             ttl: None,
-            capabilities: Some(capabilities),
         };
         Ok(match background.run(start).await? {
             Started::New(run, _) => Joined::Live(run),

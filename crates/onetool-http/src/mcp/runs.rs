@@ -72,9 +72,9 @@ impl Handler {
                     return Ok(self.follow(handle, binding, &context).await);
                 }
             },
-            None if key.is_some() => return Ok(self.run_keyed_in_rounds(binding, key, capabilities, &context).await),
+            None if key.is_some() => return Ok(self.run_keyed_in_rounds(binding, key, &context).await),
             None if capabilities.supports_tasks() => {
-                return Ok(self.run_as_task(binding, capabilities, &context).await);
+                return Ok(self.run_as_task(binding, &context).await);
             }
             None => self.start(command.to_owned(), &context, Wishes::of(&context).options),
         };
@@ -178,7 +178,7 @@ pub(super) fn principal(context: &RequestContext<RoleServer>) -> Principal {
 }
 
 /// Whose run it is. A client without a token is known by its session, where it has one.
-fn owner(context: &RequestContext<RoleServer>) -> Arc<str> {
+pub(super) fn owner(context: &RequestContext<RoleServer>) -> Arc<str> {
     let Some(parts) = context.extensions.get::<axum::http::request::Parts>() else { return Arc::from("") };
     let header = parts.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
     // The older transport names it in the query.

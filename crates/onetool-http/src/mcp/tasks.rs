@@ -3,7 +3,7 @@
 
 use onetool_state::runs::{Owner, RunId, RunRecord, RunStatus, RunStoreError};
 use rmcp::model::{
-    ClientCapabilities, CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, InputResponses, JsonObject, Task,
+    CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, InputResponses, JsonObject, Task,
     TaskPayload, TaskStatus,
 };
 use rmcp::service::RequestContext;
@@ -11,7 +11,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
 use super::Handler;
-use super::keyed::without_reply;
+use super::keyed::{client_of, without_reply};
 use super::rounds::{Binding, LiveHandle};
 use super::runs::{principal, result_of};
 use crate::BackgroundSettings;
@@ -60,13 +60,12 @@ impl Handler {
     pub(super) async fn run_as_task(
         &self,
         binding: Binding<'_>,
-        capabilities: ClientCapabilities,
         context: &RequestContext<RoleServer>,
     ) -> rmcp::model::CallToolResponse {
         let background = &self.shared.background;
         // Without shared state there are no tasks, but there are runs.
         let owner = background.owner(binding.principal).await.unwrap_or_else(|_| Owner::local());
-        let run = background.run_unrecorded(owner, binding.command.to_owned(), capabilities);
+        let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context));
         let cancel_on_drop = Some(run.cancel.clone().drop_guard());
         self.follow(LiveHandle { run, cancel_on_drop }, binding, context).await
     }

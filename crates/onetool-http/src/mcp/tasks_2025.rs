@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use onetool_sdk::Caller;
 use onetool_state::runs::{RunOrigin, RunRecord, RunStatus};
 use rmcp::model::{
     CallToolRequestParams, CustomRequest, CustomResult, ErrorCode, JsonObject, JsonRpcMessage, ProtocolVersion,
@@ -16,7 +15,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
 use super::Handler;
-use super::keyed::{converse, failed, idempotency_key, without_reply};
+use super::keyed::{client_of, converse, failed, idempotency_key, without_reply};
 use super::progress::ClientProgress;
 use super::runs::{principal, result_of};
 use super::tasks::refused;
@@ -201,10 +200,9 @@ impl Handler {
             owner,
             command,
             origin: RunOrigin::Task,
-            caller: Caller::Run,
+            client: client_of(context),
             key: idempotency_key(context)?,
             ttl: task.get("ttl").and_then(Json::as_u64).map(Duration::from_millis),
-            capabilities: Some(context.client_capabilities().unwrap_or_default()),
         };
         let record = match background.run(start).await {
             Ok(Started::New(run, record)) => {

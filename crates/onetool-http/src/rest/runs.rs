@@ -18,7 +18,7 @@ use super::admin::PartRow;
 use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::routes::Routes;
-use crate::background::{StartRun, Started, key};
+use crate::background::{RunClient, StartRun, Started, key};
 use crate::{ApiError, Principal};
 
 /// The longest that one request waits for a run.
@@ -191,10 +191,9 @@ async fn start(
         owner: state.background.owner(principal).await?,
         command: body.command,
         origin: RunOrigin::Rest,
-        caller: Caller::Rest,
+        client: RunClient { caller: Caller::Rest, owner: principal.owner(None), capabilities: None },
         key,
         ttl: body.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
-        capabilities: None,
     };
     let (status, record) = match state.background.run(run).await? {
         Started::New(_, record) => (StatusCode::ACCEPTED, record),
