@@ -118,7 +118,7 @@ async fn every_kind_of_value_crosses() {
             "N(a=1, b=2)",
             "ValueError('v')",
             "[0, 1]",
-            "1.10",
+            "'1.10'",
             "<class 'object'>",
         ]
     );
@@ -166,7 +166,7 @@ async fn objects_are_their_attributes_unless_they_have_a_text() {
     assert_eq!(value(&format!("{class}A()")).await.repr(), "A(x=[1])");
     assert_eq!(value(&format!("{class}a = A()\na.a = a\na")).await.repr(), "A(x=[1], a=...)");
     assert_eq!(value(&format!("{class}    def __str__(self):\n        return 'an A'\nA()")).await.repr(), "an A");
-    assert_eq!(value("import enum\nclass C(enum.Enum):\n    A = 1\nC.A").await.repr(), "C.A");
+    assert_eq!(value("import enum\nclass C(enum.Enum):\n    A = 1\nC.A").await.repr(), "1");
 }
 
 #[tokio::test]

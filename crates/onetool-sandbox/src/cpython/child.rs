@@ -19,6 +19,8 @@ use crate::Host;
 
 /// How long a child that closed its side may take to be gone, and its last printed text to arrive.
 const END_WAIT: Duration = Duration::from_secs(2);
+/// How long a child may take to end after its last message.
+const RETIRE_WAIT: Duration = Duration::from_millis(200);
 const PRINTED_READ: usize = 32 << 10;
 
 pub(super) struct Child {
@@ -102,6 +104,15 @@ impl Child {
         tokio::spawn(async move {
             let _ = tokio::time::timeout(END_WAIT, self.process.wait()).await;
             drop(permit);
+        });
+    }
+
+    /// Lets it end after its last message, which it does by itself; one that does not is ended.
+    pub(super) fn retire(mut self, permit: OwnedSemaphorePermit) {
+        tokio::spawn(async move {
+            if tokio::time::timeout(RETIRE_WAIT, self.process.wait()).await.is_err() {
+                self.dismiss(permit);
+            }
         });
     }
 

@@ -164,7 +164,7 @@ impl CPython {
         }
     }
 
-    /// Runs a program in a process of its own, which is dead or being killed when this returns.
+    /// Runs a program in a process of its own, which is dead, or about to be, when this returns.
     pub async fn execute(
         &self,
         program: &Program,
@@ -177,8 +177,11 @@ impl CPython {
             Ok(entered) => entered,
             Err(failure) => return Execution::failed(failure),
         };
-        let (execution, _) = conversation.run(&mut child).await;
-        child.dismiss(permit);
+        let (execution, after) = conversation.run(&mut child).await;
+        match after {
+            ChildState::Alive => child.retire(permit),
+            ChildState::Ended => child.dismiss(permit),
+        }
         execution
     }
 

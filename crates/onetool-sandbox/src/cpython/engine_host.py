@@ -801,12 +801,15 @@ class _Zygote:
             except ImportError:
                 pass
         del _sys.modules["ssl"]
-        _files.install("")
         for name in ("glob", "shutil", "tempfile", *preload) if _has_packages else ():
+            before = set(_sys.modules)
             try:
                 __import__(name)
             except BaseException:
-                pass  # a program that imports it sees why
+                # A program that imports it sees why, and not what is left of half an import.
+                for half in set(_sys.modules) - before:
+                    del _sys.modules[half]
+            _files.install("")
         self.rehearse()
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         _signal.set_wakeup_fd(self.waking, warn_on_full_buffer=False)

@@ -268,7 +268,8 @@ class _Files:
     """The file functions of a process. `mode` is what the configuration allows: full, read or off."""
 
     def __init__(self, call):
-        self.mode, self.folder, self.cwd, self.call = "off", "", "", call
+        # Before there is a program, there are no files: what is imported ahead finds none.
+        self.mode, self.folder, self.cwd, self.call = "none", "", "", call
         self.unfinished, self.failures = [], []
         self.memory = {_MEMORY: None}  # None is a folder
         self.real = {}
@@ -304,6 +305,8 @@ class _Files:
         return path == _MEMORY or path.startswith(_MEMORY + "/")
 
     def tool(self, function, path, **arguments):
+        if self.mode == "none":
+            raise FileNotFoundError(_errno.ENOENT, _os.strerror(_errno.ENOENT), path)
         if self.mode == "off":
             raise PermissionError(_errno.EACCES, _NO_FILES, path)
         try:

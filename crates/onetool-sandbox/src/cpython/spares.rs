@@ -15,7 +15,7 @@ use super::zygote::Zygote;
 /// Spare children at most.
 const SPARES: usize = 2;
 /// While more children than this are alive, forking ahead would only take time from them.
-const BUSY: usize = 4;
+const BUSY: usize = 8;
 /// How long it is waited then.
 const BREATHER: Duration = Duration::from_millis(3);
 /// How long they are kept after the last run.
