@@ -87,13 +87,13 @@ pub(super) fn secret(bundle: &str, word: &str) -> String {
 
 /// Whether the value under this name is probably a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    let plain: String = name.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     const PARTS: &[&str] = &[
         "apikey", "token", "secret", "password", "passwd", "credential", "signature", "accesskey", "privatekey",
         "sessionid",
     ];
     const WHOLE: &[&str] =
         &["key", "auth", "authorization", "cookie", "setcookie", "xapikey", "appid", "apisecret", "pwd", "sig", "jwt"];
+    let plain: String = name.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     PARTS.iter().any(|part| plain.contains(part)) || WHOLE.contains(&plain.as_str())
 }
 

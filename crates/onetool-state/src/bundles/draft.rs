@@ -82,6 +82,7 @@ impl From<Bundle> for BundleDraft {
             secrets: bundle.secrets,
             auth: bundle.auth,
             translations: bundle.translations,
+            docs: bundle.docs,
         }
     }
 }
