@@ -342,6 +342,8 @@ impl Runner {
                     calls: &proxy.calls(),
                     returned: &proxy.returned(),
                     caller: proxy.caller(),
+                    hint: None,
+                    packages: self.packages(&settings),
                     limits: &settings.limits,
                 };
                 let text = account::cap(account::text(&account), settings.max_error_bytes);
