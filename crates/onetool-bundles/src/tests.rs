@@ -231,7 +231,6 @@ async fn a_bad_tool_is_refused_when_stored() {
     refused(&|http| http.url_template = "https://${a}/".to_owned(), "written out");
     refused(&|http| http.url_template = "https://u:p@api.example.com/".to_owned(), "user name");
     refused(&|http| http.url_template = "https://other.example.com/".to_owned(), "not allowed");
-    refused(&|http| http.url_template = "https://api.example.com/${opt}".to_owned(), "required");
     refused(&|http| http.url_template.push_str("?k=${NOPE}"), "neither an argument nor a secret");
     refused(&|http| http.body_template = "{".to_owned(), "bodyTemplate");
     refused(&|http| http.extract_expr = "$[".to_owned(), "extractExpr");
