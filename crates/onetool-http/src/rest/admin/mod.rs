@@ -36,7 +36,7 @@ use super::RestState;
 use super::routes::Routes;
 use crate::ApiError;
 
-pub use model::{ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, TokenRow};
+pub use model::{ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow};
 pub use operations::Operations;
 pub use session::PageSessions;
 
