@@ -303,7 +303,9 @@ impl Server {
                 (false, _) => doubled(limits::FIRST_PAUSE, failures - 1).min(self.settings.retry_max),
             };
             failures += 1;
-            let trouble = Trouble { reason, hung, next: Some(Instant::now() + pause) };
+            // Trying again signs nobody in.
+            let next = (!self.needs_sign_in()).then(|| Instant::now() + pause);
+            let trouble = Trouble { reason, hung: hung && next.is_some(), next };
             after = Some(trouble.clone());
             self.enter(Phase::Disconnected { attempt, trouble });
             self.prepare_sign_in();

@@ -298,6 +298,17 @@ fn status(server: &Server) -> ServerStatus {
         Phase::Disabled { reason } => (ServerState::Disabled, Some(reason)),
         Phase::Ended => (ServerState::Disconnected, Some("it was shut down".to_owned())),
     };
+    let auth = server.oauth.as_ref().and_then(|oauth| oauth.status());
+    let needed = auth.as_ref().filter(|auth| auth.state == AuthState::NeedsSignIn);
+    let reason = match (reason, needed) {
+        (Some(reason), Some(needed)) if state == ServerState::Disconnected => {
+            Some(match needed.url.as_ref().filter(|_| server.waits_for_sign_in()) {
+                Some(url) => format!("{reason}; open {url} to sign in"),
+                None => format!("{reason}; run: onetool servers login {}", server.settings.name),
+            })
+        }
+        (reason, _) => reason,
+    };
     let (tool_count, changed) = if state == ServerState::Disabled {
         (0, Vec::new())
     } else {
@@ -313,7 +324,7 @@ fn status(server: &Server) -> ServerStatus {
         changed,
         hung: server.is_hung(),
         wait,
-        auth: server.oauth.as_ref().and_then(|oauth| oauth.status()),
+        auth,
     }
 }
 
@@ -324,14 +335,7 @@ fn notes(server: &Server) -> Vec<HealthNote> {
     let mut notes = Vec::new();
     match (status.state, status.reason) {
         (ServerState::Disconnected, Some(reason)) => {
-            let url = status.auth.as_ref().and_then(|auth| auth.url.as_deref());
-            let needs_sign_in = status.auth.as_ref().is_some_and(|auth| auth.state == AuthState::NeedsSignIn);
-            let next = match url {
-                Some(url) => format!("; open {url} to sign in"),
-                None if needs_sign_in => format!("; run: onetool servers login {}", status.name),
-                None => String::new(),
-            };
-            notes.push(note(Severity::Error, format!("disconnected: {reason}{next}")));
+            notes.push(note(Severity::Error, format!("disconnected: {reason}")));
         }
         (ServerState::Disabled, Some(reason)) => notes.push(note(Severity::Info, format!("disabled: {reason}"))),
         _ => {}

@@ -73,18 +73,18 @@ async fn names_of_tools_and_defaults_of_prompts_are_completed() {
     assert!(complete(json!({"type": "ref/prompt", "name": "nope"}), "x", "").await.is_err());
 }
 
-/// Reads a stream of events until one contains `wanted`.
-async fn until(response: Response, wanted: &str) -> String {
+/// Reads a stream of events until they contain all that is wanted.
+async fn until(response: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let mut stream = response.bytes_stream();
     let reading = async {
-        while !text.contains(wanted) {
+        while !wanted.iter().all(|wanted| text.contains(wanted)) {
             let chunk = stream.next().await.expect("the stream ended").unwrap();
             text.push_str(&String::from_utf8_lossy(&chunk));
         }
     };
     if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-        panic!("never: {wanted} in {text}");
+        panic!("never: {wanted:?} in {text}");
     }
     text
 }
@@ -136,9 +136,9 @@ async fn clients_of_both_eras_hear_of_changes() {
     };
     let both = async {
         for (response, era) in [(session_stream, "session"), (stream, "stream")] {
-            let text = until(response, "notifications/resources/updated").await;
-            assert!(text.contains("notifications/tools/list_changed"), "{era}: {text}");
-            assert!(text.contains("notifications/prompts/list_changed"), "{era}: {text}");
+            let wanted = ["resources/updated", "tools/list_changed", "prompts/list_changed"];
+            let text = until(response, &wanted).await;
+            assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{era}: {text}");
         }
     };
     tokio::select! {
@@ -193,20 +193,14 @@ async fn clients_of_both_eras_hear_what_servers_of_both_eras_tell() {
     };
     let heard = async {
         for (response, era) in [(session_stream, "session"), (stream, "stream")] {
-            let mut text = String::new();
-            let mut chunks = response.bytes_stream();
             let wanted = [
                 "notifications/prompts/list_changed",
                 "notifications/resources/list_changed",
                 "ot://server/old/note://1",
                 "ot://server/new/note://1",
             ];
-            let reading = async {
-                while !wanted.iter().all(|wanted| text.contains(wanted)) {
-                    text.push_str(&String::from_utf8_lossy(&chunks.next().await.unwrap().unwrap()));
-                }
-            };
-            assert!(tokio::time::timeout(PATIENCE, reading).await.is_ok(), "{era}: {text}");
+            let text = until(response, &wanted).await;
+            assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{era}: {text}");
         }
     };
     tokio::select! {
@@ -233,7 +227,7 @@ async fn http_with_sse_of_the_first_revision_is_served_behind_its_switch() {
     let mut text = String::new();
     let mut read_until = async |wanted: &str| {
         let reading = async {
-            while !text.contains(wanted) {
+            while !wanted.iter().all(|wanted| text.contains(wanted)) {
                 text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("an event").unwrap()));
             }
         };
