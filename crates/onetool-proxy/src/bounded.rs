@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::{Client, Response};
+use reqwest::{Client, RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::SseStream;
 
 use super::messages;
+use super::oauth::{Challenge, NoToken, OAuth};
 use super::settings::limits;
 use super::transport::{Wire, too_long};
 
@@ -32,11 +33,72 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) struct BoundedClient {
     client: Client,
     wire: Arc<Wire>,
+    auth: Option<Arc<OAuth>>,
 }
 
 impl BoundedClient {
-    pub(super) fn new(client: Client, wire: Arc<Wire>) -> Self {
-        Self { client, wire }
+    pub(super) fn new(client: Client, wire: Arc<Wire>, auth: Option<Arc<OAuth>>) -> Self {
+        Self { client, wire, auth }
+    }
+
+    /// Sends a request with the token that there is, and once more with another where that one is refused.
+    async fn send(&self, make: &(dyn Fn() -> RequestBuilder + Send + Sync)) -> Result<Response, Error> {
+        let Some(auth) = &self.auth else { return make().send().await.map_err(Error::Client) };
+        let not_now = |reason: String| Error::UnexpectedServerResponse(Cow::Owned(reason));
+        let mut lack = None;
+        let token = match auth.token().await {
+            Ok(token) => token,
+            Err(NoToken::NotNow(reason)) => return Err(not_now(reason)),
+            // Without one, the server says what it wants.
+            Err(NoToken::SignIn(reason)) => {
+                lack = Some(reason);
+                None
+            }
+        };
+        let with = |token: &Option<String>| match token {
+            Some(token) => make().bearer_auth(token),
+            None => make(),
+        };
+        let mut response = with(&token).send().await.map_err(Error::Client)?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(used) = &token
+        {
+            match auth.renew(used).await {
+                Ok(another) => response = with(&Some(another)).send().await.map_err(Error::Client)?,
+                Err(NoToken::NotNow(reason)) => return Err(not_now(reason)),
+                Err(NoToken::SignIn(reason)) => lack = Some(reason),
+            }
+        }
+        let status = response.status();
+        let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let challenge = challenge.unwrap_or_default().to_owned();
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                auth.refused(&challenge, token.is_some());
+                if let Some(reason) = lack {
+                    auth.lacks(reason);
+                }
+                Err(Error::AuthRequired(AuthRequiredError::new(challenge)))
+            }
+            StatusCode::FORBIDDEN if Challenge::parse(&challenge).wants_more_scope() => {
+                auth.refused(&challenge, token.is_some());
+                Err(Error::AuthRequired(AuthRequiredError::new(challenge)))
+            }
+            status => {
+                if status.is_success() {
+                    auth.accepted();
+                }
+                Ok(response)
+            }
+        }
+    }
+
+    /// The token that there is.
+    async fn bearer(&self, otherwise: Option<String>) -> Option<String> {
+        match &self.auth {
+            Some(auth) => auth.token().await.ok().flatten(),
+            None => otherwise,
+        }
     }
 
     /// The answer to a POST that went well.
@@ -86,19 +148,22 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let mut request = self.client.post(uri.as_ref());
-        if let Some(token) = auth_header {
-            request = request.bearer_auth(token);
-        }
-        for (name, value) in custom_headers {
-            request = request.header(name, value);
-        }
-        request = request.header(ACCEPT, [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", "));
         let has_session = session_id.is_some();
-        if let Some(session) = session_id {
-            request = request.header(HEADER_SESSION_ID, session.as_ref());
-        }
-        let response = request.json(&message).send().await.map_err(Error::Client)?;
+        let make = || {
+            let mut request = self.client.post(uri.as_ref());
+            if let Some(token) = &auth_header {
+                request = request.bearer_auth(token);
+            }
+            for (name, value) in &custom_headers {
+                request = request.header(name, value);
+            }
+            request = request.header(ACCEPT, [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", "));
+            if let Some(session) = &session_id {
+                request = request.header(HEADER_SESSION_ID, session.as_ref());
+            }
+            request.json(&message)
+        };
+        let response = self.send(&make).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -127,6 +192,7 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Error> {
+        let auth_header = self.bearer(auth_header).await;
         self.client.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
@@ -140,6 +206,7 @@ impl StreamableHttpClient for BoundedClient {
     ) -> Result<BoxedSseResponse, Error> {
         let limit = self.wire.max_message;
         let client = &self.client;
+        let auth_header = self.bearer(auth_header).await;
         client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, limit)
             .await

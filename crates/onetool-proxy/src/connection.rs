@@ -35,6 +35,8 @@ pub(super) enum Failure {
     NotSent(String),
     /// The request was sent, and what came back is not an answer.
     Unusable(String),
+    /// The server wants somebody to sign in, or more rights. It did nothing else.
+    Unauthorized,
     /// The server answered with an error.
     Rejected(ErrorData),
 }
@@ -45,6 +47,7 @@ impl Failure {
             Self::Cancelled => "the request was cancelled".to_owned(),
             Self::Timeout(after) => format!("it did not answer within {} s", after.as_secs_f64()),
             Self::Closed(reason) | Self::NotSent(reason) | Self::Unusable(reason) => reason.clone(),
+            Self::Unauthorized => "it needs a sign-in".to_owned(),
             Self::Rejected(error) => format!("it answered with error {}: {}", error.code.0, error.message),
         }
     }
@@ -70,6 +73,13 @@ pub(super) fn transport_error(error: &DynamicTransportError) -> String {
         Some(StreamableHttpError::Client(error)) => with_sources(error),
         _ => with_sources(error.error.as_ref()),
     }
+}
+
+fn is_unauthorized(error: &DynamicTransportError) -> bool {
+    matches!(
+        error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>(),
+        Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_))
+    )
 }
 
 /// Whether a request that failed so cannot have reached its server.
@@ -174,6 +184,7 @@ impl Connection {
                     Waiting::Call { .. } | Waiting::Ours { .. } => Failure::Closed(reason),
                 }
             }
+            ServiceError::TransportSend(error) if is_unauthorized(&error) => Failure::Unauthorized,
             ServiceError::TransportSend(error) => {
                 let reason = self.wire.redactor.show(&transport_error(&error), limits::REASON_CHARS);
                 if never_arrived(&error) { Failure::NotSent(reason) } else { Failure::Unusable(reason) }

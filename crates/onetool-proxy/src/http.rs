@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use tokio::sync::OnceCell;
 
 use super::bounded::BoundedClient;
+use super::oauth::OAuth;
 use super::sse::SseTransport;
 use super::transport::Wire;
 
@@ -25,20 +26,19 @@ const REDIRECTS: usize = 3;
 #[derive(Default)]
 pub(super) struct HttpClient {
     client: OnceCell<reqwest::Client>,
+    /// For authorization servers: follows nobody anywhere.
+    plain: OnceCell<reqwest::Client>,
 }
 
 impl HttpClient {
     /// The client itself. Reading the system's certificates takes a while, so it happens off the async threads.
     pub(super) async fn client(&self) -> Result<reqwest::Client, String> {
-        self.client
-            .get_or_try_init(|| async {
-                tokio::task::spawn_blocking(build)
-                    .await
-                    .map_err(|error| error.to_string())?
-                    .map_err(|error| format!("no HTTP client can be made: {error}"))
-            })
-            .await
-            .cloned()
+        self.client.get_or_try_init(|| made(Policy::custom(follow))).await.cloned()
+    }
+
+    /// The client for authorization servers.
+    pub(super) async fn plain(&self) -> Result<reqwest::Client, String> {
+        self.plain.get_or_try_init(|| made(Policy::none())).await.cloned()
     }
 
     /// A streamable HTTP endpoint as a transport.
@@ -49,7 +49,7 @@ impl HttpClient {
         let config = StreamableHttpClientTransportConfig::with_uri(String::from(checked_url(endpoint.url)?))
             .custom_headers(checked_headers(endpoint.headers)?)
             .max_sse_event_size(endpoint.wire.max_message);
-        let client = BoundedClient::new(self.client().await?, endpoint.wire.clone());
+        let client = BoundedClient::new(self.client().await?, endpoint.wire.clone(), endpoint.auth.cloned());
         Ok(StreamableHttpClientTransport::with_client(client, config))
     }
 
@@ -57,7 +57,7 @@ impl HttpClient {
     pub(super) async fn older(&self, endpoint: &Endpoint<'_>) -> Result<SseTransport, String> {
         let url = checked_url(endpoint.url)?;
         let headers: HeaderMap = checked_headers(endpoint.headers)?.into_iter().collect();
-        SseTransport::open(self.client().await?, &url, headers, endpoint.wire.clone()).await
+        SseTransport::open(self.client().await?, &url, headers, endpoint.wire.clone(), endpoint.auth.cloned()).await
     }
 }
 
@@ -66,15 +66,23 @@ pub(super) struct Endpoint<'a> {
     pub(super) url: &'a str,
     pub(super) headers: &'a BTreeMap<String, String>,
     pub(super) wire: &'a Arc<Wire>,
+    pub(super) auth: Option<&'a Arc<OAuth>>,
 }
 
-fn build() -> reqwest::Result<reqwest::Client> {
+async fn made(redirects: Policy) -> Result<reqwest::Client, String> {
+    tokio::task::spawn_blocking(move || build(redirects))
+        .await
+        .map_err(|error| error.to_string())?
+        .map_err(|error| format!("no HTTP client can be made: {error}"))
+}
+
+fn build(redirects: Policy) -> reqwest::Result<reqwest::Client> {
     onetool_outbound::client_builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .redirect(Policy::custom(follow))
+        .redirect(redirects)
         .build()
 }
 

@@ -10,6 +10,7 @@ use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
 use serde_json::Value as Json;
 
 use crate::era::EraChoice;
+use crate::oauth::{AuthSettings, DEFAULT_LOGIN_TIMEOUT, ResourceIndicator};
 use crate::settings::{
     DEFAULT_MESSAGE_BYTES, DEFAULT_PROBE, DEFAULT_RETRY_AFTER, DEFAULT_RETRY_MAX, DEFAULT_TIMEOUT, Enabled, PinMode,
     ServerKind, ServerSettings,
@@ -60,6 +61,8 @@ keys! {
         retry_max: Duration = DEFAULT_RETRY_MAX, live;
         /// Longest message that it may send, in megabytes.
         max_message_mb: usize [Shape::Count(1, 1024)] = DEFAULT_MESSAGE_BYTES >> 20, live;
+        /// How to sign in to an HTTP server that wants that (OAuth). As a rule nothing needs to be said.
+        auth: ServerAuthKeys = ServerAuthKeys::default(), live;
         /// Which of its tools are offered.
         tools: ServerToolsKeys = ServerToolsKeys::default(), live;
         /// What happens when a tool's description or schema changes: report it, block the tool, or nothing.
@@ -106,6 +109,58 @@ impl ConfigValue for Docs {
     }
 }
 
+/// How the resource is named to the authorization server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource(ResourceIndicator);
+
+impl ConfigValue for Resource {
+    const SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::Choice(&["auto", "off"])]);
+
+    fn read(value: Json) -> Option<Self> {
+        Some(Self(match value {
+            Json::String(text) if text == "auto" => ResourceIndicator::Auto,
+            Json::String(text) if text == "off" => ResourceIndicator::Omit,
+            Json::Bool(false) => ResourceIndicator::Omit,
+            Json::String(text) => ResourceIndicator::Exactly(text),
+            _ => return None,
+        }))
+    }
+
+    fn write(&self) -> Json {
+        match &self.0 {
+            ResourceIndicator::Auto => "auto".into(),
+            ResourceIndicator::Omit => "off".into(),
+            ResourceIndicator::Exactly(resource) => resource.as_str().into(),
+        }
+    }
+}
+
+keys! {
+    /// How to sign in to a server.
+    pub struct ServerAuthKeys {
+        /// Whether to sign in at all.
+        enabled: bool = true, live;
+        /// A client that the authorization server knows. Without it, one is registered.
+        client_id: Option<Expandable> = None, live, example "my-client";
+        /// Its secret, where it has one.
+        client_secret: Option<Expandable> = None, live, example "${CLIENT_SECRET}";
+        /// Address of a document that describes the client, for authorization servers that take one.
+        client_metadata_url: Option<Expandable> = None, live, example "https://example.org/client.json";
+        /// Rights to ask for, instead of those that the server names.
+        scopes: Vec<String> = Vec::new(), live, example "[read]";
+        /// Port of this machine that the browser is sent back to; 0 is any.
+        redirect_port: usize [Shape::Count(0, 65535)] = 0, live;
+        /// Where the browser is sent back to instead of this machine; its address is pasted then.
+        redirect_url: Option<Expandable> = None, live, example "https://example.org/callback";
+        /// Name of the server in requests for tokens: as it names itself, none, or this one.
+        resource: Resource = Resource(ResourceIndicator::Auto), live;
+        /// Whether the authorization server must say that it checks PKCE (S256).
+        require_pkce: bool = true, live;
+        /// Seconds that somebody may take to sign in.
+        login_timeout: Duration = DEFAULT_LOGIN_TIMEOUT, live;
+    }
+}
+
 keys! {
     /// Which tools of a server are offered.
     pub struct ServerToolsKeys {
@@ -139,6 +194,7 @@ remote:
   type: http
   url: https://mcp.example.org/mcp
   headers: {Accept-Language: en}     # Authorization: "Bearer ${TOKEN}", with TOKEN in secrets.yaml
+  # auth: {client_id: my-client, scopes: [read]}   # for `onetool servers login remote`; as a rule not needed
   enabled: false
 "#,
     );
@@ -169,6 +225,13 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
         enabled = Enabled::No { reason };
         ServerKind::Http { url: String::new(), headers: BTreeMap::new() }
     });
+    let auth = auth(keys, reader).unwrap_or_else(|reason| {
+        if enabled == Enabled::Yes {
+            reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
+        }
+        enabled = Enabled::No { reason };
+        AuthSettings::default()
+    });
     ServerSettings {
         name,
         kind,
@@ -183,6 +246,7 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
             Docs::Nowhere => None,
         }),
         max_message_bytes: keys.max_message_mb << 20,
+        auth,
         era: keys.era,
         probe: keys.probe,
         retry_after: keys.retry_after,
@@ -190,15 +254,34 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
     }
 }
 
-fn server_kind(keys: &ServerKeys, reader: &Reader) -> Result<ServerKind, String> {
+fn expanded(text: &Expandable, keys: &ServerKeys, reader: &Reader) -> Result<String, String> {
     let allowed = |name: &str| keys.env_allow.iter().any(|allowed| allowed == name);
     let get = |name: &str| {
         let variable = || allowed(name).then(|| std::env::var(name).ok()).flatten();
         reader.secrets().get(name).map(str::to_owned).or_else(variable)
     };
-    let expand = |text: &Expandable| {
-        text.expand(get).map_err(|name| format!("'{name}' is neither a secret nor a variable named in env_allow"))
-    };
+    text.expand(get).map_err(|name| format!("'{name}' is neither a secret nor a variable named in env_allow"))
+}
+
+fn auth(keys: &ServerKeys, reader: &Reader) -> Result<AuthSettings, String> {
+    let expand = |text: &Option<Expandable>| text.as_ref().map(|text| expanded(text, keys, reader)).transpose();
+    let auth = &keys.auth;
+    Ok(AuthSettings {
+        enabled: auth.enabled,
+        client_id: expand(&auth.client_id)?,
+        client_secret: expand(&auth.client_secret)?,
+        client_metadata_url: expand(&auth.client_metadata_url)?,
+        scopes: auth.scopes.clone(),
+        redirect_url: expand(&auth.redirect_url)?,
+        redirect_port: u16::try_from(auth.redirect_port).unwrap_or(0),
+        resource: auth.resource.0.clone(),
+        require_pkce: auth.require_pkce,
+        login_timeout: auth.login_timeout,
+    })
+}
+
+fn server_kind(keys: &ServerKeys, reader: &Reader) -> Result<ServerKind, String> {
+    let expand = |text: &Expandable| expanded(text, keys, reader);
     let expand_all = |map: &IndexMap<String, Expandable>| {
         map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect::<Result<BTreeMap<_, _>, String>>()
     };

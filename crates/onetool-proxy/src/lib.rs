@@ -20,6 +20,7 @@ mod http;
 pub mod keys;
 mod listing;
 mod messages;
+mod oauth;
 mod opening;
 mod pack;
 mod phase;
@@ -29,6 +30,7 @@ mod requests;
 mod result;
 mod server;
 mod settings;
+mod sign_in;
 mod source;
 mod sse;
 mod tasks;
@@ -37,9 +39,10 @@ mod transport;
 mod watching;
 
 pub use era::{Era, EraChoice};
+pub use oauth::{AuthSettings, AuthState, AuthStatus, CREDENTIALS, DEFAULT_LOGIN_TIMEOUT, ResourceIndicator};
 pub use pins::PinError;
 pub use settings::{
     DEFAULT_MESSAGE_BYTES, DEFAULT_PROBE, DEFAULT_RETRY_AFTER, DEFAULT_RETRY_MAX, DEFAULT_TIMEOUT, Enabled, Offers,
     PinMode, ProxySettings, ServerKind, ServerSettings,
 };
-pub use source::{AcceptError, ProxySource, ServerState, ServerStatus, Wait};
+pub use source::{AcceptError, ProxySource, ServerState, ServerStatus, SignInError, Wait};

@@ -18,6 +18,7 @@ use super::connection::{Connection, transport_error, with_sources};
 use super::era::{self, Era, EraChoice, Found, NotFound, Plan, Primed};
 use super::handler::Handler;
 use super::http::{Endpoint, HttpClient};
+use super::oauth::OAuth;
 use super::settings::{Offers, ServerKind, ServerSettings, limits};
 use super::text::Redactor;
 use super::transport::{Tap, Wire};
@@ -48,6 +49,7 @@ pub(super) struct Opening<'a> {
     pub(super) offers: Offers,
     pub(super) search_path: &'a SearchPath,
     pub(super) http: &'a HttpClient,
+    pub(super) auth: Option<&'a Arc<OAuth>>,
     /// The era that the server had the last time.
     pub(super) remembered: Option<Era>,
     pub(super) stage: &'a Stage,
@@ -179,7 +181,7 @@ impl Opening<'_> {
                 let before = self.heard.lock().clone();
                 let wire = self.new_wire();
                 self.stage.enter("event stream of the older kind");
-                let endpoint = Endpoint { url, headers, wire: &wire };
+                let endpoint = Endpoint { url, headers, wire: &wire, auth: self.auth };
                 let Ok(older) = self.http.older(&endpoint).await else {
                     *self.heard.lock() = before;
                     return Err(OpenError::Failed(reason));
@@ -215,7 +217,7 @@ impl Opening<'_> {
             return Err(OpenError::Failed("it has no address".to_owned()));
         };
         let wire = self.new_wire();
-        let endpoint = Endpoint { url, headers, wire: &wire };
+        let endpoint = Endpoint { url, headers, wire: &wire, auth: self.auth };
         let transport = self.http.streamable(&endpoint).await.map_err(OpenError::Failed)?;
         self.asking(era);
         let connection = self.shake_hands(transport, wire, era).await?;
@@ -293,8 +295,10 @@ impl Opening<'_> {
 
     fn handshake_error(&self, error: &ClientInitializeError, wire: &Wire, era: Era) -> OpenError {
         let show = |text: &str| self.redactor.show(text, limits::REASON_CHARS);
-        if error.is_authorization_required() {
-            return OpenError::Unauthorized(show("it needs a sign-in (HTTP 401 Unauthorized)"));
+        if error.is_authorization_required() || error.auth_challenge().is_some() {
+            let need = self.auth.and_then(|auth| auth.status()).and_then(|status| status.reason);
+            let need = need.unwrap_or_else(|| "HTTP 401 Unauthorized".to_owned());
+            return OpenError::Unauthorized(show(&format!("it needs a sign-in: {need}")));
         }
         match error {
             ClientInitializeError::ConnectionClosed(_) => {

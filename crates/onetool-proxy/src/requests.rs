@@ -186,11 +186,21 @@ impl Request<'_> {
 
     async fn try_send(&self, request: &RequestMaker<'_>, link: &Arc<CallLink>) -> Result<ServerResult, Attempt> {
         let waiting = || Waiting::Call { ctx: self.ctx, link, timeout: self.server.settings.timeout };
-        let connection = self.server.connection(self.ctx).await.map_err(Attempt::NoConnection)?;
+        let connection = match self.server.connection(self.ctx).await {
+            Err(error) if self.server.needs_sign_in() => {
+                self.signed_in(error, link).await.map_err(Attempt::NoConnection)?
+            }
+            connection => connection.map_err(Attempt::NoConnection)?,
+        };
         let result = match connection.request(request(), waiting()).await {
             Err(Failure::NotSent(_)) => {
                 connection.abandon();
                 let connection = self.server.connection(self.ctx).await.map_err(Attempt::NoConnection)?;
+                connection.request(request(), waiting()).await
+            }
+            Err(Failure::Unauthorized) => {
+                let error = self.failed(Failure::Unauthorized);
+                let connection = self.signed_in(error, link).await.map_err(Attempt::NoConnection)?;
                 connection.request(request(), waiting()).await
             }
             result => result,
@@ -233,6 +243,12 @@ impl Request<'_> {
                 let message = format!("the server '{server}' gave no usable answer to {function}: {reason}");
                 ToolError::new(ErrorKind::Upstream { status: None }, message)
                     .with_hint("whether the call had an effect is not known")
+            }
+            Failure::Unauthorized => {
+                let why = self.server.oauth.as_ref().and_then(|oauth| oauth.status()).and_then(|status| status.reason);
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                ToolError::unavailable(format!("the server '{server}' needs a sign-in for {function}{why}"))
+                    .with_hint(format!("run: onetool servers login {server}"))
             }
             Failure::Rejected(error) => {
                 let message = self.server.redactor.show(&error.message, limits::ERROR_CHARS);

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::contact::{Contact, ContactMemory};
 use super::http::HttpClient;
 use super::listing::{Listing, ListingCache};
+use super::oauth::OAuth;
 use super::opening::{Opened, Opening, Stage};
 use super::pack::{Filter, Ingredients, Published};
 use super::phase::{End, Phase, Trouble, doubled};
@@ -33,7 +34,10 @@ pub(super) struct Shared {
     pub(super) pins: Pins,
     pub(super) offers: Offers,
     pub(super) search_path: SearchPath,
-    pub(super) http: HttpClient,
+    pub(super) http: Arc<HttpClient>,
+    pub(super) credentials: onetool_state::State,
+    /// Whether this process lives long enough to wait for somebody who signs in.
+    pub(super) waits_for_sign_in: AtomicBool,
     /// Changes that servers tell of.
     pub(super) changes: broadcast::Sender<SourceChange>,
     /// Places for servers that start in the background.
@@ -59,6 +63,8 @@ pub(super) struct Server {
     /// What an attempt to connect waits for.
     pub(super) stage: Stage,
     watched: Watched,
+    /// How to sign in to it, where that may be wanted.
+    pub(super) oauth: Option<Arc<OAuth>>,
     /// How often in a row it stood still while calls waited.
     freezes: AtomicU32,
     pub(super) phase: watch::Sender<Phase>,
@@ -95,7 +101,17 @@ impl Server {
             Some(reason) => Phase::Disabled { reason },
             None => Phase::Disconnected { attempt: 0, trouble: Trouble::new("not connected yet") },
         };
+        let oauth = match &settings.kind {
+            ServerKind::Http { url, headers } if settings.auth.enabled => {
+                let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+                let auth = settings.auth.clone();
+                let made = || OAuth::new(&settings.name, url, auth, &shared.credentials, shared.http.clone());
+                if has_own { None } else { made() }
+            }
+            ServerKind::Http { .. } | ServerKind::Stdio { .. } => None,
+        };
         Self {
+            oauth,
             pack_name,
             redactor: Redactor::new(&settings),
             filter: filter.unwrap_or_default(),
@@ -265,6 +281,9 @@ impl Server {
                 }
                 Err(reason) => {
                     failures = failures.max(1);
+                    if self.oauth.as_ref().is_some_and(|oauth| oauth.needs_sign_in()) {
+                        failures = NO_HURRY;
+                    }
                     let hung = since.elapsed() >= limits::HUNG_AFTER.min(self.settings.timeout);
                     let remembered = hung.then(|| reason.clone());
                     self.remember(|contact| contact.hung = remembered).await;
@@ -284,9 +303,12 @@ impl Server {
                 (false, _) => doubled(limits::FIRST_PAUSE, failures - 1).min(self.settings.retry_max),
             };
             failures += 1;
-            let trouble = Trouble { reason, hung, next: Some(Instant::now() + pause) };
+            // Trying again signs nobody in.
+            let next = (!self.needs_sign_in()).then(|| Instant::now() + pause);
+            let trouble = Trouble { reason, hung: hung && next.is_some(), next };
             after = Some(trouble.clone());
             self.enter(Phase::Disconnected { attempt, trouble });
+            self.prepare_sign_in();
             if self.pause(pause, hung, &stop).await.is_break() {
                 break;
             }
@@ -302,12 +324,45 @@ impl Server {
             tokio::select! {
                 () = tokio::time::sleep(pause.saturating_sub(gap)) => {}
                 () = self.demand.notified(), if !hung => {}
+                () = self.somebody_signed_in() => {}
                 () = self.insistence.notified() => {}
             }
         };
         tokio::select! {
             () = stop.cancelled() => std::ops::ControlFlow::Break(()),
             () = wait => std::ops::ControlFlow::Continue(()),
+        }
+    }
+
+    /// Ends when somebody has signed in, here or in another process. Where nobody has to, never.
+    async fn somebody_signed_in(&self) {
+        let Some(oauth) = self.oauth.as_ref().filter(|oauth| oauth.needs_sign_in()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::select! {
+                () = oauth.signed_in.notified() => return,
+                () = tokio::time::sleep(limits::SIGN_IN_POLL) => {
+                    if oauth.has_news().await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn waits_for_sign_in(&self) -> bool {
+        self.shared.waits_for_sign_in.load(Ordering::Relaxed)
+    }
+
+    /// Finds out where to sign in, so that it can be told before anybody asks.
+    pub(super) fn prepare_sign_in(&self) {
+        if let Some(oauth) = self.oauth.clone().filter(|oauth| oauth.needs_sign_in())
+            && self.waits_for_sign_in()
+        {
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(limits::SIGN_IN_BEGINS, oauth.begin(false)).await;
+            });
         }
     }
 
@@ -328,6 +383,7 @@ impl Server {
             offers: self.shared.offers,
             search_path: &self.shared.search_path,
             http: &self.shared.http,
+            auth: self.oauth.as_ref(),
             remembered: self.with_contact(|contact| contact.era()),
             stage: &self.stage,
             news: News { pack: self.pack_name.clone(), sender: self.shared.changes.clone() },
@@ -519,6 +575,9 @@ impl Server {
         }
     }
 }
+
+/// So many failures make the longest pause: trying again does not sign anybody in.
+const NO_HURRY: u32 = 30;
 
 /// What is to be pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]

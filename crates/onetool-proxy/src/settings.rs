@@ -8,6 +8,7 @@ use std::time::Duration;
 use onetool_process::SearchPath;
 
 use super::era::EraChoice;
+use super::oauth::AuthSettings;
 
 /// How long a call, or a connection being made, may take unless the configuration says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,6 +83,10 @@ pub(super) mod limits {
     pub(crate) const LISTEN_PAUSE_MOST: Duration = Duration::from_mins(1);
     /// How many changes may wait for those who listen.
     pub(crate) const WAITING_CHANGES: usize = 256;
+    /// How often it is looked whether another process has signed in.
+    pub(crate) const SIGN_IN_POLL: Duration = Duration::from_secs(2);
+    /// How long it may take to find out where to sign in.
+    pub(crate) const SIGN_IN_BEGINS: Duration = Duration::from_secs(30);
     /// How long the era of a server is remembered.
     pub(crate) const ERA_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
     /// Calls can cut a pause short, but not below this.
@@ -185,6 +190,8 @@ pub struct ServerSettings {
     pub pin: PinMode,
     /// The longest message that it may send: a line of standard output, a server-sent event, the body of an answer.
     pub max_message_bytes: usize,
+    /// How to sign in to it, where it wants that.
+    pub auth: AuthSettings,
     pub era: EraChoice,
     /// How long the request that begins one era may take before that of the other is sent as well.
     pub probe: Duration,
@@ -222,6 +229,7 @@ impl ServerSettings {
             docs: None,
             pin: PinMode::default(),
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
+            auth: AuthSettings::default(),
             era: EraChoice::default(),
             probe: DEFAULT_PROBE,
             retry_after: DEFAULT_RETRY_AFTER,
@@ -256,6 +264,8 @@ pub struct ProxySettings {
     pub search_path: SearchPath,
     /// Keeps lists of tools, and what every tool looked like when it was first seen, or last accepted.
     pub state: onetool_state::State,
+    /// Keeps what was given out to us when somebody signed in.
+    pub credentials: onetool_state::State,
     /// Questions that servers are told they may ask the client.
     pub offers: Offers,
 }

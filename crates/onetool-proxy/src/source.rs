@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +14,9 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::calls::{Asks, CallLink};
 use super::http::HttpClient;
+use super::oauth::{AuthState, AuthStatus, OAuth, OAuthError};
 use super::pack::Route;
 use super::phase::Phase;
 use super::pins::{PinError, Pins};
@@ -61,6 +63,8 @@ pub struct ServerStatus {
     pub hung: bool,
     /// What the attempt under way waits for.
     pub wait: Option<Wait>,
+    /// How it stands with its sign-in, where there is one or should be.
+    pub auth: Option<AuthStatus>,
 }
 
 /// What an attempt to connect waits for.
@@ -87,6 +91,17 @@ pub enum AcceptError {
     Pins(#[from] PinError),
 }
 
+/// Why nobody could sign in or out.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum SignInError {
+    #[error("no server is named '{name}'; there are: {known}")]
+    UnknownServer { name: String, known: String },
+    #[error("the server '{name}' has no sign-in: it is not reached over HTTP, has a header of its own for that, or auth is off")]
+    NotOffered { name: String },
+    #[error("signing in to '{name}' did not work: {reason}")]
+    Failed { name: String, reason: String },
+}
+
 /// Every MCP server of the configuration, each as a pack.
 pub struct ProxySource {
     servers: Vec<Arc<Server>>,
@@ -105,7 +120,9 @@ impl ProxySource {
             pins: Pins::new(settings.state.documents()),
             offers: settings.offers,
             search_path: settings.search_path,
-            http: HttpClient::default(),
+            http: Arc::new(HttpClient::default()),
+            credentials: settings.credentials,
+            waits_for_sign_in: AtomicBool::new(false),
             changes: broadcast::Sender::new(limits::WAITING_CHANGES),
             places: Arc::new(Semaphore::new(limits::STARTING_AT_ONCE)),
         });
@@ -142,6 +159,60 @@ impl ProxySource {
     /// How every server stands, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.servers.iter().map(|server| status(server)).collect()
+    }
+
+    /// Says that this process stays, so that servers can tell where to sign in before anybody asks.
+    pub fn wait_for_sign_ins(&self) {
+        self.shared.waits_for_sign_in.store(true, Ordering::Relaxed);
+        for server in &self.servers {
+            server.prepare_sign_in();
+        }
+    }
+
+    /// Reads what is kept of sign-ins, so that `status` knows.
+    pub async fn look_at_sign_ins(&self) {
+        for oauth in self.servers.iter().filter_map(|server| server.oauth.as_ref()) {
+            oauth.look().await;
+        }
+    }
+
+    fn sign_in_of(&self, name: &str) -> Result<&Arc<OAuth>, SignInError> {
+        let is_meant = |server: &&Arc<Server>| server.settings.name == name || server.pack_name == name;
+        let Some(server) = self.servers.iter().find(is_meant) else {
+            let known: Vec<&str> = self.servers.iter().map(|server| server.settings.name.as_str()).collect();
+            return Err(SignInError::UnknownServer { name: name.to_owned(), known: known.join(", ") });
+        };
+        server.oauth.as_ref().ok_or_else(|| SignInError::NotOffered { name: name.to_owned() })
+    }
+
+    /// Begins to sign in to a server; answers with the address to open. `anew` registers another client.
+    pub async fn begin_sign_in(&self, name: &str, anew: bool) -> Result<String, SignInError> {
+        let failed = |reason: String| SignInError::Failed { name: name.to_owned(), reason };
+        let oauth = self.sign_in_of(name)?;
+        match tokio::time::timeout(limits::SIGN_IN_BEGINS, oauth.begin(anew)).await {
+            Ok(begun) => begun.map_err(|error| failed(error.to_string())),
+            Err(_) => Err(failed("where to sign in was not found out in time".to_owned())),
+        }
+    }
+
+    /// Ends a sign-in with what the browser was sent back with: the address, its query, or the code alone.
+    pub async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), SignInError> {
+        let failed = |error: OAuthError| SignInError::Failed { name: name.to_owned(), reason: error.to_string() };
+        self.sign_in_of(name)?.finish(pasted).await.map_err(failed)
+    }
+
+    /// Waits until the sign-in that has begun is over.
+    pub async fn signed_in(&self, name: &str) -> Result<(), SignInError> {
+        let failed = |reason: String| SignInError::Failed { name: name.to_owned(), reason };
+        self.sign_in_of(name)?.finished().await.map_err(failed)
+    }
+
+    /// Signs out of a server. Answers whether anybody was signed in.
+    pub async fn sign_out(&self, name: &str) -> Result<bool, SignInError> {
+        let failed = |error: OAuthError| SignInError::Failed { name: name.to_owned(), reason: error.to_string() };
+        let signed_out = self.sign_in_of(name)?.sign_out().await.map_err(failed)?;
+        let _ = self.reconnect(name).await;
+        Ok(signed_out)
     }
 
     /// Waits for a connection to the server of a pack, also where calls would fail at once because it hung.
@@ -227,6 +298,17 @@ fn status(server: &Server) -> ServerStatus {
         Phase::Disabled { reason } => (ServerState::Disabled, Some(reason)),
         Phase::Ended => (ServerState::Disconnected, Some("it was shut down".to_owned())),
     };
+    let auth = server.oauth.as_ref().and_then(|oauth| oauth.status());
+    let needed = auth.as_ref().filter(|auth| auth.state == AuthState::NeedsSignIn);
+    let reason = match (reason, needed) {
+        (Some(reason), Some(needed)) if state == ServerState::Disconnected => {
+            Some(match needed.url.as_ref().filter(|_| server.waits_for_sign_in()) {
+                Some(url) => format!("{reason}; open {url} to sign in"),
+                None => format!("{reason}; run: onetool servers login {}", server.settings.name),
+            })
+        }
+        (reason, _) => reason,
+    };
     let (tool_count, changed) = if state == ServerState::Disabled {
         (0, Vec::new())
     } else {
@@ -242,6 +324,7 @@ fn status(server: &Server) -> ServerStatus {
         changed,
         hung: server.is_hung(),
         wait,
+        auth,
     }
 }
 
@@ -353,9 +436,14 @@ impl ToolSource for ProxySource {
     }
 
     async fn settle(&self, pack: &str, ctx: &CallContext) -> Result<(), ToolError> {
-        match self.by_pack.get(pack) {
-            Some(server) => server.connection(ctx).await.map(drop),
-            None => Ok(()),
+        let Some(server) = self.by_pack.get(pack) else { return Ok(()) };
+        match server.connection(ctx).await {
+            // Somebody waits who can be asked to sign in.
+            Err(error) if server.needs_sign_in() && ctx.client.is_some() => {
+                let link = CallLink::new(ctx, Asks::Other);
+                Request { server, function: pack, ctx }.signed_in(error, &link).await.map(drop)
+            }
+            outcome => outcome.map(drop),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, Url};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::messages;
+use super::oauth::OAuth;
 use super::transport::{Wire, too_long};
 
 /// How long the stream may take to begin.
@@ -34,15 +35,21 @@ pub(super) struct SseTransport {
     headers: HeaderMap,
     incoming: mpsc::Receiver<ServerJsonRpcMessage>,
     reader: JoinHandle<()>,
+    auth: Option<Arc<OAuth>>,
 }
 
 impl SseTransport {
     /// Opens the stream and learns where messages go. `Err` where this is no such server.
-    pub(super) async fn open(client: Client, url: &Url, headers: HeaderMap, wire: Arc<Wire>) -> Result<Self, String> {
+    pub(super) async fn open(
+        client: Client,
+        url: &Url,
+        headers: HeaderMap,
+        wire: Arc<Wire>,
+        auth: Option<Arc<OAuth>>,
+    ) -> Result<Self, String> {
         let opening = async {
-            let response = client
-                .get(url.clone())
-                .headers(headers.clone())
+            let response = with_token(client.get(url.clone()).headers(headers.clone()), auth.as_ref())
+                .await
                 .header(ACCEPT, "text/event-stream")
                 .send()
                 .await
@@ -68,7 +75,7 @@ impl SseTransport {
         }
         let (sender, incoming) = mpsc::channel(WAITING_MESSAGES);
         let reader = tokio::spawn(read(events, sender, wire));
-        Ok(Self { client, endpoint, headers, incoming, reader })
+        Ok(Self { client, endpoint, headers, incoming, reader, auth })
     }
 }
 
@@ -102,7 +109,9 @@ impl Transport<RoleClient> for SseTransport {
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).timeout(POST_TIMEOUT);
+        let auth = self.auth.clone();
         async move {
+            let request = with_token(request, auth.as_ref()).await;
             let response = request.json(&item).send().await.map_err(io::Error::other)?;
             if response.status().is_success() {
                 Ok(())
@@ -119,6 +128,15 @@ impl Transport<RoleClient> for SseTransport {
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.reader.abort();
         Ok(())
+    }
+}
+
+/// A request with the token that there is.
+async fn with_token(request: RequestBuilder, auth: Option<&Arc<OAuth>>) -> RequestBuilder {
+    let Some(auth) = auth else { return request };
+    match auth.token().await {
+        Ok(Some(token)) => request.bearer_auth(token),
+        Ok(None) | Err(_) => request,
     }
 }
 

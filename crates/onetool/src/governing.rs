@@ -32,6 +32,7 @@ pub fn guard(settings: &Resolved) -> Guard {
             guard.hide_matching(&pattern.display().to_string());
         }
     }
+    guard.hide(crate::state::credentials_home(settings));
     // A token that is written into a configuration makes a secret of the file.
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
@@ -105,6 +106,7 @@ const MIN_SECRET: usize = 6;
 pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
     let mut found: Vec<String> = settings.server.tokens.iter().map(|token| token.token.clone()).collect();
     for server in &settings.servers {
+        found.extend(server.auth.client_secret.clone());
         match &server.kind {
             ServerKind::Http { headers, .. } => {
                 found.extend(headers.values().cloned());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use onetool_proxy::{AcceptError, ServerKind as UpstreamKind};
+use onetool_proxy::{AcceptError, ServerKind as UpstreamKind, SignInError};
 use onetool_run::approvals::StandingApprovals;
 use onetool_run::{ToolboxView as _, switch_note};
 use onetool_sdk::{ErrorKind, HealthNote, Origin, QualifiedName, Severity, ToolError, ToolSource as _};
@@ -19,7 +19,7 @@ use crate::assemble::App;
 use crate::config::secrets_file;
 use onetool_http::AccessToken;
 use onetool_http::rest::admin::{
-    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, TokenRow,
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow,
 };
 
 /// Of the log, so much is searched for what a server said.
@@ -54,6 +54,12 @@ impl Operations for App {
                 state: server.state.as_str().to_owned(),
                 reason: server.reason,
                 tool_count: server.tool_count,
+                auth: server.auth.map(|auth| SignInRow {
+                    state: auth.state.as_str().to_owned(),
+                    reason: auth.reason,
+                    expires_in: auth.expires_in,
+                    url: auth.url,
+                }),
             })
             .collect();
         let workers = self.workers();
@@ -64,12 +70,25 @@ impl Operations for App {
             state: if running.contains(&pack.name) { "running" } else { "idle" }.to_owned(),
             reason: pack.note.clone(),
             tool_count: pack.tools.len(),
+            auth: None,
             detail: match &pack.origin {
                 Origin::Worker { file } => Some(file.display().to_string()),
                 _ => None,
             },
         }));
         rows
+    }
+
+    async fn sign_in(&self, name: &str) -> Result<String, ToolError> {
+        self.servers().begin_sign_in(name, false).await.map_err(sign_in_error)
+    }
+
+    async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), ToolError> {
+        self.servers().finish_sign_in(name, pasted).await.map_err(sign_in_error)
+    }
+
+    async fn sign_out(&self, name: &str) -> Result<bool, ToolError> {
+        self.servers().sign_out(name).await.map_err(sign_in_error)
     }
 
     async fn restart(&self, name: &str) -> Result<(), ToolError> {
@@ -164,6 +183,14 @@ impl Operations for App {
             ));
         }
         Ok(())
+    }
+}
+
+fn sign_in_error(error: SignInError) -> ToolError {
+    match error {
+        SignInError::UnknownServer { .. } => ToolError::not_found(error.to_string()),
+        SignInError::NotOffered { .. } => ToolError::new(ErrorKind::Conflict, error.to_string()),
+        SignInError::Failed { .. } => ToolError::unavailable(error.to_string()),
     }
 }
 

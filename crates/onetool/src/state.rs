@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use onetool_config::{Expandable, Reader, Section};
+use onetool_proxy::CREDENTIALS;
 use onetool_state::State;
 use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
 use onetool_state::interface::{Collection, Stream};
@@ -39,6 +40,13 @@ pub struct StateSettings {
     bundles: PathBuf,
     stats: PathBuf,
     results: PathBuf,
+    /// Holds the sign-ins to servers. They are the user's: the same in every project.
+    credentials: PathBuf,
+}
+
+/// The folder of sign-ins.
+pub fn credentials_home(settings: &Resolved) -> PathBuf {
+    settings.global.as_ref().unwrap_or(&settings.own).join("credentials")
 }
 
 impl StateSettings {
@@ -52,7 +60,18 @@ impl StateSettings {
             bundles: settings.bundles_dir.clone(),
             stats: settings.stats.file.clone(),
             results: settings.output.result_store_dir.clone(),
+            credentials: credentials_home(settings),
         }
+    }
+
+    /// Where sign-ins are kept, and their leases beside them: one for all projects of a user, or the shared database.
+    pub fn open_credentials(&self, state: &State) -> State {
+        if self.address.is_some() {
+            return state.clone();
+        }
+        let places =
+            FlatPlaces::new(&self.credentials).with_documents(CREDENTIALS, DocumentFolder::new(&self.credentials));
+        Arc::new(FlatFiles::new(places))
     }
 
     pub fn open(&self) -> anyhow::Result<State> {

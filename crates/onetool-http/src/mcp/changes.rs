@@ -1,18 +1,23 @@
-//! Telling clients that a list has changed: the tool's description, the prompts, or what `ot://tools` shows.
+//! Telling clients that a list has changed: the tool's description, the prompts, or what `ot://tools` shows; and what
+//! upstream servers tell of their prompts and resources.
 //!
 //! One task looks, while anybody listens; clients of older revisions hear of changes in their sessions, those of
 //! 2026-07-28 on the streams that they open for it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use onetool_sdk::SourceChange;
 use parking_lot::Mutex;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::SubscriptionContext;
 use rmcp::{Peer, RoleServer};
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 
+use super::upstream::{self, Watch};
 use super::{describe, prompts};
 use crate::Service;
 
@@ -27,17 +32,25 @@ pub(super) struct Versions {
     tool: u64,
     prompts: u64,
     resources: u64,
+    /// The list of resources, of which upstream servers tell.
+    listed: u64,
 }
 
 /// Changes of one server.
 pub(super) struct Changes {
     versions: watch::Sender<Versions>,
+    /// Resources of upstream servers that have changed, by our names for them.
+    updated: broadcast::Sender<String>,
 }
+
+/// How many changed resources may wait for a client.
+const WAITING_UPDATES: usize = 256;
 
 impl Changes {
     /// Looks for changes as long as the returned value lives.
     pub(super) fn start(service: &Arc<dyn Service>) -> Arc<Self> {
-        let changes = Arc::new(Self { versions: watch::channel(Versions::default()).0 });
+        let updated = broadcast::Sender::new(WAITING_UPDATES);
+        let changes = Arc::new(Self { versions: watch::channel(Versions::default()).0, updated });
         tokio::spawn(look(service.clone(), Arc::downgrade(&changes)));
         changes
     }
@@ -65,9 +78,11 @@ fn see(service: &dyn Service) -> Seen {
 
 async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     let mut seen: Option<Seen> = None;
+    let mut news = News::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
         let Some(changes) = changes.upgrade() else { return };
+        news.pass_on(&*service, &changes);
         if changes.versions.receiver_count() == 0 {
             continue;
         }
@@ -86,25 +101,82 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     }
 }
 
+/// What upstream servers tell. Sources are others after a reload.
+#[derive(Default)]
+struct News {
+    sources: Vec<usize>,
+    receivers: Vec<broadcast::Receiver<SourceChange>>,
+}
+
+impl News {
+    fn pass_on(&mut self, service: &dyn Service, changes: &Changes) {
+        let sources = service.runner().toolbox().sources();
+        let ids: Vec<usize> = sources.iter().map(|source| Arc::as_ptr(source).cast::<()>() as usize).collect();
+        if ids != self.sources {
+            self.receivers = sources.iter().filter_map(|source| source.changes()).collect();
+            self.sources = ids;
+        }
+        let (mut prompts, mut listed) = (0, 0);
+        for receiver in &mut self.receivers {
+            loop {
+                match receiver.try_recv() {
+                    Ok(SourceChange::Prompts { .. }) => prompts += 1,
+                    Ok(SourceChange::Resources { .. }) => listed += 1,
+                    Ok(SourceChange::Resource { pack, uri }) => {
+                        let _ = changes.updated.send(upstream::our_uri(&pack, &uri));
+                    }
+                    // Some were missed: whoever listens looks for themselves.
+                    Err(TryRecvError::Lagged(_)) => (prompts, listed) = (prompts + 1, listed + 1),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+            }
+        }
+        if prompts + listed > 0 {
+            changes.versions.send_modify(|versions| {
+                versions.prompts += prompts;
+                versions.listed += listed;
+            });
+        }
+    }
+}
+
 /// What one session hears. Ends with the session.
 #[derive(Default)]
 pub(super) struct Listening {
     task: Mutex<Option<JoinHandle<()>>>,
     watched: Arc<Mutex<Vec<String>>>,
+    /// Of those, the resources of upstream servers.
+    upstream: Mutex<HashMap<String, Watch>>,
 }
 
 impl Listening {
     pub(super) fn start(&self, changes: &Changes, peer: Peer<RoleServer>) {
         let mut versions = changes.subscribe();
+        let mut updated = changes.updated.subscribe();
         let watched = self.watched.clone();
         let task = tokio::spawn(async move {
             let mut before = *versions.borrow_and_update();
-            while versions.changed().await.is_ok() {
-                let now = *versions.borrow_and_update();
-                if tell(&peer, before, now, &watched).await.is_err() {
-                    return;
+            loop {
+                tokio::select! {
+                    changed = versions.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        let now = *versions.borrow_and_update();
+                        if tell(&peer, before, now, &watched).await.is_err() {
+                            return;
+                        }
+                        before = now;
+                    }
+                    uri = updated.recv() => {
+                        let Some(uri) = next(uri) else { return };
+                        let is_watched = watched.lock().contains(&uri);
+                        let update = ResourceUpdatedNotificationParam::new(uri);
+                        if is_watched && peer.notify_resource_updated(update).await.is_err() {
+                            return;
+                        }
+                    }
                 }
-                before = now;
             }
         });
         if let Some(old) = self.task.lock().replace(task) {
@@ -125,8 +197,18 @@ impl Listening {
         true
     }
 
+    /// The same, for a resource of an upstream server.
+    pub(super) fn watch_upstream(&self, uri: String, watch: Watch) -> bool {
+        let has_room = self.watch(uri.clone());
+        if has_room {
+            self.upstream.lock().insert(uri, watch);
+        }
+        has_room
+    }
+
     pub(super) fn unwatch(&self, uri: &str) {
         self.watched.lock().retain(|watched| watched != uri);
+        self.upstream.lock().remove(uri);
     }
 }
 
@@ -150,8 +232,11 @@ async fn tell(
     if now.prompts != before.prompts {
         peer.notify_prompt_list_changed().await?;
     }
+    if now.listed != before.listed {
+        peer.notify_resource_list_changed().await?;
+    }
     if now.resources != before.resources {
-        let uris = watched.lock().clone();
+        let uris: Vec<String> = watched.lock().iter().filter(|uri| !upstream::is_ours(uri)).cloned().collect();
         for uri in uris {
             peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await?;
         }
@@ -159,13 +244,36 @@ async fn tell(
     Ok(())
 }
 
+/// The next changed resource; an empty one where some were missed, `None` at the end.
+fn next(uri: Result<String, RecvError>) -> Option<String> {
+    match uri {
+        Ok(uri) => Some(uri),
+        Err(RecvError::Lagged(_)) => Some(String::new()),
+        Err(RecvError::Closed) => None,
+    }
+}
+
 /// Serves a stream of changes that a client of revision 2026-07-28 opened.
-pub(super) async fn serve(changes: &Changes, context: SubscriptionContext) {
+pub(super) async fn serve(changes: &Changes, service: &dyn Service, context: SubscriptionContext) {
     let mut versions = changes.subscribe();
+    let mut updated = changes.updated.subscribe();
     let mut before = *versions.borrow_and_update();
+    let mut watches = Vec::new();
+    for uri in context.accepted().resource_subscriptions.iter().flatten().take(MAX_WATCHED) {
+        if let Some(Ok(watch)) = upstream::watch(service, uri).await {
+            watches.push(watch);
+        }
+    }
     loop {
         let changed = tokio::select! {
             changed = versions.changed() => changed,
+            uri = updated.recv() => {
+                let Some(uri) = next(uri) else { return };
+                if context.accepted().resource_subscriptions.iter().flatten().any(|wanted| *wanted == uri) {
+                    let _ = context.sink().notify_resource_updated(&uri).await;
+                }
+                continue;
+            }
             () = context.cancelled() => return,
         };
         if changed.is_err() {
@@ -179,8 +287,11 @@ pub(super) async fn serve(changes: &Changes, context: SubscriptionContext) {
         if now.prompts != before.prompts && accepted.prompts_list_changed == Some(true) {
             let _ = sink.notify_prompt_list_changed().await;
         }
+        if now.listed != before.listed && accepted.resources_list_changed == Some(true) {
+            let _ = sink.notify_resource_list_changed().await;
+        }
         if now.resources != before.resources {
-            for uri in accepted.resource_subscriptions.iter().flatten() {
+            for uri in accepted.resource_subscriptions.iter().flatten().filter(|uri| !upstream::is_ours(uri)) {
                 let _ = sink.notify_resource_updated(uri).await;
             }
         }

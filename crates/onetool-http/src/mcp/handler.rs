@@ -154,6 +154,7 @@ impl ServerHandler for Handler {
             .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_prompts()
             .enable_prompts_list_changed()
             .enable_completions()
@@ -302,8 +303,14 @@ impl ServerHandler for Handler {
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        resources::read(&*self.service, &request.uri)?;
-        if self.listening.watch(request.uri) {
+        let has_room = match upstream::watch(&*self.service, &request.uri).await {
+            Some(watch) => self.listening.watch_upstream(request.uri, watch?),
+            None => {
+                resources::read(&*self.service, &request.uri)?;
+                self.listening.watch(request.uri)
+            }
+        };
+        if has_room {
             Ok(())
         } else {
             Err(ErrorData::invalid_params("too many subscriptions; end one with resources/unsubscribe", None))
@@ -356,7 +363,7 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        changes::serve(&self.shared.changes, context).await;
+        changes::serve(&self.shared.changes, &*self.service, context).await;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
 use onetool_run::{Permission, Shared as Tools};
-use onetool_sdk::{CallContext, Caller, Offer, Origin, QualifiedName, ToolError};
+use onetool_sdk::{CallContext, Caller, Offer, Origin, QualifiedName, ToolError, ToolSource};
 use rmcp::ErrorData;
 use rmcp::model::{
     ErrorCode, GetPromptResult, JsonObject, Prompt, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
@@ -133,6 +133,50 @@ pub(super) async fn read(
         }
         result
     }))
+}
+
+/// Our name for a resource of an upstream server.
+pub(super) fn our_uri(pack: &str, uri: &str) -> String {
+    format!("{PREFIX}{pack}/{uri}")
+}
+
+/// Whether a URI is such a name.
+pub(super) fn is_ours(uri: &str) -> bool {
+    uri.starts_with(PREFIX)
+}
+
+/// A resource that is watched at its server as long as this value lives.
+pub(super) struct Watch {
+    source: Arc<dyn ToolSource>,
+    pack: String,
+    uri: String,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let (source, pack, uri) = (self.source.clone(), std::mem::take(&mut self.pack), std::mem::take(&mut self.uri));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { source.unwatch(&pack, &uri).await });
+        }
+    }
+}
+
+/// Watches the resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
+pub(super) async fn watch(service: &dyn Service, uri: &str) -> Option<Result<Watch, ErrorData>> {
+    let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
+    let tools: Arc<Tools> = service.runner().toolbox().now();
+    let unknown =
+        || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
+    if !servers(&tools).any(|server| server == pack) || !is_allowed(&tools, pack, READ) {
+        return Some(Err(unknown()));
+    }
+    let Some(entry) = tools.catalog().pack(pack) else { return Some(Err(unknown())) };
+    let source = entry.source.clone();
+    Some(match source.watch(pack, original, &context()).await {
+        Ok(true) => Ok(Watch { source, pack: pack.to_owned(), uri: original.to_owned() }),
+        Ok(false) => Err(unknown()),
+        Err(error) => Err(failed(&error)),
+    })
 }
 
 async fn one<T: DeserializeOwned>(

@@ -37,8 +37,20 @@ impl House {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
     pub(crate) fn pin_file(&self) -> PathBuf {
         self.folder.path().join("pins.json")
+    }
+
+    /// Where sign-ins are kept.
+    pub(crate) fn credentials(&self) -> onetool_state::State {
+        let folder = self.folder.path().join("credentials");
+        let places = FlatPlaces::new(&folder)
+            .with_documents(onetool_proxy::CREDENTIALS, DocumentFolder::new(folder.clone()));
+        Arc::new(FlatFiles::new(places))
     }
 
     pub(crate) fn source(&self, servers: Vec<ServerSettings>) -> ProxySource {
@@ -49,6 +61,7 @@ impl House {
         ProxySource::new(ProxySettings {
             search_path: onetool_process::SearchPath::default(),
             servers,
+            credentials: self.credentials(),
             state,
             offers: Offers::default(),
         })
@@ -140,9 +153,13 @@ impl HttpServer {
 
     /// On a port that was free a moment ago.
     pub(crate) fn start_on(flags: &[&str], port: u16) -> Self {
+        Self::start_file(&server_file(), flags, port)
+    }
+
+    pub(crate) fn start_file(file: &std::path::Path, flags: &[&str], port: u16) -> Self {
         use std::io::{BufRead as _, BufReader};
         let mut child = Command::new("python3")
-            .arg(server_file())
+            .arg(file)
             .args(flags)
             .args(["--port", &port.to_string()])
             .stdin(Stdio::piped())

@@ -9,5 +9,6 @@ mod faults;
 mod fixture;
 mod http;
 mod news;
+mod oauth;
 mod tasks;
 mod trust;

@@ -15,6 +15,7 @@ mod view;
 mod watch;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use onetool_config::RestartKeys;
@@ -48,6 +49,8 @@ pub struct App {
     served: Mutex<Arc<Served>>,
     /// What people watch and decide; a reload keeps it.
     watch: Watch,
+    /// Whether this process serves, and so can wait for somebody who signs in to a server.
+    stays: AtomicBool,
     /// One reload at a time: what was read last must also come into force last.
     reloading: Mutex<()>,
     /// Whether the user was asked to trust the folder.
@@ -128,6 +131,7 @@ impl App {
             served: Mutex::new(service::served(&resolved, &parts)),
             parts: Mutex::new(parts),
             watch,
+            stays: AtomicBool::new(false),
             reloading: Mutex::new(()),
             trust: trust::TrustQuestion::default(),
         }))

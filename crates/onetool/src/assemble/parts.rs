@@ -195,6 +195,7 @@ fn servers(settings: &ServersSettings, state: &State) -> Servers {
         servers: settings.servers.clone(),
         search_path: settings.search_path.clone(),
         state: state.clone(),
+        credentials: settings.state.open_credentials(state),
         offers: Offers::default(),
     });
     Servers { source: Arc::new(source), since: Instant::now() }

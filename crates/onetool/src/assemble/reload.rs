@@ -2,6 +2,7 @@
 //! on what they began with.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use onetool_config::RestartKeys;
 use onetool_sdk::{HealthNote, Severity};
@@ -38,6 +39,9 @@ impl App {
         let (sandbox, python) = (self.runner.sandbox().clone(), cpython_settings(&settings));
         tokio::spawn(async move { sandbox.replace_cpython(python).await });
         crate::log::set_level(settings.log_level);
+        if self.stays.load(Ordering::Relaxed) {
+            parts.servers.value.source.wait_for_sign_ins();
+        }
         old_parts.retire(&parts);
         held_back
     }

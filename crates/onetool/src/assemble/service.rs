@@ -1,6 +1,7 @@
 //! What REST and MCP see of the app.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use onetool_http::rest::admin::AdminParts;
@@ -46,6 +47,8 @@ impl Service for App {
 
     /// The first run must find its child and all tools ready; a client need not wait for that.
     async fn warm_up(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+        self.servers().wait_for_sign_ins();
         let toolbox = self.runner.toolbox().clone();
         let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
         if let Err(failure) = self.runner.sandbox().warm_up().await {

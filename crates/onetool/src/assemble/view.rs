@@ -63,7 +63,9 @@ impl ToolboxView for App {
                 && (awaited == Awaited::Outcomes || server.tool_count == 0)
         };
         let packs = servers.source.status().into_iter().filter(is_awaited).map(|server| server.pack);
-        let ctx = CallContext { deadline: Some(ctx.deadline.map_or(until, |at| at.min(until))), ..ctx.clone() };
+        let deadline = Some(ctx.deadline.map_or(until, |at| at.min(until)));
+        // Whoever only looks around is not asked to sign in.
+        let ctx = CallContext { deadline, client: None, ..ctx.clone() };
         let waits = packs.map(|pack| {
             let (source, ctx) = (servers.source.clone(), ctx.clone());
             // What does not connect in time is reported as it is.

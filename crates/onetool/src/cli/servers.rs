@@ -1,6 +1,7 @@
 //! `onetool servers`: the MCP servers of the configuration.
 
 mod edit;
+mod login;
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ Examples:
   onetool servers list
   onetool servers add time -- uvx mcp-server-time
   onetool servers test github
+  onetool servers login linear
   onetool servers accept github";
 
 #[derive(Args)]
@@ -73,6 +75,17 @@ enum ServersCommand {
         /// The server's name
         name: String,
     },
+    /// Sign in to a server that wants that (OAuth)
+    #[command(
+        after_help = "The browser comes back by itself. Where it can't (on another machine), paste the address that it ends at, or\nthe code in it.\n\nExamples:\n  onetool servers login linear\n  onetool servers login linear --no-browser"
+    )]
+    Login(login::LoginArgs),
+    /// Sign out of a server
+    #[command(after_help = "Examples:\n  onetool servers logout linear")]
+    Logout {
+        /// The server's name
+        name: String,
+    },
     /// Accept the current descriptions of a server, or of one of its tools as server.tool
     #[command(after_help = "Examples:\n  onetool servers accept github\n  onetool servers accept github.search")]
     Accept {
@@ -92,7 +105,9 @@ pub async fn main(args: ServersArgs, at: Location) -> anyhow::Result<ExitCode> {
     };
     let app = super::start_at(places)?;
     let outcome = match command {
-        ServersCommand::List { output } => list(&app, &output),
+        ServersCommand::List { output } => list(&app, &output).await,
+        ServersCommand::Login(args) => login::login(&app, &args).await,
+        ServersCommand::Logout { name } => login::logout(&app, &name).await,
         ServersCommand::Test { name, output } => test(&app, name.as_deref(), &output).await,
         ServersCommand::Accept { name } => accept(&app, &name).await,
         ServersCommand::Add(_)
@@ -104,7 +119,8 @@ pub async fn main(args: ServersArgs, at: Location) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-fn list(app: &App, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+async fn list(app: &App, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    app.servers().look_at_sign_ins().await;
     let rows: Vec<Json> = app
         .servers()
         .status()
@@ -196,7 +212,20 @@ fn row(app: &App, server: &ServerStatus, state: &str) -> Json {
         "tool_count": server.tool_count,
         "changed": server.changed,
         "reason": server.reason,
+        "auth": server.auth.as_ref().map(|auth| json!({
+            "state": auth.state.as_str(),
+            "reason": auth.reason,
+            "expires_in": auth.expires_in,
+        })),
     })
+}
+
+fn sign_in_remark(auth: &Json) -> String {
+    match (text_of(auth, "state"), auth["expires_in"].as_u64()) {
+        ("", _) => String::new(),
+        (state, Some(seconds)) => format!("{state}, expires in {seconds} s"),
+        (state, None) => state.to_owned(),
+    }
 }
 
 fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
@@ -213,7 +242,7 @@ fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
         .map(|server| {
             let changed = server["changed"].as_array().map_or(0, Vec::len);
             let remark = match (text_of(server, "reason"), changed) {
-                ("", 0) => String::new(),
+                ("", 0) => sign_in_remark(&server["auth"]),
                 ("", count) => format!("{count} changed since they were accepted; see `onetool health`"),
                 (reason, _) => reason.to_owned(),
             };

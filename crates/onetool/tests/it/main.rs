@@ -27,6 +27,7 @@ mod run_scenarios;
 mod server;
 mod sessions;
 mod setup;
+mod sign_in;
 mod shared_state;
 mod telemetry;
 mod terminal;

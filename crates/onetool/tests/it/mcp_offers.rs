@@ -73,7 +73,7 @@ async fn names_of_tools_and_defaults_of_prompts_are_completed() {
     assert!(complete(json!({"type": "ref/prompt", "name": "nope"}), "x", "").await.is_err());
 }
 
-/// Reads a stream of events until they contain everything that is wanted.
+/// Reads a stream of events until they contain all that is wanted.
 async fn until(response: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let mut stream = response.bytes_stream();
@@ -135,14 +135,77 @@ async fn clients_of_both_eras_hear_of_changes() {
         }
     };
     let both = async {
-        for response in [session_stream, stream] {
+        for (response, era) in [(session_stream, "session"), (stream, "stream")] {
             let wanted = ["resources/updated", "tools/list_changed", "prompts/list_changed"];
-            until(response, &wanted.map(|name| format!("notifications/{name}")).each_ref().map(String::as_str)).await;
+            let text = until(response, &wanted).await;
+            assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{era}: {text}");
         }
     };
     tokio::select! {
         () = both => {}
         () = change => {}
+    }
+}
+
+#[tokio::test]
+async fn clients_of_both_eras_hear_what_servers_of_both_eras_tell() {
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
+    let upstream = |mode: &str| json!({"command": "python3", "args": [file, "--mode", mode, "--news"]});
+    let project =
+        Project::with(&json!({"servers": {"old": upstream("normal"), "new": upstream("modern")}}).to_string());
+    let server = project.serve_http().await;
+    let client = server.mcp().await;
+    for pack in ["old", "new"] {
+        client.ok(&format!("{pack}.echo(text='x')")).await;
+    }
+    let accept = "application/json, text/event-stream";
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let opened = server.request(Method::POST, "/mcp").header("accept", accept).json(&hello).send().await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    let post = |body: Json| {
+        let request = server.request(Method::POST, "/mcp").header("accept", accept).json(&body);
+        request.header("mcp-session-id", session.clone()).send()
+    };
+    post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.unwrap();
+    let uris = ["ot://server/old/note://1", "ot://server/new/note://1"];
+    for uri in uris {
+        let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
+        let subscribed = post(subscribe).await.unwrap().text().await.unwrap();
+        assert!(subscribed.contains("\"result\""), "{subscribed}");
+    }
+    let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
+    let session_stream = listening.header("mcp-session-id", session.clone()).send().await.unwrap();
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "_meta": {"io.modelcontextprotocol/protocolVersion": ERA, "io.modelcontextprotocol/clientCapabilities": {}},
+        "notifications": {"promptsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": uris}}});
+    let stream = server.request(Method::POST, "/mcp").header("accept", accept).header("mcp-protocol-version", ERA);
+    let stream = stream.header("mcp-method", "subscriptions/listen").json(&listen).send().await.unwrap();
+    let publish = async {
+        loop {
+            for pack in ["old", "new"] {
+                for what in ["prompts", "resources", "note://1"] {
+                    client.ok(&format!("{pack}.publish(what='{what}')")).await;
+                }
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+    };
+    let heard = async {
+        for (response, era) in [(session_stream, "session"), (stream, "stream")] {
+            let wanted = [
+                "notifications/prompts/list_changed",
+                "notifications/resources/list_changed",
+                "ot://server/old/note://1",
+                "ot://server/new/note://1",
+            ];
+            let text = until(response, &wanted).await;
+            assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{era}: {text}");
+        }
+    };
+    tokio::select! {
+        () = heard => {}
+        () = publish => {}
     }
 }
 
@@ -164,7 +227,7 @@ async fn http_with_sse_of_the_first_revision_is_served_behind_its_switch() {
     let mut text = String::new();
     let mut read_until = async |wanted: &str| {
         let reading = async {
-            while !text.contains(wanted) {
+            while !wanted.iter().all(|wanted| text.contains(wanted)) {
                 text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("an event").unwrap()));
             }
         };

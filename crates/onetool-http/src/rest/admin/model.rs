@@ -351,6 +351,42 @@ pub struct ServerRow {
     /// A file, a command or an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// How it stands with its sign-in, where there is one or should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<SignInRow>,
+}
+
+/// A sign-in to a server.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignInRow {
+    /// `signed in` or `needs sign-in`.
+    pub state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<u64>,
+    /// What to open in a browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// What the browser was sent back with, where it can't come back by itself.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct SignInRequest {
+    /// The address, its query, or the code alone. Without it, a sign-in begins.
+    #[serde(default)]
+    pub callback: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignInReply {
+    pub signed_in: bool,
+    /// What to open in a browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

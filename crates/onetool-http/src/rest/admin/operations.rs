@@ -14,6 +14,15 @@ pub trait Operations: Send + Sync {
     /// MCP servers and Python workers.
     fn servers(&self) -> Vec<ServerRow>;
 
+    /// Begins to sign in to a server; answers with the address to open.
+    async fn sign_in(&self, name: &str) -> Result<String, ToolError>;
+
+    /// Ends it with what the browser was sent back with: the address, its query, or the code alone.
+    async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), ToolError>;
+
+    /// Signs out of a server. Answers whether anybody was signed in.
+    async fn sign_out(&self, name: &str) -> Result<bool, ToolError>;
+
     /// Connects a server anew, or lets a worker start anew with its next call.
     async fn restart(&self, name: &str) -> Result<(), ToolError>;
 

@@ -9,7 +9,7 @@ use super::super::bundles::blocking;
 use super::super::model::ErrorReply;
 use super::super::routes::Routes;
 use super::AdminState;
-use super::model::{LogReply, PinsReply, ServersReply};
+use super::model::{LogReply, PinsReply, ServersReply, SignInReply, SignInRequest};
 use crate::ApiError;
 
 pub(super) fn routes() -> Routes {
@@ -17,6 +17,8 @@ pub(super) fn routes() -> Routes {
         .admin(routes!(list))
         .admin(routes!(log))
         .admin(routes!(restart))
+        .admin(routes!(login))
+        .admin(routes!(logout))
         .admin(routes!(pins))
         .admin(routes!(accept))
 }
@@ -48,6 +50,38 @@ async fn log(state: AdminState, Path(name): Path<String>) -> Result<Json<LogRepl
 async fn restart(state: AdminState, Path(name): Path<String>) -> Result<StatusCode, ApiError> {
     state.admin.operations.restart(&name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begins to sign in to a server, or ends it with what the browser was sent back with.
+#[utoipa::path(post, path = "/api/servers/{name}/login", tag = "servers", params(("name" = String, Path)),
+    request_body = SignInRequest, responses(
+    (status = 200, body = SignInReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it did not work, or there is no sign-in", body = ErrorReply),
+))]
+async fn login(
+    state: AdminState,
+    Path(name): Path<String>,
+    body: Option<Json<SignInRequest>>,
+) -> Result<Json<SignInReply>, ApiError> {
+    let operations = &state.admin.operations;
+    if let Some(callback) = body.and_then(|Json(body)| body.callback) {
+        operations.finish_sign_in(&name, &callback).await?;
+        return Ok(Json(SignInReply { signed_in: true, url: None }));
+    }
+    let url = operations.sign_in(&name).await?;
+    Ok(Json(SignInReply { signed_in: false, url: Some(url) }))
+}
+
+/// Signs out of a server: its tokens are revoked where that is possible, and forgotten.
+#[utoipa::path(post, path = "/api/servers/{name}/logout", tag = "servers", params(("name" = String, Path)), responses(
+    (status = 200, body = SignInReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it did not work, or there is no sign-in", body = ErrorReply),
+))]
+async fn logout(state: AdminState, Path(name): Path<String>) -> Result<Json<SignInReply>, ApiError> {
+    state.admin.operations.sign_out(&name).await?;
+    Ok(Json(SignInReply { signed_in: false, url: None }))
 }
 
 /// Tools of servers that differ from what was accepted.

@@ -1,0 +1,208 @@
+//! What is kept of a sign-in, and where: everything that belongs together in one document, changed under one lease.
+//!
+//! **Invariants:** a document is only ever replaced as a whole; tokens go with a new sign-in or a sign-out and never because
+//! something failed; whoever redeems a refresh token holds the lease from reading it to writing its successor, in any
+//! process that shares the state.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use onetool_state::interface::{Collection, Documents, Expect, Key, Lease, Leases};
+use serde::{Deserialize, Serialize};
+
+use super::discovery::AuthorizationServer;
+use super::web::OAuthError;
+
+/// Documents of sign-ins. Not readable by any tool.
+pub const CREDENTIALS: Collection = Collection::named("credentials");
+
+/// How long a lease is held without a sign of life: longer than any one request.
+const LEASE: Duration = Duration::from_secs(45);
+/// How often a lease that somebody holds is asked for.
+const LEASE_POLL: Duration = Duration::from_millis(50);
+
+/// A client as an authorization server knows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OAuthClient {
+    pub(crate) issuer: String,
+    pub(crate) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+    /// How it proves itself at the token endpoint.
+    pub(crate) auth_method: AuthMethod,
+    /// As it was registered, never as a server made it.
+    pub(crate) redirect_uri: String,
+    pub(crate) origin: ClientOrigin,
+}
+
+impl std::fmt::Debug for OAuthClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OAuthClient").field("issuer", &self.issuer).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AuthMethod {
+    None,
+    Post,
+    Basic,
+}
+
+/// Where a client comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClientOrigin {
+    /// From the configuration.
+    Configured,
+    /// An address that describes the client.
+    MetadataUrl,
+    /// Registered by ourselves.
+    Registered,
+}
+
+/// What was given out.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tokens {
+    pub(crate) access: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refresh: Option<String>,
+    /// In seconds since 1970.
+    pub(crate) received_at: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<u64>,
+    /// What was asked for, and what was granted.
+    pub(crate) asked: Vec<String>,
+    pub(crate) granted: Vec<String>,
+    /// The resource indicator that goes with every request for tokens, exactly so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resource: Option<String>,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("expires_at", &self.expires_at).finish_non_exhaustive()
+    }
+}
+
+/// The most and the least that a token is renewed ahead of its end.
+const AHEAD_MOST: u64 = 60;
+
+impl Tokens {
+    /// Whether it can be used at all.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.expires_at.is_none_or(|at| now() < at)
+    }
+
+    /// Whether it is not time to renew it yet: a minute ahead, or a tenth of its life.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let Some(at) = self.expires_at else { return true };
+        let life = at.saturating_sub(self.received_at);
+        now() < at.saturating_sub((life / 10).min(AHEAD_MOST))
+    }
+}
+
+/// One sign-in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The address of the MCP server.
+    pub(crate) url: String,
+    /// Who gave out the tokens, and the client that they were given to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<AuthorizationServer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<OAuthClient>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<Tokens>,
+    /// The client that was registered last, for the next sign-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) registered: Option<OAuthClient>,
+    /// Why somebody must sign in again, since the authorization server refused these very tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+}
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Where the sign-in of one server is kept.
+#[derive(Clone)]
+pub(crate) struct RecordStore {
+    documents: Arc<dyn Documents>,
+    leases: Arc<dyn Leases>,
+    key: String,
+    url: String,
+}
+
+impl RecordStore {
+    pub(crate) fn new(state: &onetool_state::State, url: &str) -> Self {
+        // The same server is signed in to once, whatever it is called and whichever project it is in.
+        let key = blake3::hash(url.as_bytes()).to_hex().as_str()[..32].to_owned();
+        Self { documents: state.documents(), leases: state.leases(), key, url: url.to_owned() }
+    }
+
+    fn key(&self) -> Result<Key, OAuthError> {
+        self.key.parse().map_err(|error: onetool_state::StateError| store_error(&error))
+    }
+
+    pub(crate) async fn read(&self) -> Result<Record, OAuthError> {
+        let key = self.key()?;
+        let document =
+            self.documents.get(CREDENTIALS, &key).await.map_err(|error| store_error(&error))?;
+        let empty = || Record { url: self.url.clone(), ..Record::default() };
+        let Some(document) = document else { return Ok(empty()) };
+        // A document that can't be read is not overwritten by accident: signing in is what replaces it.
+        serde_json::from_slice(&document.content)
+            .map_err(|error| OAuthError::Invalid(format!("the stored sign-in can't be read: {error}")))
+    }
+
+    pub(crate) async fn write(&self, record: &Record) -> Result<(), OAuthError> {
+        let bytes = serde_json::to_vec(record).map_err(|error| OAuthError::Invalid(error.to_string()))?;
+        let key = self.key()?;
+        let written = self.documents.put(CREDENTIALS, &key, &bytes, &Expect::Anything.into()).await;
+        written.map(drop).map_err(|error| store_error(&error))
+    }
+
+    /// Waits for the lease of this sign-in.
+    pub(crate) async fn lease(&self) -> Result<HeldLease, OAuthError> {
+        let name = format!("credentials-{}", self.key);
+        let owner = uuid::Uuid::new_v4().to_string();
+        loop {
+            let lease = self.leases.acquire(&name, &owner, LEASE).await.map_err(|error| store_error(&error))?;
+            if let Some(lease) = lease {
+                return Ok(HeldLease { leases: self.leases.clone(), lease: Some(lease) });
+            }
+            tokio::time::sleep(LEASE_POLL).await;
+        }
+    }
+}
+
+fn store_error(error: &onetool_state::StateError) -> OAuthError {
+    OAuthError::Transient(format!("the stored sign-in can't be reached: {error}"))
+}
+
+/// A lease, given back when it is dropped.
+pub(crate) struct HeldLease {
+    leases: Arc<dyn Leases>,
+    lease: Option<Lease>,
+}
+
+impl HeldLease {
+    pub(crate) async fn release(mut self) {
+        if let Some(lease) = self.lease.take() {
+            let _ = self.leases.release(&lease).await;
+        }
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let leases = self.leases.clone();
+            runtime.spawn(async move { drop(leases.release(&lease).await) });
+        }
+    }
+}

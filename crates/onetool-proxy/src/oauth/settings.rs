@@ -1,0 +1,62 @@
+//! What the configuration says of signing in to a server.
+
+use std::time::Duration;
+
+/// How long a sign-in may take, unless the configuration says otherwise.
+pub const DEFAULT_LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How the resource is named to the authorization server (RFC 8707).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ResourceIndicator {
+    /// As the server's metadata names it.
+    #[default]
+    Auto,
+    /// Not at all: some authorization servers refuse it.
+    Omit,
+    Exactly(String),
+}
+
+/// How to sign in to a server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AuthSettings {
+    pub enabled: bool,
+    pub client_id: Option<String>,
+    pub client_secret: Option<String>,
+    pub client_metadata_url: Option<String>,
+    /// Asked for instead of what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser is sent back to, where that is not this machine: its address is pasted then.
+    pub redirect_url: Option<String>,
+    /// The port of this machine that the browser is sent back to; 0 is any.
+    pub redirect_port: u16,
+    pub resource: ResourceIndicator,
+    /// Whether the authorization server must say that it checks PKCE.
+    pub require_pkce: bool,
+    pub login_timeout: Duration,
+}
+
+impl Default for AuthSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            client_id: None,
+            client_secret: None,
+            client_metadata_url: None,
+            scopes: Vec::new(),
+            redirect_url: None,
+            redirect_port: 0,
+            resource: ResourceIndicator::default(),
+            require_pkce: true,
+            login_timeout: DEFAULT_LOGIN_TIMEOUT,
+        }
+    }
+}
+
+impl std::fmt::Debug for AuthSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthSettings")
+            .field("enabled", &self.enabled)
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
+    }
+}

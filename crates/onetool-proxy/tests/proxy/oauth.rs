@@ -1,0 +1,400 @@
+//! Signing in to servers: a real authorization server in Python (`oauth_server.py`), which rotates and revokes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use onetool_proxy::{
+    AuthState, CREDENTIALS, Offers, ProxySettings, ProxySource, ResourceIndicator, ServerSettings, ServerState,
+};
+use onetool_sdk::{ClientBridge, ToolError, ToolSource as _};
+use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
+use onetool_state::interface::Collection;
+use serde_json::{Value as Json, json};
+
+use crate::fixture::{House, HttpServer, call, call_in, context, status, text, until};
+
+fn server_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/proxy/oauth_server.py")
+}
+
+fn start(flags: &[&str]) -> HttpServer {
+    HttpServer::start_file(&server_file(), flags, 0)
+}
+
+fn settings(port: u16) -> ServerSettings {
+    ServerSettings {
+        timeout: Duration::from_secs(30),
+        ..ServerSettings::http("web", format!("http://127.0.0.1:{port}/mcp"))
+    }
+}
+
+async fn get(url: &str) -> reqwest::Response {
+    reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await.unwrap()
+}
+
+async fn steer(server: &HttpServer, what: &str) {
+    get(&format!("http://127.0.0.1:{}/control?{what}", server.port)).await;
+}
+
+async fn stats(server: &HttpServer) -> Json {
+    get(&format!("http://127.0.0.1:{}/stats", server.port)).await.json().await.unwrap()
+}
+
+/// What a user does: opens the address; the browser comes back by itself.
+async fn sign_in(source: &ProxySource) {
+    let url = source.begin_sign_in("web", false).await.unwrap();
+    let (page, finished) = tokio::join!(get(&url), source.signed_in("web"));
+    finished.unwrap();
+    assert!(page.text().await.unwrap().contains("You are signed in"));
+}
+
+async fn signed_in(house: &House, server: &HttpServer) -> ProxySource {
+    let source = house.source(vec![settings(server.port)]);
+    sign_in(&source).await;
+    source.try_now("web", &context()).await.unwrap();
+    source
+}
+
+fn auth(source: &ProxySource) -> AuthState {
+    status(source, "web").auth.unwrap().state
+}
+
+/// The file with the tokens.
+fn file(house: &House) -> PathBuf {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(house.path().join("credentials"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"access\"")))
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+#[tokio::test]
+async fn whoever_signs_in_once_is_signed_in_for_good() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = house.source(vec![settings(server.port)]);
+    let error = source.settle("web", &context()).await.unwrap_err();
+    assert!(error.message.contains("it needs a sign-in: nobody is signed in"), "{error}");
+    let health = source.health();
+    assert!(health[0].message.contains("run: onetool servers login web"), "{health:?}");
+    sign_in(&source).await;
+    // The connection is made by itself.
+    until("it is connected", || status(&source, "web").state == ServerState::Connected).await;
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1 of"));
+    assert_eq!(auth(&source), AuthState::SignedIn);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(file(&house)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    source.shutdown().await;
+    // The next process knows, also where the token has expired meanwhile.
+    steer(&server, "expire=1").await;
+    let source = house.source(vec![settings(server.port)]);
+    source.settle("web", &context()).await.unwrap();
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1 of"));
+    let stats = stats(&server).await;
+    assert_eq!((&stats["registrations"], &stats["redemptions"], &stats["refreshes"]), (&json!(1), &json!(1), &json!(1)));
+    let resource = format!("http://127.0.0.1:{}/mcp", server.port);
+    assert_eq!(stats["resources"], json!([resource, resource]));
+    source.shutdown().await;
+}
+
+/// Where a process that is to call is told what.
+const CALLER: &str = "PROXY_TEST_CALLER";
+
+/// A source of another process on the same credentials.
+fn source_at(folder: &Path, port: u16) -> ProxySource {
+    let state = |name: &str| {
+        let folder = folder.join(name);
+        let places = FlatPlaces::new(&folder)
+            .with_documents(Collection::LISTINGS, DocumentFolder::new(folder.join("cache")))
+            .with_documents(CREDENTIALS, DocumentFolder::new(folder.clone()));
+        Arc::new(FlatFiles::new(places))
+    };
+    ProxySource::new(ProxySettings {
+        search_path: onetool_process::SearchPath::default(),
+        servers: vec![settings(port)],
+        state: state("own"),
+        credentials: state("credentials"),
+        offers: Offers::default(),
+    })
+}
+
+#[tokio::test]
+async fn eight_processes_redeem_one_token_once() {
+    if let Ok(told) = std::env::var(CALLER) {
+        let (port, folder) = told.split_once(':').unwrap();
+        let source = source_at(Path::new(folder), port.parse().unwrap());
+        println!("\nanswer: {}", text(&source, "web.whoami", json!({})).await);
+        source.shutdown().await;
+        return;
+    }
+    for expiry in ["expire=1", "lifetime"] {
+        let (house, server) = (House::new(), start(&[]));
+        signed_in(&house, &server).await.shutdown().await;
+        if expiry == "lifetime" {
+            // Over by the clock.
+            let path = file(&house);
+            let mut record: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            record["tokens"]["expires_at"] = record["tokens"]["received_at"].clone();
+            std::fs::write(&path, record.to_string()).unwrap();
+        } else {
+            // Over because the server says so.
+            steer(&server, expiry).await;
+        }
+        let before = stats(&server).await["refreshes"].as_u64().unwrap();
+        // What servers offer is known from the last time.
+        let (from, to) = (house.path().join("cache"), house.path().join("own/cache"));
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().flatten() {
+            if entry.path().is_file() {
+                std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+        let children: Vec<_> = (0..8)
+            .map(|_| {
+                tokio::process::Command::new(std::env::current_exe().unwrap())
+                    .args(["oauth::eight_processes_redeem_one_token_once", "--exact", "--nocapture"])
+                    .env(CALLER, format!("{}:{}", server.port, house.path().display()))
+                    .stdout(std::process::Stdio::piped())
+                    .kill_on_drop(true)
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        for child in children {
+            let output = child.wait_with_output().await.unwrap();
+            let out = String::from_utf8_lossy(&output.stdout);
+            assert!(out.contains("answer: client-1 of"), "{expiry}: {out}");
+        }
+        let stats = stats(&server).await;
+        assert_eq!(stats["refreshes"].as_u64().unwrap() - before, 1, "{expiry}: {stats}");
+        assert_eq!((&stats["reuses"], &stats["redemptions"]), (&json!(0), &json!(1)), "{expiry}: {stats}");
+    }
+}
+
+#[tokio::test]
+async fn no_trouble_of_a_network_signs_anybody_out() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    let kept = std::fs::read_to_string(file(&house)).unwrap();
+    steer(&server, "expire=1&fail=2").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("can't be renewed now") && error.message.contains("503"), "{error}");
+    assert_eq!(std::fs::read_to_string(file(&house)).unwrap(), kept);
+    // It works again as soon as it may be tried again; nobody signs in.
+    let mut answer = Err(error);
+    for _ in 0..300 {
+        answer = call(&source, "web.whoami", json!({})).await;
+        if answer.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    answer.unwrap();
+    assert_eq!(stats(&server).await["redemptions"], 1);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_valid_is_used_while_it_cannot_be_renewed() {
+    let (house, server) = (House::new(), start(&[]));
+    steer(&server, "lifetime=60").await;
+    let source = signed_in(&house, &server).await;
+    source.shutdown().await;
+    // It is time to renew it, and nobody is there to do so.
+    let path = file(&house);
+    let mut record: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let at = record["tokens"]["received_at"].as_u64().unwrap();
+    record["tokens"]["received_at"] = (at - 100_000).into();
+    std::fs::write(&path, record.to_string()).unwrap();
+    steer(&server, "fail=100").await;
+    let source = house.source(vec![settings(server.port)]);
+    source.settle("web", &context()).await.unwrap();
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));
+    assert_eq!(auth(&source), AuthState::SignedIn);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_that_is_over_says_so_and_keeps_what_there_is() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    steer(&server, "expire=1&revoke=1").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("the sign-in is no longer accepted (invalid_grant: it is not valid)"), "{error}");
+    assert!(error.hint.as_deref().unwrap().contains("onetool servers login web"), "{error:?}");
+    assert_eq!(auth(&source), AuthState::NeedsSignIn);
+    assert!(std::fs::read_to_string(file(&house)).unwrap().contains("\"rt-"));
+    let refused = stats(&server).await["refused"].as_u64().unwrap();
+    // Nobody asks again and again with what was refused.
+    for _ in 0..3 {
+        call(&source, "web.whoami", json!({})).await.unwrap_err();
+    }
+    assert_eq!(stats(&server).await["refused"].as_u64().unwrap(), refused);
+    sign_in(&source).await;
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));
+    assert_eq!(auth(&source), AuthState::SignedIn);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_was_forgotten_registers_again() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    steer(&server, "expire=1&purge=1").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("invalid_client"), "{error}");
+    sign_in(&source).await;
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-2"));
+    // One that is forgotten before it is used is found out when it is used.
+    source.sign_out("web").await.unwrap();
+    steer(&server, "purge=1").await;
+    sign_in(&source).await;
+    source.try_now("web", &context()).await.unwrap();
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-3"));
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_minds_the_resource_is_asked_without() {
+    let (house, server) = (House::new(), start(&["--entra"]));
+    let mut entra = settings(server.port);
+    let source = house.source(vec![entra.clone()]);
+    let error = source.begin_sign_in("web", false).await.unwrap_err().to_string();
+    assert!(error.contains("require_pkce: false"), "{error}");
+    source.shutdown().await;
+    entra.auth.require_pkce = false;
+    let source = house.source(vec![entra.clone()]);
+    let error = source.begin_sign_in("web", false).await.unwrap_err().to_string();
+    assert!(error.contains("lets no client register") && error.contains("auth.client_id"), "{error}");
+    source.shutdown().await;
+    entra.auth.client_id = Some("known-client".into());
+    entra.auth.client_secret = Some("s3cret".into());
+    entra.auth.resource = ResourceIndicator::Omit;
+    let source = house.source(vec![entra]);
+    sign_in(&source).await;
+    source.try_now("web", &context()).await.unwrap();
+    steer(&server, "expire=1").await;
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("known-client"));
+    let stats = stats(&server).await;
+    assert_eq!((&stats["resources"], &stats["refreshes"]), (&json!([null, null]), &json!(1)));
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn without_a_browser_on_this_machine_the_address_or_the_code_is_pasted() {
+    for bare in [false, true] {
+        let (house, server) = (House::new(), start(&[]));
+        let mut headless = settings(server.port);
+        headless.auth.redirect_url = Some("https://elsewhere.example/callback".into());
+        let source = house.source(vec![headless]);
+        let url = source.begin_sign_in("web", false).await.unwrap();
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let response = client.get(&url).send().await.unwrap();
+        let back = response.headers()["location"].to_str().unwrap().to_owned();
+        assert!(back.starts_with("https://elsewhere.example/callback?code="), "{back}");
+        let pasted = match bare {
+            true => back.split(['=', '&']).nth(1).unwrap().to_owned(),
+            false => back,
+        };
+        source.finish_sign_in("web", &pasted).await.unwrap();
+        source.try_now("web", &context()).await.unwrap();
+        assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));
+        source.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_belong_to_a_sign_in_does_not_end_it() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = house.source(vec![settings(server.port)]);
+    let url = source.begin_sign_in("web", false).await.unwrap();
+    let error = source.finish_sign_in("web", "?code=stolen&state=another").await.unwrap_err().to_string();
+    assert!(error.contains("its state is another"), "{error}");
+    steer(&server, "iss=https://evil.example").await;
+    let page = get(&url).await;
+    assert_eq!(page.status(), 400);
+    assert!(page.text().await.unwrap().contains("another authorization server"));
+    assert_eq!(stats(&server).await["redemptions"], 0);
+    steer(&server, "iss=0").await;
+    sign_in(&source).await;
+    source.shutdown().await;
+}
+
+/// Opens what it is asked to open.
+struct Browser;
+
+#[async_trait]
+impl ClientBridge for Browser {
+    async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
+        assert_eq!(params["mode"], "url", "{params}");
+        assert!(params["message"].as_str().unwrap().contains("'web' needs you to sign in"), "{params}");
+        assert_eq!(get(params["url"].as_str().unwrap()).await.status(), 200);
+        Ok(json!({"action": "accept"}))
+    }
+
+    async fn sample(&self, _: Json) -> Result<Json, ToolError> {
+        Err(ToolError::unavailable("not here"))
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_its_client_to_sign_in_and_goes_on() {
+    let (house, server) = (House::new(), start(&[]));
+    signed_in(&house, &server).await.shutdown().await;
+    std::fs::remove_file(file(&house)).unwrap();
+    let source = house.source(vec![settings(server.port)]);
+    let mut ctx = context();
+    ctx.client = Some(Arc::new(Browser));
+    let answer = call_in(&source, "web.whoami", json!({}), &ctx).await.unwrap();
+    assert!(answer.as_str().unwrap().starts_with("client-"), "{answer:?}");
+    // More rights, in the middle of a connection.
+    steer(&server, "scope=admin").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("it wants more rights: admin"), "{error}");
+    call_in(&source, "web.whoami", json!({}), &ctx).await.unwrap();
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn signing_out_revokes_and_forgets() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    assert!(source.sign_out("web").await.unwrap());
+    let seen = stats(&server).await;
+    assert_eq!((&seen["revocations"], &seen["access"], &seen["refresh"]), (&json!(1), &json!(0), &json!(0)));
+    until("it is not connected", || status(&source, "web").state == ServerState::Disconnected).await;
+    assert!(!source.sign_out("web").await.unwrap());
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn another_process_that_signs_in_is_noticed() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = house.source(vec![settings(server.port)]);
+    source.settle("web", &context()).await.unwrap_err();
+    let other = house.source(vec![settings(server.port)]);
+    sign_in(&other).await;
+    other.shutdown().await;
+    until("it is connected", || status(&source, "web").state == ServerState::Connected).await;
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stays_says_where_to_sign_in() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = house.source(vec![settings(server.port)]);
+    source.wait_for_sign_ins();
+    until("it is told", || source.health().iter().any(|note| note.message.contains("/authorize?"))).await;
+    let health = source.health();
+    let url = health[0].message.split_once("open ").unwrap().1.split(' ').next().unwrap().to_owned();
+    assert_eq!(get(&url).await.status(), 200);
+    until("it is connected", || status(&source, "web").state == ServerState::Connected).await;
+    source.shutdown().await;
+}
