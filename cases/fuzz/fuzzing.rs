@@ -46,9 +46,38 @@ pub(crate) struct Messages {
 
 /// Pieces of JSON messages.
 pub(crate) const JSON_PIECES: &[&[u8]] = &[
-    b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b"\\u", b"\\ud83d", b"null", b"true", b"-", b"1e999", b"0", b"99999999999999999999",
-    b"\"$ot\":", b"\"int\"", b"\"dict\"", b"\"image\"", b"\"v\":", b"\"t\":", b"\"id\":", b"\"result\":", b"\"error\":", b"\"method\":",
-    b"\"params\":", b"\n", b"\0", b"\xff", b"\xc3", b"\xe2\x80\xae",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\"",
+    b"\\",
+    b"\\u",
+    b"\\ud83d",
+    b"null",
+    b"true",
+    b"-",
+    b"1e999",
+    b"0",
+    b"99999999999999999999",
+    b"\"$ot\":",
+    b"\"int\"",
+    b"\"dict\"",
+    b"\"image\"",
+    b"\"v\":",
+    b"\"t\":",
+    b"\"id\":",
+    b"\"result\":",
+    b"\"error\":",
+    b"\"method\":",
+    b"\"params\":",
+    b"\n",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b"\xe2\x80\xae",
 ];
 
 impl Messages {
@@ -105,7 +134,8 @@ impl Messages {
 pub(crate) fn fuzz(name: &str, messages: &Messages, mut read: impl FnMut(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let time = Duration::from_secs(number("ONETOOL_FUZZ_SECONDS").unwrap_or(1));
-    let by_clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
+    let by_clock =
+        || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     let seed = number("ONETOOL_FUZZ_SEED").unwrap_or_else(by_clock);
     let mut random = Random::new(seed);
     let (mut count, mut bytes, mut slowest) = (0_u64, 0_usize, Duration::ZERO);

@@ -111,8 +111,7 @@ pub fn read_archive(bytes: &[u8], settings: &ImportSettings) -> Result<Archive, 
     let mut files: BTreeMap<String, Vec<u8>> =
         zip::read(bytes, &limits)?.into_iter().map(|entry| (entry.name, entry.content)).collect();
     let manifest = files.remove(MANIFEST).ok_or("the archive has no manifest.json")?;
-    let manifest: Manifest =
-        serde_json::from_slice(&manifest).map_err(|error| format!("manifest.json: {error}"))?;
+    let manifest: Manifest = serde_json::from_slice(&manifest).map_err(|error| format!("manifest.json: {error}"))?;
     if manifest.format != FORMAT || manifest.version != FORMAT_VERSION {
         return Err(format!("manifest.json: only {FORMAT} of version {FORMAT_VERSION} can be read"));
     }

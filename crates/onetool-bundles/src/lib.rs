@@ -33,13 +33,13 @@ mod url;
 #[cfg(test)]
 mod tests;
 
+pub use archive::{Archive, export_bundle, read_archive};
 pub use auth::{AuthReport, AuthStep, StepState};
 pub use built_in::{
     BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, PackageKeys, PackageUrls, ReadyMade,
     ReadyMadeKeys, WIKIPEDIA, built_in_bundles,
 };
 pub use engine::{CallReport, HttpEngine, Outcome, Preview};
-pub use archive::{Archive, export_bundle, read_archive};
 pub use gate::GatedSource;
 pub use import::{
     Format, IMPORTS, ImportKeys, ImportMode, ImportOptions, ImportSettings, Imported, ImportedTool, OnConflict,

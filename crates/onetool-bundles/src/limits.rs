@@ -66,8 +66,8 @@ impl BundleKeys {
 }
 
 /// The language in which bundles and tools are described, where they are in several.
-pub const LOCALE: Section<Option<String>> =
-    Section::new("locale").with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
+pub const LOCALE: Section<Option<String>> = Section::new("locale")
+    .with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
 
 pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
 

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature, ToolCall,
-    ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
+    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
+    ToolCall, ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
@@ -207,7 +207,9 @@ impl Inner {
         for view in bundles {
             let id = view.bundle.id;
             let known = self.built.lock().bundles.get(&id).filter(|(at, _)| *at == view.generation).cloned();
-            let entry = known.or_else(|| Some((view.generation, Arc::new(build(view, self.store.tools_of(id).ok()?, &self.languages)))));
+            let entry = known.or_else(|| {
+                Some((view.generation, Arc::new(build(view, self.store.tools_of(id).ok()?, &self.languages))))
+            });
             fresh.extend(entry.map(|entry| (id, entry)));
         }
         // Of two bundles with one name the user's own answers, then the older.
@@ -294,7 +296,8 @@ fn build(view: &BundleView, tools: Vec<ToolView>, languages: &[String]) -> Built
         functions.entry(tool.tool.slug.identifier()).or_default().push(Arc::new(tool));
     }
     functions.sort_keys();
-    let specs = functions.iter().map(|(name, versions)| (name.clone(), Arc::new(spec(name, versions, languages)))).collect();
+    let specs =
+        functions.iter().map(|(name, versions)| (name.clone(), Arc::new(spec(name, versions, languages)))).collect();
     let (display_name, text) = bundle.translations.choose(languages, &bundle.display_name, &bundle.description);
     let description = if text.is_empty() { display_name } else { text }.to_owned();
     let pack = Pack {

@@ -25,7 +25,9 @@ mod value;
 pub use serde_json;
 
 pub use expandable::{Expandable, expand_with};
-pub use files::{ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted};
+pub use files::{
+    ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted,
+};
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};
 pub use section::{AnySection, Section};

@@ -138,9 +138,8 @@ impl FileTrust {
             return Self { tracked: None, own };
         }
         // Where there are too many to look at, each is looked at when it is used.
-        let is_tracked = |tracked: &TrackedFiles| {
-            !files.are_all || files.found.iter().any(|file| tracked.contains(file))
-        };
+        let is_tracked =
+            |tracked: &TrackedFiles| !files.are_all || files.found.iter().any(|file| tracked.contains(file));
         if let Some(tracked) = TrackedFiles::of(folder).filter(is_tracked) {
             return Self { tracked: Some(Arc::new(tracked)), own };
         }
@@ -221,7 +220,8 @@ fn collect(path: &Path, found: &mut Vec<PathBuf>, left: &mut usize) {
 
 /// The keys that an untrusted file may set: what neither runs code, nor reaches files or the network, nor loosens a
 /// rule. Everything else is left out.
-const HARMLESS: &[&str] = &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level", "locale"];
+const HARMLESS: &[&str] =
+    &["version", "include", "inherit", "alias", "snippets", "prompts", "projects", "log_level", "locale"];
 /// Of these sections, the keys that may be set.
 const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     ("output", &["max_inline_size", "result_ttl", "preview_lines"]),

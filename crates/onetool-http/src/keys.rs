@@ -79,11 +79,7 @@ impl BackgroundSettings {
 impl From<&BackgroundKeys> for BackgroundSettings {
     fn from(keys: &BackgroundKeys) -> Self {
         Self {
-            limits: RunLimits {
-                active: keys.max_active,
-                kept: keys.max_kept,
-                reply_bytes: keys.max_result_mb << 20,
-            },
+            limits: RunLimits { active: keys.max_active, kept: keys.max_kept, reply_bytes: keys.max_result_mb << 20 },
             ttl: keys.ttl.min(keys.max_ttl),
             max_ttl: keys.max_ttl,
             timeout: keys.timeout,

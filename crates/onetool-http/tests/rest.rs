@@ -9,12 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use indexmap::IndexMap;
-use onetool_bundles::{ImportSettings, 
-    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, ReadyMade, Secrets, built_in_bundles,
+use onetool_bundles::{
+    AllowedHosts, BundleSource, GatedSource, HttpEngine, HttpSettings, ImportSettings, ReadyMade, Secrets,
+    built_in_bundles,
 };
 use onetool_http::{
-    AccessPolicy, AccessToken, ApiSettings, BackgroundSettings, Bundles, LogMessage, Scope, Served, ServerSettings, Service, router,
-    serve_connections,
+    AccessPolicy, AccessToken, ApiSettings, BackgroundSettings, Bundles, LogMessage, Scope, Served, ServerSettings,
+    Service, router, serve_connections,
 };
 use onetool_outbound::client_builder;
 use onetool_run::{
@@ -253,7 +254,15 @@ impl Server {
         let quiet = Arc::<Notify>::default();
         let service = Arc::new(Parts { runner, served, log: broadcast::channel(1).0, quiet: quiet.clone() });
         let base = listen(router(service, IpAddr::V4(Ipv4Addr::LOCALHOST), &stop).unwrap(), &stop).await;
-        Self { base, upstream, client: client_builder().no_proxy().build().unwrap(), stop, gate, quiet, _folder: folder }
+        Self {
+            base,
+            upstream,
+            client: client_builder().no_proxy().build().unwrap(),
+            stop,
+            gate,
+            quiet,
+            _folder: folder,
+        }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -75,9 +75,7 @@ impl Request<'_> {
         drop(question);
         match finished {
             Ok(Ok(())) => self.server.connection(self.ctx).await,
-            Ok(Err(reason)) => {
-                Err(ToolError::unavailable(format!("{}; {reason}", error.message)).with_hint(hint))
-            }
+            Ok(Err(reason)) => Err(ToolError::unavailable(format!("{}; {reason}", error.message)).with_hint(hint)),
             Err(_) => Err(error.with_hint(hint)),
         }
     }

@@ -96,7 +96,9 @@ pub enum AcceptError {
 pub enum SignInError {
     #[error("no server is named '{name}'; there are: {known}")]
     UnknownServer { name: String, known: String },
-    #[error("the server '{name}' has no sign-in: it is not reached over HTTP, has a header of its own for that, or auth is off")]
+    #[error(
+        "the server '{name}' has no sign-in: it is not reached over HTTP, has a header of its own for that, or auth is off"
+    )]
     NotOffered { name: String },
     #[error("signing in to '{name}' did not work: {reason}")]
     Failed { name: String, reason: String },

@@ -5,8 +5,8 @@ use onetool_sandbox::{Failure, Frame, Limits};
 use onetool_sdk::{Caller, QualifiedName};
 
 use crate::code::{PreparedCode, SyntaxProblem};
-use crate::packages::Packages;
 use crate::pack_proxy::{CallRecord, CallState};
+use crate::packages::Packages;
 use crate::precheck::Refusal;
 use crate::shapes::Shape;
 

@@ -46,7 +46,22 @@ const ALTERNATIVES: &[(&str, &str)] = &[
 
 /// Modules that need a network, which no package gives to code in the sandbox.
 const NETWORK: &[&str] = &[
-    "aiohttp", "boto3", "botocore", "httpx", "openai", "anthropic", "paramiko", "playwright", "psycopg2", "psycopg", "pymongo", "redis", "requests", "selenium", "urllib3", "websockets",
+    "aiohttp",
+    "boto3",
+    "botocore",
+    "httpx",
+    "openai",
+    "anthropic",
+    "paramiko",
+    "playwright",
+    "psycopg2",
+    "psycopg",
+    "pymongo",
+    "redis",
+    "requests",
+    "selenium",
+    "urllib3",
+    "websockets",
 ];
 
 const NO_NETWORK: &str = "code in the sandbox has no network; call a tool: web.fetch(url), a configured HTTP tool or a server's tool; ot.packs() lists them";
@@ -61,7 +76,8 @@ impl Packages<'_> {
         let package = PACKAGES.iter().find(|(known, _)| *known == module).map_or(module, |(_, package)| package);
         let is_configured = self.configured.iter().any(|entry| names(entry, package));
         let at_hand = ALTERNATIVES.iter().find(|(known, _)| *known == module).map(|(_, instead)| *instead);
-        let at_hand = at_hand.unwrap_or("Python's standard library, and tools, which need no import: ot.packs() lists them");
+        let at_hand =
+            at_hand.unwrap_or("Python's standard library, and tools, which need no import: ot.packs() lists them");
         let key = match &self.problem {
             Some(problem) => format!("the packages of run.packages are not there: {}", first_line(problem)),
             None if is_configured => format!("run.packages has {package}, which has no module {module}"),

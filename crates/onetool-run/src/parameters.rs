@@ -68,7 +68,9 @@ pub fn bind(qualified_name: &str, tool: &ToolSpec, arguments: Arguments) -> Resu
         let names = signature.parameters.iter().map(|parameter| parameter.name.as_str());
         let meant =
             crate::nearest::nearest(unknown, names).map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
-        return Err(mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")).at(format!("/{unknown}")));
+        return Err(
+            mistaken(format!("got an unexpected keyword argument '{unknown}'{meant}")).at(format!("/{unknown}"))
+        );
     }
     let missing: Vec<String> = signature
         .parameters

@@ -97,11 +97,7 @@ fn clipped(text: &str, limit: usize) -> String {
             '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
                 | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e007f}'
         );
-        if c.is_control() || is_deceptive {
-            '\u{fffd}'
-        } else {
-            c
-        }
+        if c.is_control() || is_deceptive { '\u{fffd}' } else { c }
     };
     let length = text.chars().count();
     let kept: String = text.chars().take(limit).map(visible).collect();

@@ -221,8 +221,9 @@ impl Runner {
         watch.unsent = proxy.unsent();
         watch.end_of(|steps| &mut steps.execute);
         let lost = self.lost_name(&execution, &ctx, in_session.as_ref());
-        let mut reply =
-            self.reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, deadline: ctx.deadline }).await;
+        let mut reply = self
+            .reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, deadline: ctx.deadline })
+            .await;
         match &plan {
             Plan::In(_) => {}
             Plan::Without => self.names.note(&ctx.owner, &prepared.facts),
@@ -311,8 +312,11 @@ impl Runner {
     pub async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
         let settings = self.settings.read().clone();
         let shared = self.toolbox.now();
-        let prepared = prepare(code, &settings, &shared, None).map_err(|text| ToolError::raised("RuntimeError", text))?;
-        if settings.type_check && let Some(refusal) = precheck::check(&prepared, &shared) {
+        let prepared =
+            prepare(code, &settings, &shared, None).map_err(|text| ToolError::raised("RuntimeError", text))?;
+        if settings.type_check
+            && let Some(refusal) = precheck::check(&prepared, &shared)
+        {
             return Err(ToolError::raised("RuntimeError", account::refused(&refusal, &prepared)));
         }
         let mut ctx = ctx.clone();

@@ -113,8 +113,11 @@ impl SavedCode {
 
     /// Removes code. `false` where there is none of that name. Blocks.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
-        let Some(documents) = self.documents.as_ref().filter(|_| self.all().contains_key(name)) else { return Ok(false) };
-        wait(documents.delete(Collection::SAVED, &key(name)?, &Expect::Anything.into())).map_err(|error| failure(&error))?;
+        let Some(documents) = self.documents.as_ref().filter(|_| self.all().contains_key(name)) else {
+            return Ok(false);
+        };
+        wait(documents.delete(Collection::SAVED, &key(name)?, &Expect::Anything.into()))
+            .map_err(|error| failure(&error))?;
         self.look();
         Ok(true)
     }
@@ -191,7 +194,9 @@ fn check(entry: &SavedEntry) -> Result<(), ToolError> {
     }
     let description = entry.description.trim();
     if description.is_empty() || description.chars().count() > MAX_DESCRIPTION {
-        return refused(format!("the description must say what the code does, in at most {MAX_DESCRIPTION} characters"));
+        return refused(format!(
+            "the description must say what the code does, in at most {MAX_DESCRIPTION} characters"
+        ));
     }
     let hides = |c: char| {
         (c.is_control() && c != '\n')
@@ -296,8 +301,11 @@ fn spec(entry: &SavedEntry) -> ToolSpec {
 
 /// The snippets of the configuration, and one for each piece of saved code whose name none of them has.
 pub(crate) fn with_saved(snippets: &IndexMap<String, Snippet>, catalog: &Catalog) -> IndexMap<String, Snippet> {
-    let mut all: IndexMap<String, Snippet> =
-        snippets.iter().filter(|(_, snippet)| !snippet.is_saved).map(|(name, one)| (name.clone(), one.clone())).collect();
+    let mut all: IndexMap<String, Snippet> = snippets
+        .iter()
+        .filter(|(_, snippet)| !snippet.is_saved)
+        .map(|(name, one)| (name.clone(), one.clone()))
+        .collect();
     // A user may have a pack of that name.
     let Some(pack) = catalog.pack(PACK).filter(|entry| entry.pack.docs == PackDocs::Off) else { return all };
     for (name, tool) in &pack.pack.tools {

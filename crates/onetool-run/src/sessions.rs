@@ -69,10 +69,9 @@ pub(crate) fn plan(facts: &Facts, given: Option<&str>, owner: &Arc<str>, engine:
 /// What the reader must know of the session, before the reply.
 pub(crate) fn begun_note(key: &SessionKey, begun: &Begun) -> Option<String> {
     match begun {
-        Begun::Again(end) => Some(format!(
-            "[session '{}' is new: the one before ended, because {end}; its names are gone]",
-            key.name
-        )),
+        Begun::Again(end) => {
+            Some(format!("[session '{}' is new: the one before ended, because {end}; its names are gone]", key.name))
+        }
         Begun::New | Begun::Continued => None,
     }
 }
@@ -142,7 +141,10 @@ pub(crate) fn lost_name(
         own.is_none_or(|own| own.name != session.name) && session.names.iter().any(|known| known == name)
     });
     if let Some(session) = holder {
-        return Some(format!("'{name}' is defined in the session '{0}': begin the code with {SESSION} = \"{0}\"", session.name));
+        return Some(format!(
+            "'{name}' is defined in the session '{0}': begin the code with {SESSION} = \"{0}\"",
+            session.name
+        ));
     }
     recent.contains(owner, name).then(|| {
         format!(
@@ -165,9 +167,7 @@ mod tests {
 
     #[test]
     fn code_and_sender_agree_on_the_session() {
-        let is_in = |plan: Result<Plan, String>, name: &str, ends: bool| {
-            matches!(plan, Ok(Plan::In(found)) if found.key.name == name && found.ends == ends)
-        };
+        let is_in = |plan: Result<Plan, String>, name: &str, ends: bool| matches!(plan, Ok(Plan::In(found)) if found.key.name == name && found.ends == ends);
         assert!(is_in(planned("__session__ = 'a'", None), "a", false));
         assert!(is_in(planned("1", Some("a")), "a", false));
         assert!(is_in(planned("__session__ = None", Some("a")), "a", true));

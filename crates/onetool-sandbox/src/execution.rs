@@ -141,12 +141,6 @@ pub struct Execution {
 impl Execution {
     /// Of a program that did not run.
     pub(crate) fn failed(failure: Failure) -> Self {
-        Self {
-            result: Err(failure),
-            printed: String::new(),
-            printed_truncated: false,
-            read_back: Vec::new(),
-            calls: 0,
-        }
+        Self { result: Err(failure), printed: String::new(), printed_truncated: false, read_back: Vec::new(), calls: 0 }
     }
 }

@@ -175,7 +175,10 @@ fn forms(secret: &str) -> Vec<String> {
         // JSON within JSON, as requests and logs carry it.
         let twice = Json::from(json).to_string();
         forms.extend([text.to_owned(), json.to_owned(), python, ascii(json)]);
-        forms.extend([twice[1..twice.len() - 1].to_owned(), ascii(&Json::from(ascii(json)).to_string()).trim_matches('"').to_owned()]);
+        forms.extend([
+            twice[1..twice.len() - 1].to_owned(),
+            ascii(&Json::from(ascii(json)).to_string()).trim_matches('"').to_owned(),
+        ]);
         forms.extend(percent_forms(text));
         forms.push(html(text));
     }

@@ -25,7 +25,8 @@ use super::supervisor::Supervisor;
 use super::tool_file::ToolFile;
 use onetool_process::{self as process, ChildCommand, Group};
 
-const HOST: &str = concat!(include_str!("wire.py"), "\n", include_str!("offered.py"), "\n", include_str!("worker_host.py"));
+const HOST: &str =
+    concat!(include_str!("wire.py"), "\n", include_str!("offered.py"), "\n", include_str!("worker_host.py"));
 /// How long a new worker is kept for the call that it was started for.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
 

@@ -19,7 +19,8 @@ use crate::assemble::App;
 use crate::config::secrets_file;
 use onetool_http::AccessToken;
 use onetool_http::rest::admin::{
-    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow,
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, SignInRow,
+    TokenRow,
 };
 
 /// Of the log, so much is searched for what a server said.

@@ -75,7 +75,9 @@ fn archives_made_to_harm_are_refused() {
     }
     let twice = vec![entry(BUNDLE, bundle), entry("tools/a.json", "{}"), entry("tools/A.json", "{}")];
     assert!(read(&with_manifest(twice)).unwrap_err().contains("twice"));
-    let extra = write(&[entry(MANIFEST, r#"{"format": "onetool-bundle", "version": 1, "files": {}}"#), entry(BUNDLE, bundle)]).unwrap();
+    let extra =
+        write(&[entry(MANIFEST, r#"{"format": "onetool-bundle", "version": 1, "files": {}}"#), entry(BUNDLE, bundle)])
+            .unwrap();
     assert!(read(&extra).unwrap_err().contains("not in the manifest"));
     let good = with_manifest(vec![entry(BUNDLE, bundle)]);
     // A symbolic link: the mode in the directory.

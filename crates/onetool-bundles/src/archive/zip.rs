@@ -160,8 +160,7 @@ fn directory(bytes: &[u8], limits: &Limits) -> Result<Vec<Listed>, String> {
         }
         let short = |offset: usize| u16_at(bytes, at + offset).ok_or_else(cut);
         let long = |offset: usize| u32_at(bytes, at + offset).ok_or_else(cut);
-        let (name_bytes, extra, comment) =
-            (usize::from(short(28)?), usize::from(short(30)?), usize::from(short(32)?));
+        let (name_bytes, extra, comment) = (usize::from(short(28)?), usize::from(short(30)?), usize::from(short(32)?));
         let name = bytes.get(at + CENTRAL_BYTES..at + CENTRAL_BYTES + name_bytes).ok_or_else(cut)?;
         let name = std::str::from_utf8(name).map_err(|_| "a file's name is not UTF-8".to_owned())?;
         let shown = name.chars().filter(|c| !c.is_control()).take(100).collect::<String>();

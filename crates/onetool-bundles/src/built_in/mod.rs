@@ -138,9 +138,8 @@ pub fn built_in_bundles(settings: &ReadyMade, has_secret: &dyn Fn(&str) -> bool)
 
 fn bundle(file: File, url: Option<&String>, has_secret: &dyn Fn(&str) -> bool) -> BuiltInBundle {
     let missing: Vec<&str> = file.secrets.iter().map(String::as_str).filter(|name| !has_secret(name)).collect();
-    let unavailable = (!missing.is_empty()).then(|| {
-        format!("the secret {} is not set; add it to secrets.yaml", missing.join(" and "))
-    });
+    let unavailable = (!missing.is_empty())
+        .then(|| format!("the secret {} is not set; add it to secrets.yaml", missing.join(" and ")));
     let tool = |tool: FileTool| {
         let arg_schema = json!({
             "type": "object", "properties": tool.arguments, "required": tool.required, "additionalProperties": false,

@@ -123,9 +123,7 @@ fn merged(
             continue;
         }
         // The same again, under any version, is nothing new.
-        let is_there = present
-            .iter()
-            .any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft);
+        let is_there = present.iter().any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft);
         if on_conflict == OnConflict::Skip || is_there {
             stored.push(StoredTool { slug, version, outcome: StoredOutcome::Skipped });
             continue;

@@ -46,9 +46,17 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
             continue;
         };
         let text = |key: &str| workflow.get(key).and_then(Json::as_str).unwrap_or_default();
-        let mut reader = Workflow { document, sources: &sources, pack: slug.identifier(), names: &names, outputs: HashMap::new(), notes: Vec::new() };
+        let mut reader = Workflow {
+            document,
+            sources: &sources,
+            pack: slug.identifier(),
+            names: &names,
+            outputs: HashMap::new(),
+            notes: Vec::new(),
+        };
         let sequence = reader.sequence(workflow);
-        unexpressed.extend(reader.notes.into_iter().map(|(at, reason)| Unexpressed { what: format!("{id}{at}"), reason }));
+        unexpressed
+            .extend(reader.notes.into_iter().map(|(at, reason)| Unexpressed { what: format!("{id}{at}"), reason }));
         match sequence {
             Ok(sequence) => {
                 let mut schema = workflow.get("inputs").cloned().unwrap_or_else(|| json!({"type": "object"}));
@@ -66,8 +74,8 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
                     arg_schema: schema,
                     output_schema: None,
                     max_calls_per_minute: None,
-            example: None,
-            translations: onetool_state::bundles::Translations::default(),
+                    example: None,
+                    translations: onetool_state::bundles::Translations::default(),
                 };
                 let version = naming::version(options.version.as_ref())?;
                 tools.push(ImportedTool { slug: own.clone(), version, draft });
@@ -117,7 +125,10 @@ impl Workflow<'_> {
             for (name, expression) in step.get("outputs").and_then(Json::as_object).into_iter().flatten() {
                 let reference = expression.as_str().and_then(|text| response(id, text));
                 let reference = reference.ok_or_else(|| {
-                    (format!(" step {id}"), format!("its output '{name}' ({expression}) is not a part of the response's body"))
+                    (
+                        format!(" step {id}"),
+                        format!("its output '{name}' ({expression}) is not a part of the response's body"),
+                    )
                 })?;
                 self.outputs.insert((id.to_owned(), name.clone()), reference);
             }
@@ -146,14 +157,18 @@ impl Workflow<'_> {
         let tool = match (text("operationId"), text("workflowId")) {
             (Some(operation), _) => self.operation(operation).map_err(refuse)?,
             (None, Some(workflow)) => {
-                let slug = self.names.get(workflow).ok_or_else(|| refuse(format!("there is no workflow '{workflow}'")))?;
+                let slug =
+                    self.names.get(workflow).ok_or_else(|| refuse(format!("there is no workflow '{workflow}'")))?;
                 format!("{}.{}", self.pack, slug.identifier())
             }
-            (None, None) => return Err(refuse("only steps with an operationId or a workflowId can be expressed".to_owned())),
+            (None, None) => {
+                return Err(refuse("only steps with an operationId or a workflowId can be expressed".to_owned()));
+            }
         };
         let mut args = Map::new();
         for parameter in step.get("parameters").and_then(Json::as_array).into_iter().flatten() {
-            let parameter = self.component(parameter).ok_or_else(|| refuse("a parameter refers to nothing".to_owned()))?;
+            let parameter =
+                self.component(parameter).ok_or_else(|| refuse("a parameter refers to nothing".to_owned()))?;
             let name = parameter.get("name").and_then(Json::as_str);
             let name = name.ok_or_else(|| refuse("a parameter has no name".to_owned()))?;
             let value = parameter.get("value").unwrap_or(&Json::Null);
@@ -179,7 +194,9 @@ impl Workflow<'_> {
         }
         for action in step.get("onSuccess").and_then(Json::as_array).into_iter().flatten() {
             let kind = action.get("type").and_then(Json::as_str).unwrap_or("an action");
-            return Err(refuse(format!("{kind} after a success can't be expressed: steps follow from what they refer to")));
+            return Err(refuse(format!(
+                "{kind} after a success can't be expressed: steps follow from what they refer to"
+            )));
         }
         let retry = self.retry(step).map_err(refuse)?;
         let depends_on = step.get("dependsOn").and_then(Json::as_array).into_iter().flatten();

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use onetool_state::bundles::{
-    ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft,
-};
+use onetool_state::bundles::{ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft};
 use reqwest::Url;
 use serde_json::{Map, Value as Json, json};
 
@@ -44,7 +42,8 @@ pub(super) fn read(line: &str, options: &ImportOptions) -> Result<Imported, Stri
         return Err(format!("{} addresses are not supported", url.scheme()));
     }
     let host = url.host_str().unwrap_or_default();
-    let labels: Vec<&str> = host.split('.').filter(|label| !matches!(*label, "www" | "api" | "com" | "org" | "net" | "io")).collect();
+    let labels: Vec<&str> =
+        host.split('.').filter(|label| !matches!(*label, "www" | "api" | "com" | "org" | "net" | "io")).collect();
     let slug = options.slug.clone().or_else(|| naming::slug(&labels.join("-"))).ok_or("name a slug for the bundle")?;
     let bundle = slug.to_string();
     let mut builder = Builder::new(&bundle);
@@ -117,7 +116,8 @@ impl<'a> Builder<'a> {
     }
 
     fn tool(&mut self, command: &Command, url: &Url) -> Result<ToolDraft, String> {
-        let mut http = HttpImplementation { method: self.method(command), timeout_ms: 30_000, ..HttpImplementation::get("") };
+        let mut http =
+            HttpImplementation { method: self.method(command), timeout_ms: 30_000, ..HttpImplementation::get("") };
         let mut auth = None;
         if let Some(password) = url.password() {
             auth = Some(self.basic(url.username(), password));
@@ -223,8 +223,7 @@ impl<'a> Builder<'a> {
         }
         if content_type.is_none_or(|kind| kind.contains("x-www-form-urlencoded")) {
             if content_type.is_none() {
-                http.headers
-                    .insert("Content-Type".to_owned(), "application/x-www-form-urlencoded".to_owned());
+                http.headers.insert("Content-Type".to_owned(), "application/x-www-form-urlencoded".to_owned());
             }
             return Ok(self.form(data).join("&"));
         }
@@ -240,8 +239,7 @@ impl<'a> Builder<'a> {
                     .map(|(key, value)| {
                         let name = escaped(&Json::from(key.as_str()).to_string());
                         let holds_secret = has_secret(&value);
-                        let value =
-                            if holds_secret { self.masked(value) } else { self.variable(&key, value) };
+                        let value = if holds_secret { self.masked(value) } else { self.variable(&key, value) };
                         format!("{name}: {value}")
                     })
                     .collect();
@@ -301,12 +299,10 @@ impl Command {
                     Some((option, value)) => (option.to_owned(), Some(value.to_owned())),
                     None => (long.to_owned(), None),
                 },
-                short if short.starts_with('-') && short.len() > 1 => {
-                    match short_option(short, &mut command)? {
-                        Some(found) => found,
-                        None => continue,
-                    }
-                }
+                short if short.starts_with('-') && short.len() > 1 => match short_option(short, &mut command)? {
+                    Some(found) => found,
+                    None => continue,
+                },
                 address => {
                     if command.url.replace(address.to_owned()).is_some() {
                         return Err("the command names several addresses".to_owned());
@@ -331,10 +327,9 @@ impl Command {
         match option {
             "-G" | "--get" => self.as_query = true,
             "-I" | "--head" => self.method = Some("HEAD".to_owned()),
-            "-k" | "--insecure" => self.ignored.push(Unexpressed {
-                what: option.to_owned(),
-                reason: "certificates are always checked".to_owned(),
-            }),
+            "-k" | "--insecure" => self
+                .ignored
+                .push(Unexpressed { what: option.to_owned(), reason: "certificates are always checked".to_owned() }),
             _ => {}
         }
     }
@@ -394,10 +389,38 @@ impl Command {
 fn is_switch(option: &str) -> bool {
     matches!(
         option,
-        "-G" | "--get" | "-I" | "--head" | "-k" | "--insecure" | "-L" | "--location" | "-s" | "--silent" | "-S"
-            | "--show-error" | "-v" | "--verbose" | "-i" | "--include" | "--compressed" | "-f" | "--fail"
-            | "--http1.1" | "--http2" | "-N" | "--no-buffer" | "-4" | "-6" | "-g" | "--globoff" | "--fail-with-body"
-            | "-O" | "--remote-name" | "-#" | "--progress-bar" | "--basic"
+        "-G" | "--get"
+            | "-I"
+            | "--head"
+            | "-k"
+            | "--insecure"
+            | "-L"
+            | "--location"
+            | "-s"
+            | "--silent"
+            | "-S"
+            | "--show-error"
+            | "-v"
+            | "--verbose"
+            | "-i"
+            | "--include"
+            | "--compressed"
+            | "-f"
+            | "--fail"
+            | "--http1.1"
+            | "--http2"
+            | "-N"
+            | "--no-buffer"
+            | "-4"
+            | "-6"
+            | "-g"
+            | "--globoff"
+            | "--fail-with-body"
+            | "-O"
+            | "--remote-name"
+            | "-#"
+            | "--progress-bar"
+            | "--basic"
     )
 }
 

@@ -13,7 +13,8 @@ use crate::reply::{host_of, upstream};
 impl HttpEngine {
     /// Reads a document from a host that the configuration allows.
     pub async fn fetch(&self, url: &str, limit: usize) -> Result<String, ToolError> {
-        let mut url = Url::parse(url).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;
+        let mut url =
+            Url::parse(url).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;
         for _ in 0..=MAX_REDIRECTS {
             if !self.settings.allowed_hosts.permits(&url) {
                 return Err(ToolError::denied(format!("the host {} is not allowed", host_of(&url)))

@@ -88,7 +88,15 @@ pub(super) fn secret(bundle: &str, word: &str) -> String {
 /// Whether the value under this name is probably a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     const PARTS: &[&str] = &[
-        "apikey", "token", "secret", "password", "passwd", "credential", "signature", "accesskey", "privatekey",
+        "apikey",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "credential",
+        "signature",
+        "accesskey",
+        "privatekey",
         "sessionid",
     ];
     const WHOLE: &[&str] =
@@ -106,8 +114,7 @@ pub(super) fn is_secret_header(name: &str) -> bool {
 
 /// A text within its limit, control characters left out.
 pub(super) fn shortened(text: &str, chars: usize) -> String {
-    let clean: String =
-        text.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(chars + 1).collect();
+    let clean: String = text.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(chars + 1).collect();
     if clean.chars().count() <= chars {
         return clean;
     }
@@ -175,7 +182,8 @@ mod tests {
 
     #[test]
     fn patterns_fit() {
-        for (pattern, text) in [("repos*", "repos/list"), ("*/list", "repos/list"), ("r*l*t", "repos/list"), ("a", "A")] {
+        for (pattern, text) in [("repos*", "repos/list"), ("*/list", "repos/list"), ("r*l*t", "repos/list"), ("a", "A")]
+        {
             assert!(fits(pattern, text), "{pattern} {text}");
         }
         for (pattern, text) in [("repos", "repos/list"), ("a*a", "a"), ("*x*", "abc")] {

@@ -27,7 +27,8 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
     }
     let info = document.get("info");
     let text = |key: &str| info.and_then(|info| info.get(key)).and_then(Json::as_str).unwrap_or_default();
-    let slug = options.slug.clone().or_else(|| naming::slug(text("title"))).ok_or("the document has no title: name a slug")?;
+    let slug =
+        options.slug.clone().or_else(|| naming::slug(text("title"))).ok_or("the document has no title: name a slug")?;
     let mut reader = Reader {
         document,
         options,
@@ -336,7 +337,8 @@ impl<'a> Reader<'a> {
         let content = body.get("content").and_then(Json::as_object);
         let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(()) };
         let kind = |name: &str| name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_json = |name: &str| kind(name) == "application/json" || kind(name).ends_with("+json") || kind(name) == "*/*";
+        let is_json =
+            |name: &str| kind(name) == "application/json" || kind(name).ends_with("+json") || kind(name) == "*/*";
         let is_form = |name: &str| kind(name) == "application/x-www-form-urlencoded";
         let find = |fits: &dyn Fn(&str) -> bool| content.iter().find(|(name, _)| fits(name));
         let chosen = find(&|name| kind(name) == "application/json")
@@ -357,7 +359,9 @@ impl<'a> Reader<'a> {
         if kind(name) != "application/json" && kind(name) != "*/*" {
             request.http.headers.insert("Content-Type".to_owned(), kind(name));
         }
-        if let Some((properties, required)) = members(self.document, schema).filter(|_| !kind(name).starts_with("text/")) {
+        if let Some((properties, required)) =
+            members(self.document, schema).filter(|_| !kind(name).starts_with("text/"))
+        {
             let required: Vec<&str> = if is_required { required } else { Vec::new() };
             let mut parts = Vec::new();
             for (key, property) in properties {

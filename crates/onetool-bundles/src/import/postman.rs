@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use onetool_state::bundles::{
-    ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft,
-};
+use onetool_state::bundles::{ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft};
 use serde_json::{Map, Value as Json, json};
 
 use super::naming::{self, Slugs, shortened};
@@ -277,7 +275,8 @@ impl Reader<'_> {
             .split('/')
             .map(|segment| match segment.strip_prefix(':').filter(|name| !name.is_empty()) {
                 Some(name) => {
-                    let about = described.into_iter().flatten().find(|one| one.get("key").is_some_and(|key| key == name));
+                    let about =
+                        described.into_iter().flatten().find(|one| one.get("key").is_some_and(|key| key == name));
                     let text = about.and_then(|one| one.get("description")).map(plain_text).unwrap_or_default();
                     let mut property = json!({"type": "string"});
                     if !text.is_empty() {
@@ -392,7 +391,9 @@ impl Reader<'_> {
         let kind = auth.get("type").and_then(Json::as_str).unwrap_or_default();
         let part = |name: &str| -> Option<String> {
             let parts = auth.get(kind)?;
-            let listed = parts.as_array().and_then(|parts| parts.iter().find(|one| one.get("key").is_some_and(|key| key == name)));
+            let listed = parts
+                .as_array()
+                .and_then(|parts| parts.iter().find(|one| one.get("key").is_some_and(|key| key == name)));
             let value = listed.and_then(|one| one.get("value")).or_else(|| parts.get(name))?;
             value.as_str().map(str::to_owned)
         };

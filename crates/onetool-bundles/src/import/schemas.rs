@@ -91,8 +91,16 @@ impl<'a> Standalone<'a> {
                     Some(items) => Json::Array(items.iter().map(|item| self.convert(item, depth + 1)).collect()),
                     None => continue,
                 },
-                "items" | "additionalProperties" | "not" | "contains" | "propertyNames" | "if" | "then" | "else"
-                | "unevaluatedProperties" | "unevaluatedItems" => self.convert(value, depth + 1),
+                "items"
+                | "additionalProperties"
+                | "not"
+                | "contains"
+                | "propertyNames"
+                | "if"
+                | "then"
+                | "else"
+                | "unevaluatedProperties"
+                | "unevaluatedItems" => self.convert(value, depth + 1),
                 "description" | "title" => match value.as_str() {
                     Some(text) => Json::from(shortened(text, REMARK_CHARS)),
                     None => continue,
@@ -219,7 +227,9 @@ fn gather<'a>(
     const DEEPEST: usize = 8;
     const MOST: usize = 100;
     let schema = follow(document, schema)?.as_object()?;
-    if depth > DEEPEST || ["oneOf", "anyOf", "not", "if", "patternProperties"].iter().any(|key| schema.contains_key(*key)) {
+    if depth > DEEPEST
+        || ["oneOf", "anyOf", "not", "if", "patternProperties"].iter().any(|key| schema.contains_key(*key))
+    {
         return None;
     }
     let is_object = match schema.get("type") {

@@ -83,10 +83,7 @@ fn operations_become_tools() {
     let names: Vec<&str> = imported.tools.iter().map(|tool| tool.slug.as_str()).collect();
     assert_eq!(names, ["get-pet-by-id", "delete-pet", "create-pet", "patch-pets"]);
     let get = &imported.tools[0];
-    assert_eq!(
-        http(get).url_template,
-        "https://eu.pets.example/v1/pets/${petId}?fields%5B%5D=${fields}"
-    );
+    assert_eq!(http(get).url_template, "https://eu.pets.example/v1/pets/${petId}?fields%5B%5D=${fields}");
     assert_eq!(http(get).headers.get("X-Trace").unwrap(), "${X_Trace}");
     assert_eq!(get.draft.arg_schema["required"], json!(["petId"]));
     assert_eq!(get.draft.arg_schema["properties"]["X_Trace"]["type"], json!(["string", "null"]));
@@ -105,8 +102,13 @@ fn operations_become_tools() {
     assert!(matches!(&block.auth, Auth::ApiKey { name, value, .. } if name == "X-Key" && value == "${PET_STORE_KEY}"));
     assert_eq!((&http(get).auth, &http(&imported.tools[1]).auth), (&ToolAuth::Inherited, &ToolAuth::Off));
     let form = http(&imported.tools[3]);
-    assert_eq!((form.body_template.as_str(), form.headers["Content-Type"].as_str()), ("a%20b=${a_b}", "application/x-www-form-urlencoded"));
-    assert!(matches!(&form.auth, ToolAuth::Own(block) if matches!(&block.auth, Auth::OAuth2(oauth) if oauth.scopes == ["pets:write"])));
+    assert_eq!(
+        (form.body_template.as_str(), form.headers["Content-Type"].as_str()),
+        ("a%20b=${a_b}", "application/x-www-form-urlencoded")
+    );
+    assert!(
+        matches!(&form.auth, ToolAuth::Own(block) if matches!(&block.auth, Auth::OAuth2(oauth) if oauth.scopes == ["pets:write"]))
+    );
     let listed: Vec<String> = imported.unexpressed.iter().map(|one| format!("{}: {}", one.what, one.reason)).collect();
     for part in ["'filter' is an object", "'session' is a cookie", "PUT /pets: its body is multipart/form-data"] {
         assert!(listed.iter().any(|line| line.contains(part)), "{part}: {listed:?}");
@@ -122,7 +124,8 @@ fn operations_are_chosen_by_tag_and_pattern_and_yaml_is_read() {
     };
     let tag = ImportOptions { tags: vec!["write".to_owned()], ..ImportOptions::default() };
     assert_eq!(with(tag).unwrap(), ["create-pet"]);
-    let pattern = ImportOptions { patterns: vec!["delete /pets*".to_owned(), "create*".to_owned()], ..ImportOptions::default() };
+    let pattern =
+        ImportOptions { patterns: vec!["delete /pets*".to_owned(), "create*".to_owned()], ..ImportOptions::default() };
     assert_eq!(with(pattern).unwrap(), ["delete-pet", "create-pet"]);
     let few = ImportSettings { max_tools: 2, ..ImportSettings::default() };
     assert!(of_json(&petstore(), None, &ImportOptions::default(), &few).unwrap_err().contains("imports.max_tools"));
@@ -142,9 +145,14 @@ fn schemas_that_never_end_are_cut() {
     let mut schemas = serde_json::Map::new();
     for number in 0..2000 {
         let properties: serde_json::Map<String, Json> = (0..20)
-            .map(|more| (format!("p{more}"), json!({"$ref": format!("#/components/schemas/S{}", (number * 7 + more) % 2000)})))
+            .map(|more| {
+                (format!("p{more}"), json!({"$ref": format!("#/components/schemas/S{}", (number * 7 + more) % 2000)}))
+            })
             .collect();
-        schemas.insert(format!("S{number}"), json!({"type": "object", "properties": properties, "description": "x".repeat(500)}));
+        schemas.insert(
+            format!("S{number}"),
+            json!({"type": "object", "properties": properties, "description": "x".repeat(500)}),
+        );
     }
     let document = json!({"openapi": "3.0.0", "info": {"title": "Web"}, "servers": [{"url": "https://w.example"}],
         "paths": {"/x": {"post": {"requestBody": {"content": {"application/json": {"schema": {"oneOf": [{"$ref": "#/components/schemas/S1"}]}}}}}}},
@@ -161,14 +169,19 @@ fn a_curl_command_is_a_tool() {
     let tool = &imported.tools[0];
     let request = http(tool);
     assert_eq!((imported.bundle.slug.as_str(), tool.slug.as_str()), ("weather-example", "post-v1-now"));
-    assert_eq!(request.url_template, "https://api.weather.example/v1/now?city=${city}&api_key=${WEATHER_EXAMPLE_API_KEY}");
+    assert_eq!(
+        request.url_template,
+        "https://api.weather.example/v1/now?city=${city}&api_key=${WEATHER_EXAMPLE_API_KEY}"
+    );
     assert_eq!(
         request.body_template,
         r#"{"days": ${days}, "note": ${note}, "auth": {"password": ${WEATHER_EXAMPLE_PASSWORD}}}"#
     );
     assert_eq!(tool.draft.arg_schema["properties"]["note"], json!({"default": "it's", "type": "string"}));
     assert_eq!(tool.draft.arg_schema["properties"]["city"]["default"], "Oslo");
-    assert!(matches!(&request.auth, ToolAuth::Own(block) if block.auth == Auth::Bearer { token: "${WEATHER_EXAMPLE_TOKEN}".to_owned() }));
+    assert!(
+        matches!(&request.auth, ToolAuth::Own(block) if block.auth == Auth::Bearer { token: "${WEATHER_EXAMPLE_TOKEN}".to_owned() })
+    );
     let stored = format!("{:?}", imported);
     for secret in ["t0k3n", "k123", "pa55"] {
         assert!(!stored.contains(secret), "{secret}");
@@ -218,7 +231,10 @@ fn a_postman_collection_is_a_bundle() {
     let get = &imported.tools[0];
     assert_eq!(http(get).url_template, "https://p.example/api/users/${id}?full=${full}&page=${page}");
     assert_eq!(get.draft.arg_schema["required"], json!(["id"]));
-    assert_eq!((&get.draft.tags, http(get).headers["X-Api-Key"].as_str()), (&vec!["Users".to_owned()], "${MY_API_X_API_KEY}"));
+    assert_eq!(
+        (&get.draft.tags, http(get).headers["X-Api-Key"].as_str()),
+        (&vec!["Users".to_owned()], "${MY_API_X_API_KEY}")
+    );
     let create = http(&imported.tools[1]);
     assert_eq!((create.body_template.as_str(), &create.auth), (r#"{"name": "${name}", "n": 1}"#, &ToolAuth::Off));
     assert!(imported.bundle.auth.is_some());
@@ -254,7 +270,10 @@ fn an_arazzo_workflow_is_a_sequence() {
     let imported = read(&document.to_string()).unwrap();
     assert_eq!(imported.tools.len(), 1);
     let made = sequence(&imported.tools[0]);
-    assert_eq!((made.steps[0].tool.as_str(), made.steps[1].tool.as_str()), ("pet_store.create_pet", "pet_store.get_pet_by_id"));
+    assert_eq!(
+        (made.steps[0].tool.as_str(), made.steps[1].tool.as_str()),
+        ("pet_store.create_pet", "pet_store.get_pet_by_id")
+    );
     assert_eq!(made.steps[0].args["name"], "${args['name']}");
     assert_eq!(made.steps[1].args["petId"], "${steps.create.value['pets'][0]['id']}");
     assert_eq!(made.steps[1].args["note"], "of ${args['name']}");

@@ -56,7 +56,9 @@ pub fn tools() -> Vec<Tool> {
     plain
         .chain(more)
         .map(|(name, schema)| {
-            super::from(json!({"name": name, "description": "A fixture of the conformance suite", "inputSchema": schema}))
+            super::from(
+                json!({"name": name, "description": "A fixture of the conformance suite", "inputSchema": schema}),
+            )
         })
         .collect()
 }
@@ -210,12 +212,16 @@ pub fn spoken(name: &str, answers: &InputResponses) -> String {
 }
 
 pub fn resources() -> Vec<Resource> {
-    [("test://static-text", "text/plain"), ("test://static-binary", "image/png"), ("test://watched-resource", "text/plain")]
-        .into_iter()
-        .map(|(uri, kind)| {
-            super::from(json!({"uri": uri, "name": uri, "description": "A fixture of the suite", "mimeType": kind}))
-        })
-        .collect()
+    [
+        ("test://static-text", "text/plain"),
+        ("test://static-binary", "image/png"),
+        ("test://watched-resource", "text/plain"),
+    ]
+    .into_iter()
+    .map(|(uri, kind)| {
+        super::from(json!({"uri": uri, "name": uri, "description": "A fixture of the suite", "mimeType": kind}))
+    })
+    .collect()
 }
 
 pub fn templates() -> Vec<ResourceTemplate> {

@@ -27,13 +27,9 @@ async fn main() {
     let stop = CancellationToken::new();
     let changes = Changes { tools: watch::channel(0).0, prompts: watch::channel(0).0 };
     let shared = Arc::new(Shared { changes, states: Mutex::default() });
-    let router = mcp::serve_handlers(
-        ServerSettings::default(),
-        address.ip(),
-        move || Fixture { shared: shared.clone() },
-        &stop,
-    )
-    .unwrap();
+    let router =
+        mcp::serve_handlers(ServerSettings::default(), address.ip(), move || Fixture { shared: shared.clone() }, &stop)
+            .unwrap();
     eprintln!("listening at http://{address}");
     serve_connections(listener, router, stop).await.unwrap();
 }
@@ -113,7 +109,8 @@ impl Fixture {
         let is_answered = step.requests.iter().all(|(key, _)| answers.get(*key).is_some_and(Json::is_object));
         let next = if is_answered { round + 1 } else { round };
         let Some(wanted) = steps.get(next as usize) else { return Ok(text(fixtures::spoken(name, answers))) };
-        let requests = wanted.requests.iter().map(|(key, request)| ((*key).to_owned(), from(request.clone()))).collect();
+        let requests =
+            wanted.requests.iter().map(|(key, request)| ((*key).to_owned(), from(request.clone()))).collect();
         let state = wanted.has_state.then(|| self.shared.state(name, next));
         Ok(InputRequiredResult::new(Some(requests), state).into())
     }
@@ -232,9 +229,8 @@ impl ServerHandler for Fixture {
         request: ReadResourceRequestParams,
         _: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = fixtures::read(&request.uri).ok_or_else(|| {
-            ErrorData::resource_not_found("Resource not found", Some(json!({"uri": request.uri})))
-        })?;
+        let contents = fixtures::read(&request.uri)
+            .ok_or_else(|| ErrorData::resource_not_found("Resource not found", Some(json!({"uri": request.uri}))))?;
         Ok(from::<ReadResourceResult>(json!({"contents": [contents]})).into())
     }
 
@@ -298,8 +294,7 @@ impl ServerHandler for Fixture {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let (mut tools, mut prompts) =
-            (self.shared.changes.tools.subscribe(), self.shared.changes.prompts.subscribe());
+        let (mut tools, mut prompts) = (self.shared.changes.tools.subscribe(), self.shared.changes.prompts.subscribe());
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),

@@ -167,12 +167,7 @@ impl Background {
     }
 
     /// Starts a run that nobody but its request knows of yet.
-    pub(crate) fn run_unrecorded(
-        self: &Arc<Self>,
-        owner: Owner,
-        command: String,
-        client: RunClient,
-    ) -> Arc<LiveRun> {
+    pub(crate) fn run_unrecorded(self: &Arc<Self>, owner: Owner, command: String, client: RunClient) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
         self.spawn(&live, client);
         live
@@ -203,12 +198,7 @@ impl Background {
         Ok(record)
     }
 
-    async fn create(
-        &self,
-        live: &LiveRun,
-        origin: RunOrigin,
-        ttl: Option<Duration>,
-    ) -> Result<Created, RunStoreError> {
+    async fn create(&self, live: &LiveRun, origin: RunOrigin, ttl: Option<Duration>) -> Result<Created, RunStoreError> {
         let (store, settings) = (self.store(), self.settings());
         let new = NewRun {
             id: live.id.clone(),

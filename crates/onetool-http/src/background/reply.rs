@@ -31,11 +31,8 @@ pub(super) fn write(reply: &RunReply) -> Vec<u8> {
         }
         Part::Other(json) => KeptPart::Other(json.clone()),
     };
-    let kept = KeptReply {
-        text: reply.text.clone(),
-        is_error: reply.is_error,
-        parts: reply.parts.iter().map(part).collect(),
-    };
+    let kept =
+        KeptReply { text: reply.text.clone(), is_error: reply.is_error, parts: reply.parts.iter().map(part).collect() };
     serde_json::to_vec(&kept).unwrap_or_default()
 }
 

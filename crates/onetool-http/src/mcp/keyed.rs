@@ -12,8 +12,8 @@ use onetool_run::RunReply;
 use onetool_sdk::Caller;
 use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
 use rmcp::model::{
-    CallToolResponse, CallToolResult, GetMeta as _, InputRequest, InputRequiredResult,
-    InputResponses, JsonObject, ServerRequest,
+    CallToolResponse, CallToolResult, GetMeta as _, InputRequest, InputRequiredResult, InputResponses, JsonObject,
+    ServerRequest,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, Peer, RoleServer};
@@ -121,14 +121,8 @@ impl Handler {
     ) -> Result<Joined, RunStoreError> {
         let background = &self.shared.background;
         let owner = background.owner(binding.principal).await?;
-        let start = StartRun {
-            owner,
-            command: binding.command.to_owned(),
-            origin: RunOrigin::Call,
-            client,
-            key,
-            ttl: None,
-        };
+        let start =
+            StartRun { owner, command: binding.command.to_owned(), origin: RunOrigin::Call, client, key, ttl: None };
         Ok(match background.run(start).await? {
             Started::New(run, _) => Joined::Live(run),
             Started::Before(record) => match background.find(&record.owner, &record.id) {

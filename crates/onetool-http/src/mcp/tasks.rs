@@ -3,8 +3,7 @@
 
 use onetool_state::runs::{Owner, RunId, RunRecord, RunStatus, RunStoreError};
 use rmcp::model::{
-    CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, InputResponses, JsonObject, Task,
-    TaskPayload, TaskStatus,
+    CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, InputResponses, JsonObject, Task, TaskPayload, TaskStatus,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -82,7 +81,11 @@ impl Handler {
     }
 
     /// `tasks/get`
-    pub(super) async fn task(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+    pub(super) async fn task(
+        &self,
+        id: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
         let (owner, id) = self.task_of(id, context).await?;
         let background = &self.shared.background;
         let RunView { record, questions } = background.get(&owner, &id).await.map_err(|error| refused(&error))?;
@@ -97,7 +100,8 @@ impl Handler {
                         TaskPayload::Completed { result: object(result) }
                     }
                     None => {
-                        let error = json!({"code": ErrorCode::INTERNAL_ERROR.0, "message": without_reply(&record).text});
+                        let error =
+                            json!({"code": ErrorCode::INTERNAL_ERROR.0, "message": without_reply(&record).text});
                         TaskPayload::Failed { error: object(error) }
                     }
                 }

@@ -215,7 +215,8 @@ impl Handler {
             }
             Ok(Started::Before(record)) => record,
             Err(error) => {
-                let message = failed(&error).content.first().and_then(|block| block.as_text().map(|it| it.text.clone()));
+                let message =
+                    failed(&error).content.first().and_then(|block| block.as_text().map(|it| it.text.clone()));
                 return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, message.unwrap_or_default(), None));
             }
         };

@@ -16,11 +16,7 @@ use super::routes::Routes;
 use crate::ApiError;
 
 pub(super) fn routes() -> Routes {
-    Routes::default()
-        .read(routes!(list))
-        .admin(routes!(post))
-        .read(routes!(get))
-        .admin(routes!(put, patch, delete))
+    Routes::default().read(routes!(list)).admin(routes!(post)).read(routes!(get)).admin(routes!(put, patch, delete))
 }
 
 /// Lists bundles, the newest first.

@@ -273,10 +273,7 @@ fn finish(
         slug,
         is_new: stored.is_new,
         tools: stored.tools.iter().map(row).collect(),
-        unexpressed: unexpressed
-            .into_iter()
-            .map(|one| UnexpressedRow { what: one.what, reason: one.reason })
-            .collect(),
+        unexpressed: unexpressed.into_iter().map(|one| UnexpressedRow { what: one.what, reason: one.reason }).collect(),
         missing_secrets,
         dry_run: mode == ImportMode::Show,
     })

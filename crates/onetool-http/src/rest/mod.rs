@@ -51,15 +51,14 @@ use routes::{Limits, Routes};
 
 /// All routes, one entry per file.
 fn topics() -> Vec<Routes> {
-    let mut topics =
-        vec![
-            exchange::routes(),
-            bundles::routes(),
-            tools::routes(),
-            invoke::routes(),
-            auth_test::routes(),
-            runs::routes(),
-        ];
+    let mut topics = vec![
+        exchange::routes(),
+        bundles::routes(),
+        tools::routes(),
+        invoke::routes(),
+        auth_test::routes(),
+        runs::routes(),
+    ];
     topics.extend(admin::topics());
     topics
 }

@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use onetool_bundles::{PlannedStep, StepTrace};
 use onetool_sdk::PackDocs;
 use onetool_state::bundles::{
-    AuthBlock, BundleDraft, BundleError, BundleView, Implementation, NameError, Page, PageToken, SequenceImplementation,
-    ToolDraft, ToolView, Translation, Translations,
+    AuthBlock, BundleDraft, BundleError, BundleView, Implementation, NameError, Page, PageToken,
+    SequenceImplementation, ToolDraft, ToolView, Translation, Translations,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -109,8 +109,7 @@ fn stored(translations: TranslationsBody) -> Translations {
 
 fn shown(translations: &Translations) -> TranslationsBody {
     let one = |(language, found): (&String, &Translation)| {
-        let body =
-            TranslationBody { display_name: found.display_name.clone(), description: found.description.clone() };
+        let body = TranslationBody { display_name: found.display_name.clone(), description: found.description.clone() };
         (language.clone(), body)
     };
     translations.0.iter().map(one).collect()

@@ -13,7 +13,11 @@ pub(super) type ToolSegments = Path<(String, String, String)>;
 #[expect(dead_code, reason = "it only describes; a BundleId is read")]
 pub struct BundlePlace {
     /// A UUIDv7, or the slug of a bundle that is there.
-    #[param(rename = "bundleID", pattern = r"^[\p{L}\p{Nd}-]{1,64}$", example = "018faf50-b7b6-7a01-9a05-a22a6e0af101")]
+    #[param(
+        rename = "bundleID",
+        pattern = r"^[\p{L}\p{Nd}-]{1,64}$",
+        example = "018faf50-b7b6-7a01-9a05-a22a6e0af101"
+    )]
     bundle_id: String,
 }
 

@@ -66,7 +66,8 @@ mod tests {
         assert_eq!(folder(&uri), Some(inner.clone()));
         assert_eq!(folder(&format!("file://localhost{}", parent.path().display())), Some(parent.path().to_owned()));
         let home = std::env::home_dir().unwrap();
-        let not = ["file:///", "https://example.com/x", "file://elsewhere/tmp", "file:///no/such", "file:///%zz", "/tmp"];
+        let not =
+            ["file:///", "https://example.com/x", "file://elsewhere/tmp", "file:///no/such", "file:///%zz", "/tmp"];
         for uri in not.into_iter().map(str::to_owned).chain([format!("file://{}", home.display())]) {
             assert_eq!(folder(&uri), None, "{uri}");
         }

@@ -69,7 +69,8 @@ impl Guard {
         let rest = Path::new(pattern).strip_prefix(&folder).unwrap_or(Path::new(pattern)).to_owned();
         let fixed = names_of(&folder);
         // `*/*.py`: the files, and the folders on the way to them.
-        let parts: Vec<PathBuf> = rest.ancestors().map(Path::to_owned).filter(|part| part.iter().next().is_some()).collect();
+        let parts: Vec<PathBuf> =
+            rest.ancestors().map(Path::to_owned).filter(|part| part.iter().next().is_some()).collect();
         let Some((files, folders)) = parts.split_first() else { return };
         let set = |parts: &[PathBuf]| {
             let mut set = GlobSetBuilder::new();
@@ -100,9 +101,9 @@ impl Guard {
     /// Whether a folder, or a link to one, may not come to this path or go from it: it could bring files that a pattern
     /// matches there, or take them away.
     pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {
-        self.patterns.iter().any(|pattern| {
-            pattern.folders.is_match(path) || pattern.fixed.iter().any(|fixed| fixed.starts_with(path))
-        })
+        self.patterns
+            .iter()
+            .any(|pattern| pattern.folders.is_match(path) || pattern.fixed.iter().any(|fixed| fixed.starts_with(path)))
     }
 
     /// Whether this path may not be read.

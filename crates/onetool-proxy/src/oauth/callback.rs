@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn whatever_a_person_pastes_is_understood() {
-        let whole = Callback::parse(" http://127.0.0.1:5/callback?code=a%2Fb&state=s&iss=https%3A%2F%2Fx#top\n").unwrap();
+        let whole =
+            Callback::parse(" http://127.0.0.1:5/callback?code=a%2Fb&state=s&iss=https%3A%2F%2Fx#top\n").unwrap();
         assert_eq!(whole.code.as_deref(), Some("a/b"));
         assert_eq!((whole.state.as_deref(), whole.issuer.as_deref()), (Some("s"), Some("https://x")));
         assert_eq!(Callback::parse("code=a%2Fb&state=s&iss=https://x").unwrap(), whole);

@@ -36,9 +36,8 @@ impl Choice<'_> {
             client.auth_method = AuthMethod::None;
             return Ok(client);
         }
-        let is_usable = |known: &&OAuthClient| {
-            known.issuer == self.server.issuer && known.redirect_uri == self.redirect_uri
-        };
+        let is_usable =
+            |known: &&OAuthClient| known.issuer == self.server.issuer && known.redirect_uri == self.redirect_uri;
         if let Some(known) = self.registered.filter(is_usable) {
             return Ok(known.clone());
         }

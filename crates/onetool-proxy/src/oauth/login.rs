@@ -58,8 +58,13 @@ impl Beginning<'_> {
         let scopes = self.scopes(&found);
         let registered = self.record.registered.as_ref().filter(|_| !self.anew);
         let (redirect_uri, listener) = self.redirect(registered).await?;
-        let choice =
-            Choice { settings: self.settings, server: &found.server, redirect_uri: &redirect_uri, scopes: &scopes, registered };
+        let choice = Choice {
+            settings: self.settings,
+            server: &found.server,
+            redirect_uri: &redirect_uri,
+            scopes: &scopes,
+            registered,
+        };
         let mut client = choice.client(self.web).await?;
         let mut is_new_client = Some(&client) != registered && client.origin == ClientOrigin::Registered;
         let mut login = self.login(&found, client.clone(), scopes.clone())?;
@@ -169,7 +174,9 @@ impl Login {
     pub(crate) async fn finish(&self, callback: &Callback, web: &Web) -> Result<Tokens, OAuthError> {
         if !callback.is_bare {
             if callback.state.as_deref() != Some(self.state.as_str()) {
-                return Err(OAuthError::Invalid("it does not belong to this sign-in (its state is another)".to_owned()));
+                return Err(OAuthError::Invalid(
+                    "it does not belong to this sign-in (its state is another)".to_owned(),
+                ));
             }
             match &callback.issuer {
                 Some(issuer) if *issuer != self.server.issuer => {
@@ -179,7 +186,9 @@ impl Login {
                     )));
                 }
                 None if self.server.names_issuer => {
-                    return Err(OAuthError::Invalid("it does not say which authorization server it is from".to_owned()));
+                    return Err(OAuthError::Invalid(
+                        "it does not say which authorization server it is from".to_owned(),
+                    ));
                 }
                 Some(_) | None => {}
             }

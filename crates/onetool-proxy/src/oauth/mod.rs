@@ -224,7 +224,9 @@ impl OAuth {
             return Ok(tokens.access);
         }
         // A token that is refused too early may still do.
-        let meanwhile = |reason: NoToken| if tokens.is_valid() && !tokens.is_fresh() { Ok(tokens.access.clone()) } else { Err(reason) };
+        let meanwhile = |reason: NoToken| {
+            if tokens.is_valid() && !tokens.is_fresh() { Ok(tokens.access.clone()) } else { Err(reason) }
+        };
         if let Some(reason) = &record.refused {
             return meanwhile(NoToken::SignIn(reason.clone()));
         }
@@ -338,7 +340,8 @@ impl OAuth {
         let record = memory.record.as_ref();
         let tokens = record.and_then(|record| self.usable(record));
         let url = self.waiting.lock().as_ref().map(|waiting| waiting.login.url.clone());
-        let refused = record.and_then(|record| record.refused.clone()).filter(|_| !tokens.is_some_and(Tokens::is_valid));
+        let refused =
+            record.and_then(|record| record.refused.clone()).filter(|_| !tokens.is_some_and(Tokens::is_valid));
         if let Some(reason) = memory.need.clone().or(refused) {
             return Some(AuthStatus { state: AuthState::NeedsSignIn, reason: Some(reason), expires_in: None, url });
         }

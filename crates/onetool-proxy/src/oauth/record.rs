@@ -148,8 +148,7 @@ impl RecordStore {
 
     pub(crate) async fn read(&self) -> Result<Record, OAuthError> {
         let key = self.key()?;
-        let document =
-            self.documents.get(CREDENTIALS, &key).await.map_err(|error| store_error(&error))?;
+        let document = self.documents.get(CREDENTIALS, &key).await.map_err(|error| store_error(&error))?;
         let empty = || Record { url: self.url.clone(), ..Record::default() };
         let Some(document) = document else { return Ok(empty()) };
         // A document that can't be read is not overwritten by accident: signing in is what replaces it.

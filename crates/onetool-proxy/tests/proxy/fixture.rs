@@ -48,8 +48,8 @@ impl House {
     /// Where sign-ins are kept.
     pub(crate) fn credentials(&self) -> onetool_state::State {
         let folder = self.folder.path().join("credentials");
-        let places = FlatPlaces::new(&folder)
-            .with_documents(onetool_proxy::CREDENTIALS, DocumentFolder::new(folder.clone()));
+        let places =
+            FlatPlaces::new(&folder).with_documents(onetool_proxy::CREDENTIALS, DocumentFolder::new(folder.clone()));
         Arc::new(FlatFiles::new(places))
     }
 

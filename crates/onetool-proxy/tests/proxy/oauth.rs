@@ -98,7 +98,10 @@ async fn whoever_signs_in_once_is_signed_in_for_good() {
     source.settle("web", &context()).await.unwrap();
     assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1 of"));
     let stats = stats(&server).await;
-    assert_eq!((&stats["registrations"], &stats["redemptions"], &stats["refreshes"]), (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(
+        (&stats["registrations"], &stats["redemptions"], &stats["refreshes"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
     let resource = format!("http://127.0.0.1:{}/mcp", server.port);
     assert_eq!(stats["resources"], json!([resource, resource]));
     source.shutdown().await;

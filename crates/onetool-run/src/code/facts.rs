@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn only_names_of_the_top_level_last() {
-        let code = "import os.path as p\nfor i in x:\n    y = 1\ndef f(a):\n    b = 1\nclass C:\n    d = 2\n[z for z in x]";
+        let code =
+            "import os.path as p\nfor i in x:\n    y = 1\ndef f(a):\n    b = 1\nclass C:\n    d = 2\n[z for z in x]";
         let found: Vec<String> = facts(code).top_level.into_iter().collect();
         assert_eq!(found, ["p", "i", "y", "f", "C"]);
     }

@@ -272,8 +272,16 @@ mod tests {
         Surroundings { is_pack: &|_| false, engine: Engine::Auto, collect_called: false, keeps_names: false };
 
     fn prepared(code: &str) -> PreparedCode {
-        prepare(code, Surroundings { is_pack: &|name| name == "p", engine: Engine::Monty, collect_called: false, keeps_names: false })
-            .unwrap()
+        prepare(
+            code,
+            Surroundings {
+                is_pack: &|name| name == "p",
+                engine: Engine::Monty,
+                collect_called: false,
+                keeps_names: false,
+            },
+        )
+        .unwrap()
     }
 
     #[test]

@@ -45,8 +45,12 @@ mod tests {
     #[test]
     fn only_a_read_that_is_shown_is_numbered() {
         let text = |code: &str| {
-            let surroundings =
-                Surroundings { is_pack: &|name| name == "file", engine: Engine::CPython, collect_called: false, keeps_names: false };
+            let surroundings = Surroundings {
+                is_pack: &|name| name == "file",
+                engine: Engine::CPython,
+                collect_called: false,
+                keeps_names: false,
+            };
             prepare(code, surroundings).unwrap().text
         };
         assert_eq!(text("file.read('a')"), "file.read('a', line_numbers=True)");

@@ -123,7 +123,8 @@ pub fn snippets(reader: &mut Reader) -> IndexMap<String, Snippet> {
             (key, SnippetParameter { required, kind, default, description })
         };
         let parameters = entry.params.into_iter().map(parameter).collect();
-        snippets.insert(name, Snippet { description: entry.description, parameters, body: entry.body, is_saved: false });
+        snippets
+            .insert(name, Snippet { description: entry.description, parameters, body: entry.body, is_saved: false });
     }
     snippets
 }

@@ -29,16 +29,20 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("save", "Keep the code of this run, to run it again as $name or saved.name(...).", move |input: Input, ctx| {
-        let toolbox = toolbox.clone();
-        observed(info_span!("ot.save", name = input.name), async move {
-            let code = ctx.call.code.clone().ok_or_else(|| {
-                ToolError::value_error("there is no code here to keep: ot.save is called within run(...)")
-            })?;
-            let state = toolbox.state()?;
-            blocking(move || keep(&state, input, &code)).await
-        })
-    })
+    define_tool(
+        "save",
+        "Keep the code of this run, to run it again as $name or saved.name(...).",
+        move |input: Input, ctx| {
+            let toolbox = toolbox.clone();
+            observed(info_span!("ot.save", name = input.name), async move {
+                let code = ctx.call.code.clone().ok_or_else(|| {
+                    ToolError::value_error("there is no code here to keep: ot.save is called within run(...)")
+                })?;
+                let state = toolbox.state()?;
+                blocking(move || keep(&state, input, &code)).await
+            })
+        },
+    )
     .with_returns("dict", "name, and how to run it")
     .with_example("ot.save(\"open_issues\", \"Titles of the open issues of a repository\", parameters=[\"repo\"])")
 }
@@ -51,7 +55,8 @@ fn keep(state: &ToolboxState, input: Input, code: &str) -> Result<Value, ToolErr
             .with_hint("choose another name; what the configuration says stays as it is"));
     }
     let kept = crate::code::keep(code, &input.parameters).map_err(ToolError::value_error)?;
-    let parameters: IndexMap<_, _> = kept.defaults.iter().map(|(name, value)| (name.clone(), value.to_json())).collect();
+    let parameters: IndexMap<_, _> =
+        kept.defaults.iter().map(|(name, value)| (name.clone(), value.to_json())).collect();
     let shown: Vec<String> = kept.defaults.iter().map(|(name, value)| format!("{name}={}", value.repr())).collect();
     let entry = SavedEntry {
         name: name.clone(),

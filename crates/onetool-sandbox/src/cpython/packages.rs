@@ -92,19 +92,26 @@ async fn make(
     let written = |error: std::io::Error| format!("cannot write {}: {error}", unfinished.display());
     std::fs::create_dir_all(&unfinished).map_err(written)?;
     let cleanup = Cleanup(unfinished.clone());
-    let (input, lock, library) =
-        (unfinished.join("packages.in"), unfinished.join(LOCK), unfinished.join(LIBRARY));
+    let (input, lock, library) = (unfinished.join("packages.in"), unfinished.join(LOCK), unfinished.join(LIBRARY));
     let executable = interpreter.executable.as_os_str();
     if std::fs::copy(place.join(LOCK), &lock).is_err() {
         std::fs::write(&input, requirements.join("\n") + "\n").map_err(written)?;
         (uv.report)(format!("resolving {}", shown(requirements)));
-        let mut resolve: Vec<&OsStr> = ["pip", "compile", "--quiet", "--no-header", "--python"].map(OsStr::new).to_vec();
+        let mut resolve: Vec<&OsStr> =
+            ["pip", "compile", "--quiet", "--no-header", "--python"].map(OsStr::new).to_vec();
         resolve.extend([executable, OsStr::new("--output-file"), lock.as_os_str(), input.as_os_str()]);
         uv.run(&resolve, &unfinished).await.map_err(|error| about(requirements, &error))?;
     }
     (uv.report)(format!("installing {}", shown(requirements)));
-    let mut install: Vec<&OsStr> = ["pip", "install", "--compile-bytecode", "--no-deps", "--python"].map(OsStr::new).to_vec();
-    install.extend([executable, OsStr::new("--target"), library.as_os_str(), OsStr::new("--requirement"), lock.as_os_str()]);
+    let mut install: Vec<&OsStr> =
+        ["pip", "install", "--compile-bytecode", "--no-deps", "--python"].map(OsStr::new).to_vec();
+    install.extend([
+        executable,
+        OsStr::new("--target"),
+        library.as_os_str(),
+        OsStr::new("--requirement"),
+        lock.as_os_str(),
+    ]);
     uv.run(&install, &unfinished).await.map_err(|error| about(requirements, &error))?;
     let measured = library.clone();
     let headroom = tokio::task::spawn_blocking(move || shared_objects(&measured)).await.unwrap_or(0) + LOADING;

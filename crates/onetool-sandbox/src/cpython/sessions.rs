@@ -195,7 +195,12 @@ impl Sessions {
     }
 
     /// The session's place, which is made if there is none and there may be one more.
-    fn enter(&self, engine: &Arc<CPython>, key: &SessionKey, limits: SessionLimits) -> Result<(Arc<Slot>, Begun), String> {
+    fn enter(
+        &self,
+        engine: &Arc<CPython>,
+        key: &SessionKey,
+        limits: SessionLimits,
+    ) -> Result<(Arc<Slot>, Begun), String> {
         let mut state = self.state.lock();
         if let Some(slot) = state.open.get(key) {
             let mut facts = slot.facts.lock();

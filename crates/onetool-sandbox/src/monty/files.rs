@@ -10,7 +10,8 @@ use crate::{CallTarget, FileAccess, Host};
 
 /// Bytes that are read in one call.
 const CHUNK: usize = 1 << 20;
-const NO_FILES: &str = "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)";
+const NO_FILES: &str =
+    "code may not use files (run.files: off); call a tool of the file pack instead, e.g. file.read(path)";
 const READ_ONLY: &str = "code may read files, not change them (run.files: read)";
 /// Entries of a folder that are listed.
 const MAX_ENTRIES: i64 = 100_000;
@@ -32,7 +33,14 @@ impl Files<'_> {
     pub(super) async fn answer(&self, function: &str, arguments: &[Value]) -> Option<Answer> {
         let changes = matches!(
             function,
-            "Path.write_text" | "Path.append_text" | "Path.write_bytes" | "Path.append_bytes" | "Path.mkdir" | "Path.unlink" | "Path.rmdir" | "Path.rename"
+            "Path.write_text"
+                | "Path.append_text"
+                | "Path.write_bytes"
+                | "Path.append_bytes"
+                | "Path.mkdir"
+                | "Path.unlink"
+                | "Path.rmdir"
+                | "Path.rename"
         );
         if !(changes || function == "open" || function.starts_with("Path.")) {
             return None;

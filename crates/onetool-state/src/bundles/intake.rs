@@ -82,10 +82,7 @@ impl BundleStore {
 
     /// Everything that is to be written, checked: the tools, and the bundle where it is new.
     #[expect(clippy::type_complexity, reason = "documents are a key and a text")]
-    fn decide(
-        &self,
-        intake: Intake,
-    ) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
+    fn decide(&self, intake: Intake) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
         let shared = &self.shared;
         let state = shared.state.read();
         let now = now();

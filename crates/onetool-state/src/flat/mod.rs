@@ -121,7 +121,10 @@ impl FlatPlaces {
     pub fn with_runs(self, folder: &Path) -> Self {
         self.with_documents(Collection::RUNS, DocumentFolder::new(folder.join("records")).with_max_bytes(RUN_BYTES))
             .with_documents(Collection::RUN_CONTENTS, DocumentFolder::new(folder.join("contents")))
-            .with_documents(Collection::SESSIONS, DocumentFolder::new(folder.join("sessions")).with_max_bytes(RUN_BYTES))
+            .with_documents(
+                Collection::SESSIONS,
+                DocumentFolder::new(folder.join("sessions")).with_max_bytes(RUN_BYTES),
+            )
     }
 
     /// Bundles below `folder`, and the counts of their calls beside them.

@@ -35,7 +35,9 @@ pub struct RunLimits {
 pub enum RunStoreError {
     #[error("there is no such run")]
     NotFound,
-    #[error("{count} background runs are under way\nhint: wait for one to end, cancel one, or raise background.max_active")]
+    #[error(
+        "{count} background runs are under way\nhint: wait for one to end, cancel one, or raise background.max_active"
+    )]
     TooMany { count: usize },
     #[error("the idempotency key was used for another command\nhint: use a new key for every new command")]
     OtherCommand,

@@ -99,11 +99,7 @@ impl App {
         })
     }
 
-    fn build(
-        places: ConfigPlaces,
-        traces: Traces,
-        adjust: impl FnOnce(&mut Resolved),
-    ) -> anyhow::Result<Arc<Self>> {
+    fn build(places: ConfigPlaces, traces: Traces, adjust: impl FnOnce(&mut Resolved)) -> anyhow::Result<Arc<Self>> {
         let mut resolved = config::resolve(&places, config::load(&places));
         adjust(&mut resolved);
         let resolved = Arc::new(resolved);

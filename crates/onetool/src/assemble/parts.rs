@@ -3,7 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use onetool_bundles::{BundleSource, HttpEngine, HttpSettings, ImportSettings, ReadyMade, SequenceSettings, built_in_bundles};
+use onetool_bundles::{
+    BundleSource, HttpEngine, HttpSettings, ImportSettings, ReadyMade, SequenceSettings, built_in_bundles,
+};
 use onetool_config::Secrets;
 use onetool_http::Bundles;
 use onetool_process::SearchPath;
@@ -108,9 +110,9 @@ impl Parts {
             servers: self.servers.renewed(servers_settings(resolved), notes, |keys| Ok(servers(keys, shared))),
             bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved, shared)),
             telemetry: self.telemetry.renewed(resolved.telemetry.clone(), notes, |keys| Ok(exporter(keys))),
-            saved: self.saved.renewed(StateSettings::new(resolved), notes, |_| {
-                Ok(Arc::new(SavedCode::new(shared.documents())))
-            }),
+            saved: self
+                .saved
+                .renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(SavedCode::new(shared.documents())))),
             state,
         }
     }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 use indexmap::IndexMap;
 use onetool_bundles::GatedSource;
 use onetool_packs::{file, llm, standard, web};
-use onetool_run::{LearnedShapes, SavedSource, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack};
+use onetool_run::{
+    LearnedShapes, SavedSource, SwitchedSource, ToolboxParts, ToolboxState, ToolboxView, ot_pack, project_pack,
+};
 use onetool_sdk::{HealthNote, NativePack, NativeSource, ToolSource, to_python_identifier};
 use onetool_state::State;
 use onetool_state::results::ResultStore;

@@ -99,9 +99,10 @@ fn place(words: &[String]) -> Place {
                 _ => {}
             }
         } else if let Some(name) = word.strip_prefix("--") {
-            let takes_value = place.command.get_arguments().any(|argument| {
-                argument.get_long() == Some(name) && argument.get_action().takes_values()
-            });
+            let takes_value = place
+                .command
+                .get_arguments()
+                .any(|argument| argument.get_long() == Some(name) && argument.get_action().takes_values());
             if takes_value {
                 place.option = Some(name.to_owned());
             }
@@ -147,7 +148,8 @@ fn candidates(words: &[String]) -> Candidates {
         }),
         (["packs", _], _) => packs::gallery_names().into_iter().map(|name| (name, String::new())).collect(),
         _ => {
-            let argument = place.command.get_positionals().nth(position).or_else(|| place.command.get_positionals().last());
+            let argument =
+                place.command.get_positionals().nth(position).or_else(|| place.command.get_positionals().last());
             argument.map(possible_values).unwrap_or_default()
         }
     }
@@ -170,7 +172,11 @@ fn options(command: &Command) -> Candidates {
 
 fn possible_values(argument: &clap::Arg) -> Candidates {
     let values = argument.get_possible_values();
-    values.iter().filter(|value| !value.is_hide_set()).map(|value| (value.get_name().to_owned(), String::new())).collect()
+    values
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| (value.get_name().to_owned(), String::new()))
+        .collect()
 }
 
 /// Looks something up in the project. Whatever is wrong there is for other commands to tell.
@@ -211,9 +217,7 @@ fn parameters(app: &App, positional: &[String], current: &str) -> Candidates {
         let Some((_, schema)) = properties.iter().find(|(name, _)| name == parameter) else { return Vec::new() };
         return values(schema).into_iter().map(|value| (format!("{parameter}={value}"), String::new())).collect();
     }
-    let is_given = |name: &str| {
-        positional.iter().skip(1).any(|word| word.split(['=', ':']).next() == Some(name))
-    };
+    let is_given = |name: &str| positional.iter().skip(1).any(|word| word.split(['=', ':']).next() == Some(name));
     let describe = |schema: &Json| schema.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     properties
         .iter()

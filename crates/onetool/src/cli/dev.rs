@@ -227,7 +227,11 @@ fn same(path: &Path, file: &Path) -> bool {
 }
 
 fn shown(took: Duration) -> String {
-    if took < Duration::from_secs(1) { format!("{} ms", took.as_millis()) } else { format!("{:.1} s", took.as_secs_f64()) }
+    if took < Duration::from_secs(1) {
+        format!("{} ms", took.as_millis())
+    } else {
+        format!("{:.1} s", took.as_secs_f64())
+    }
 }
 
 /// Words for the author, on standard error.

@@ -118,13 +118,9 @@ mod tests {
 
     #[test]
     fn what_was_printed_is_not_written_again() {
-        for (written, reply, rest) in [
-            ("", "5", "5"),
-            ("a\n", "a", ""),
-            ("a\n", "a\n5", "5"),
-            ("a", "a\n5", "5"),
-            ("a\n", "summary", "summary"),
-        ] {
+        for (written, reply, rest) in
+            [("", "5", "5"), ("a\n", "a", ""), ("a\n", "a\n5", "5"), ("a", "a\n5", "5"), ("a\n", "summary", "summary")]
+        {
             let output = PrintedOutput::default();
             output.written.lock().push_str(written);
             assert_eq!(output.rest(reply), rest, "{written:?} {reply:?}");

@@ -48,12 +48,7 @@ enum Message {
 }
 
 /// Runs code in a session of the project's process, which is started if there is none. `None`: interrupted.
-pub async fn ask(
-    at: Location,
-    session: &str,
-    code: &str,
-    sink: &dyn ProgressSink,
-) -> anyhow::Result<Option<RunReply>> {
+pub async fn ask(at: Location, session: &str, code: &str, sink: &dyn ProgressSink) -> anyhow::Result<Option<RunReply>> {
     let places = at.clone().places()?;
     places.require_explicit()?;
     let stream = connect(&places, &at).await?;

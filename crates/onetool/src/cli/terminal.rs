@@ -152,7 +152,9 @@ mod tests {
     fn only_a_clear_yes_allows() {
         let question = json!({"message": "Allow x.y(a='\u{1b}[2J')?",
             "requestedSchema": {"properties": {"allow": {"type": "boolean"}}}});
-        for (typed, expected) in [("y\n", true), ("YES\n", true), ("\n", false), ("", false), ("no\n", false), ("yy\n", false)] {
+        for (typed, expected) in
+            [("y\n", true), ("YES\n", true), ("\n", false), ("", false), ("no\n", false), ("yy\n", false)]
+        {
             let (answer, shown) = answer(question.clone(), typed);
             assert_eq!(answer["content"]["allow"], expected, "{typed:?}");
             assert!(shown.starts_with("Allow x.y(a=' [2J')? [y/N] "), "{shown:?}");

@@ -88,7 +88,8 @@ async fn dev_calls_once_and_tells_how_it_went() {
     let (_, err, code) = output(&project, &["dev", file, "forecast", "city=Bern", "days=soon", "--once"]).await;
     assert!(code == 1 && err.contains("days") && err.contains("forecast(city: str"), "{err}");
     project.write("elsewhere/helper_module.py", "def sky():\n    raise ValueError('no sky')\n");
-    let (out, err, code) = output(&project, &["dev", file, "forecast", "--json", "{\"city\": \"Bern\"}", "--once"]).await;
+    let (out, err, code) =
+        output(&project, &["dev", file, "forecast", "--json", "{\"city\": \"Bern\"}", "--once"]).await;
     assert_eq!((out.as_str(), code), ("", 1));
     assert!(err.contains("Traceback") && err.contains("helper_module.py\", line 2, in sky"), "{err}");
     assert!(err.contains("error: ValueError: no sky") && err.contains("failed after "), "{err}");
@@ -114,7 +115,10 @@ async fn dev_calls_again_when_the_file_or_its_helper_changes() {
     let told = until(&mut err, "watching ").await;
     assert!(told.iter().any(|line| line.contains("error: ") && line.contains("weather_tools.py: line ")), "{told:?}");
     // A call that hangs is given up when the file changes.
-    project.write("tools/weather_tools.py", "import time\ndef forecast(city: str):\n    print('hangs')\n    time.sleep(3600)\n");
+    project.write(
+        "tools/weather_tools.py",
+        "import time\ndef forecast(city: str):\n    print('hangs')\n    time.sleep(3600)\n",
+    );
     until(&mut err, "hangs").await;
     project.write("tools/weather_tools.py", "def forecast(city: str):\n    return 'again'\n");
     until(&mut out, "again").await;
@@ -139,8 +143,15 @@ async fn dev_works_on_a_terminal_with_colours_that_can_be_switched_off() {
 
 #[tokio::test]
 async fn a_pack_a_bundle_and_a_server_say_where_they_are_documented() {
-    let project = Project::with("servers:\n  up: {command: no-such-program, docs: 'https://up.example.org'}\ntools:\n  c: {docs: off}\nhttp:\n  allowed_hosts: [shop.example.org]\n");
-    for (name, docs) in [("a", "docs = \"https://a.example.org/x\"\n"), ("b", "docs = \"off\"\n"), ("c", "docs = 'https://c.example.org'\n"), ("d", "")] {
+    let project = Project::with(
+        "servers:\n  up: {command: no-such-program, docs: 'https://up.example.org'}\ntools:\n  c: {docs: off}\nhttp:\n  allowed_hosts: [shop.example.org]\n",
+    );
+    for (name, docs) in [
+        ("a", "docs = \"https://a.example.org/x\"\n"),
+        ("b", "docs = \"off\"\n"),
+        ("c", "docs = 'https://c.example.org'\n"),
+        ("d", ""),
+    ] {
         let code = format!("{docs}def f(n: int) -> int:\n    \"\"\"Adds.\"\"\"\n    return n\n");
         project.write(&format!(".onetool/tools/{name}/{name}_tools.py"), &code);
     }
@@ -162,6 +173,7 @@ async fn a_pack_a_bundle_and_a_server_say_where_they_are_documented() {
     assert!(status < 300, "{status} {reply}");
     let page = client.ok("ot.help(query='shop')").await;
     assert!(page.contains("Docs: https://shop.example.org/api"), "{page}");
-    let (status, reply) = server.put(&format!("/tools/bundles/{id}"), json!({"slug": "shop", "docs": "shop docs"})).await;
+    let (status, reply) =
+        server.put(&format!("/tools/bundles/{id}"), json!({"slug": "shop", "docs": "shop docs"})).await;
     assert_eq!(status, 400, "{reply}");
 }

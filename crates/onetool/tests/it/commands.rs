@@ -207,7 +207,12 @@ async fn shells_get_their_completions() {
             std::iter::once(folder.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );
         let output = command.env("PATH", path.unwrap()).output().await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected,
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 

@@ -103,9 +103,11 @@ async fn a_session_goes_on_after_its_server_was_restarted_for_its_own_token() {
     server.token = Some("first-first-first-first");
     let session = open(&server).await;
     let kept = project.path().join(".onetool/runs/sessions");
-    let count = || std::fs::read_dir(&kept).map_or(0, |entries| {
-        entries.flatten().filter(|entry| entry.path().extension().is_some_and(|kind| kind == "json")).count()
-    });
+    let count = || {
+        std::fs::read_dir(&kept).map_or(0, |entries| {
+            entries.flatten().filter(|entry| entry.path().extension().is_some_and(|kind| kind == "json")).count()
+        })
+    };
     crate::client::eventually("the session is kept", || count() == 1).await;
     server.stop().await;
     let mut server = project.serve_http().await;
@@ -399,7 +401,11 @@ async fn a_call_may_ask_for_a_structured_value_and_for_a_shorter_result() {
         answer(post(&server, &body).header("mcp-session-id", &session)).await.1["result"].clone()
     };
     let plain = call("{'a': [1, 2]}", json!({})).await;
-    assert_eq!((&plain["content"][0]["text"], plain.get("structuredContent")), (&json!("{\"a\":[1,2]}"), None), "{plain}");
+    assert_eq!(
+        (&plain["content"][0]["text"], plain.get("structuredContent")),
+        (&json!("{\"a\":[1,2]}"), None),
+        "{plain}"
+    );
     let wanted = json!({"onetool/structuredContent": true});
     let structured = call("{'a': [1, 2]}", wanted.clone()).await;
     assert_eq!((&structured["structuredContent"], &structured["content"]), (&json!({"a": [1, 2]}), &json!([])));

@@ -95,7 +95,10 @@ async fn files_work_in_monty_too() {
         ("with open('b.txt', 'a') as f:\n    f.write('z')\nopen('b.txt').read()", "xyz"),
         ("from pathlib import Path\np = Path('d')\np.mkdir()\n(p / 'c.txt').write_text('hé')", "2"),
         ("from pathlib import Path\n[str(p) for p in Path('d').iterdir()]", "[\"d/c.txt\"]"),
-        ("from pathlib import Path\n[Path('d').is_dir(), Path('d/c.txt').is_file(), Path('no').exists()]", "[true,true,false]"),
+        (
+            "from pathlib import Path\n[Path('d').is_dir(), Path('d/c.txt').is_file(), Path('no').exists()]",
+            "[true,true,false]",
+        ),
         ("from pathlib import Path\nPath('d/c.txt').stat().st_size", "3"),
         ("import os\nos.rename('d/c.txt', 'd/e.txt')\nos.listdir('d')", "[\"e.txt\"]"),
         ("import os\nos.remove('d/e.txt')\nos.rmdir('d')\nos.listdir('.').count('d')", "0"),

@@ -94,7 +94,9 @@ async fn values_of_packages_come_out_plain() {
 async fn an_untrusted_project_installs_nothing() {
     let project = Project::with("run:\n  packages: [six]\n");
     for arguments in [&["init", "-q"][..], &["add", "-A"]] {
-        assert!(std::process::Command::new("git").args(arguments).current_dir(project.path()).status().unwrap().success());
+        assert!(
+            std::process::Command::new("git").args(arguments).current_dir(project.path()).status().unwrap().success()
+        );
     }
     let client = project.serve().await;
     assert!(client.err("import six").await.starts_with("ModuleNotFoundError:"));

@@ -15,13 +15,19 @@ async fn names_imports_and_functions_last_in_a_session_alone() {
     assert_eq!(client.ok(&format!("{A}f(2) + st.mean([1, 3])")).await, "8");
     assert_eq!(client.ok(&format!("{A}rate = 5\nawait asyncio.gather(asyncio.sleep(0, f(2)))")).await, "[10]");
     assert_eq!(client.ok(&format!("{A}if rate == 5:\n    return rate\n0")).await, "5");
-    assert_eq!(client.ok(&format!("{A}if rate == 6:\n    return rate")).await, "Code executed successfully (no value returned)");
+    assert_eq!(
+        client.ok(&format!("{A}if rate == 6:\n    return rate")).await,
+        "Code executed successfully (no value returned)"
+    );
     // A name that is a pack too is the session's own.
     assert_eq!(client.ok(&format!("{A}file = Row()\nfile.x = 1\nfile.x")).await, "1");
     assert_eq!(client.ok(&format!("{A}file.x")).await, "1");
     // A file that is left open is stored, and goes on.
     client.ok(&format!("{A}out = open('log.txt', 'w')\nout.write('one\\n')")).await;
-    assert_eq!(client.ok(&format!("{A}out.write('two\\n')\nout.close()\nopen('log.txt').read()")).await.trim_end(), "one\ntwo");
+    assert_eq!(
+        client.ok(&format!("{A}out.write('two\\n')\nout.close()\nopen('log.txt').read()")).await.trim_end(),
+        "one\ntwo"
+    );
     // Elsewhere nothing of it is known but where it is.
     let text = client.err("f(1)").await;
     assert!(text.starts_with("NameError:") && text.contains("__session__ = \"a\""), "{text}");

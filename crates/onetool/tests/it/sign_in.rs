@@ -18,8 +18,7 @@ struct Guarded {
 impl Guarded {
     fn start() -> Self {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/oauth_server.py");
-        let mut child =
-            Command::new("python3").arg(file).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("python3").arg(file).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         Self { child, port: line.trim().parse().unwrap() }

@@ -55,7 +55,8 @@ async fn permission_is_asked_for_in_the_terminal() {
 async fn init_asks_two_questions_and_keeps_private_files_out_of_git() {
     let project = Project::empty();
     std::fs::remove_dir_all(project.path().join(".onetool")).unwrap();
-    project.write("home/.cursor/mcp.json", r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
+    project
+        .write("home/.cursor/mcp.json", r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
     let steps = [("Configure this project alone?", "y\n"), ("Import 1 MCP server", "y\n")];
     let (shown, code) = on_terminal(&project, &steps, &["init"], &[]).await;
     assert_eq!(code, 0, "{shown}");

@@ -36,7 +36,8 @@ fn cloned() -> Project {
 async fn at_terminal(project: &Project, answer: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/terminal.py");
     let mut command = project.command(&[]);
-    let environment: Vec<_> = command.as_std().get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    let environment: Vec<_> =
+        command.as_std().get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
     command = tokio::process::Command::new("python3");
     command.arg(script).arg(answer).arg(BINARY).args(arguments).current_dir(project.path());
     for (name, value) in environment {

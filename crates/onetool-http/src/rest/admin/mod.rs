@@ -37,7 +37,9 @@ use super::routes::Routes;
 use crate::ApiError;
 
 pub(super) use model::PartRow;
-pub use model::{ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow};
+pub use model::{
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow,
+};
 pub use operations::Operations;
 pub use session::PageSessions;
 

@@ -134,8 +134,17 @@ fn fuzz_messages_of_monty() {
     message(&|out| put_done(out), true);
     message(&|out| put_failed(out, &FailedEvent::Timeout), false);
     honest.push(value.clone());
-    let pieces: Vec<&'static [u8]> =
-        vec![&[0], &[1], &[8, 1], &[255; 9], &[0x80; 10], &[6, 2], &[9, 0xff, 0xff, 0x7f], &[4, 0xff, 0xff, 0xff, 0x7f], &[22, 1]];
+    let pieces: Vec<&'static [u8]> = vec![
+        &[0],
+        &[1],
+        &[8, 1],
+        &[255; 9],
+        &[0x80; 10],
+        &[6, 2],
+        &[9, 0xff, 0xff, 0x7f],
+        &[4, 0xff, 0xff, 0xff, 0x7f],
+        &[22, 1],
+    ];
     fuzzing::fuzz("Monty", &fuzzing::Messages { honest, pieces }, |message| {
         let _ = read(message, &limits, &objects);
         let _ = read_event(Input::new(message, Budget::new(&limits)), &mut Values(&objects));

@@ -25,7 +25,10 @@ pub(super) struct Answer {
 }
 
 enum Shown {
-    Table { heading: &'static [&'static str], rows: Vec<Row> },
+    Table {
+        heading: &'static [&'static str],
+        rows: Vec<Row>,
+    },
     Sentence(String),
     /// Everything has been written already.
     Nothing,

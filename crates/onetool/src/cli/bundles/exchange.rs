@@ -116,7 +116,8 @@ impl ImportArgs {
                     let request = ImportRequest::Archive { bytes, slug: body.slug, on_conflict, mode };
                     return Ok((request, self.output));
                 }
-                let text = String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{source}: neither text nor an archive"))?;
+                let text =
+                    String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{source}: neither text nor an archive"))?;
                 body.document = Some(serde_json::Value::from(text));
             }
         }

@@ -66,7 +66,9 @@ enum BundlesCommand {
     )]
     Import(exchange::ImportArgs),
     /// Export a bundle as a ZIP archive
-    #[command(after_help = "Examples:\n  onetool bundles export weather\n  onetool bundles export weather --output w.zip")]
+    #[command(
+        after_help = "Examples:\n  onetool bundles export weather\n  onetool bundles export weather --output w.zip"
+    )]
     Export(exchange::ExportArgs),
     /// List, change and call tools of bundles
     #[command(

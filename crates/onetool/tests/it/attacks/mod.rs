@@ -81,7 +81,8 @@ struct Outcome {
 async fn try_all(name: &str, attack: &Attack, door: Door) -> Outcome {
     let (project, _beside) = set_up(attack);
     let session = open(&project, attack, door).await;
-    let mut scene = Scene { name, attack, door, before: contents(&project, attack), project, session, successes: vec![] };
+    let mut scene =
+        Scene { name, attack, door, before: contents(&project, attack), project, session, successes: vec![] };
     let observer = Observer::start(scene.session.client.pid, scene.session.server.as_ref()).await;
     let mut attempts = 0;
     if door == Door::Rest {
@@ -244,8 +245,9 @@ impl Scene<'_> {
         if std::env::var_os(ONLY).is_some() {
             println!("  {attempt:.200}\n    -> {answer:.300}");
         }
-        self.successes
-            .extend(why.into_iter().map(|why| format!("{name} ({door:?}): {why}\n    {attempt:.300}\n    -> {answer:.300}")));
+        self.successes.extend(
+            why.into_iter().map(|why| format!("{name} ({door:?}): {why}\n    {attempt:.300}\n    -> {answer:.300}")),
+        );
     }
 }
 

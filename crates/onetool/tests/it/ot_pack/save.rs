@@ -46,7 +46,9 @@ async fn saved_code_is_found_and_run_again() {
     assert_eq!(output(&project, &["saved", "remove", "triangle"]).await.2, 0);
     assert_eq!(output(&project, &["saved", "remove", "triangle"]).await.2, 1);
     let until = tokio::time::Instant::now() + crate::client::PATIENCE;
-    while client.run("$triangle").await.text != "ValueError: unknown snippet '$triangle'; ot.snippets() lists what there is" {
+    while client.run("$triangle").await.text
+        != "ValueError: unknown snippet '$triangle'; ot.snippets() lists what there is"
+    {
         assert!(tokio::time::Instant::now() < until, "{:?}", client.run("$triangle").await);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }

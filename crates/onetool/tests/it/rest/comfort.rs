@@ -24,7 +24,11 @@ async fn the_server_makes_ids_and_slugs_stand_for_them() {
     assert_eq!(f.server.get("/tools/bundles/weather").await.0, 404);
     assert_eq!(f.server.delete(&tool.replace("weather", "climate")).await.0, 204);
     assert_eq!(f.server.delete("/tools/bundles/climate").await.0, 204);
-    assert_eq!(f.server.post("/tools/bundles", json!({"slug": "climate"})).await.0, 201, "a deleted one is in nobody's way");
+    assert_eq!(
+        f.server.post("/tools/bundles", json!({"slug": "climate"})).await.0,
+        201,
+        "a deleted one is in nobody's way"
+    );
 }
 
 #[tokio::test]
@@ -56,11 +60,18 @@ async fn a_mistake_is_told_with_its_place() {
         let (status, reply) = f.server.post("/tools/bundles", body.clone()).await;
         assert_eq!((status, &reply["error"]["pointer"]), (400, &json!(pointer)), "{body}: {reply}");
     }
-    let steps = json!({"type": "sequence", "impl": {"steps": [{"id": "a", "tool": "x.y", "args": {"q": "${args.z}"}}]}});
+    let steps =
+        json!({"type": "sequence", "impl": {"steps": [{"id": "a", "tool": "x.y", "args": {"q": "${args.z}"}}]}});
     let (status, reply) = f.server.put(&super::tool_path(&bundle, "s", "v1"), steps).await;
     assert_eq!((status, &reply["error"]["pointer"]), (400, &json!("/impl/steps/0")), "{reply}");
-    let (status, reply) = f.server.put(&super::tool_path(&bundle, "e", "v1"), json!({"type": "http", "displayName": "",
-        "impl": {"urlTemplate": f.upstream.base}})).await;
+    let (status, reply) = f
+        .server
+        .put(
+            &super::tool_path(&bundle, "e", "v1"),
+            json!({"type": "http", "displayName": "",
+        "impl": {"urlTemplate": f.upstream.base}}),
+        )
+        .await;
     assert_eq!((status, &reply["error"]["pointer"]), (400, &json!("/displayName")), "{reply}");
 }
 
@@ -111,9 +122,12 @@ async fn names_are_in_the_language_that_is_asked_for() {
     let project = project(&upstream, "locale: pt\n");
     let server = project.serve_http().await;
     let f = Fixture { project, upstream, server };
-    let translations = json!({"de": {"displayName": "Wetter", "description": "Wie es ist"}, "pt-BR": {"description": "Como está"}});
-    let (status, made) =
-        f.server.post("/tools/bundles", json!({"slug": "weather", "displayName": "Weather", "translations": translations})).await;
+    let translations =
+        json!({"de": {"displayName": "Wetter", "description": "Wie es ist"}, "pt-BR": {"description": "Como está"}});
+    let (status, made) = f
+        .server
+        .post("/tools/bundles", json!({"slug": "weather", "displayName": "Weather", "translations": translations}))
+        .await;
     assert_eq!(status, 201, "{made}");
     let mut body = f.get("/x");
     body["displayName"] = json!("Now");
@@ -125,13 +139,18 @@ async fn names_are_in_the_language_that_is_asked_for() {
     let german = ask(&tool, "fr;q=0.3, de-AT").await;
     assert_eq!((&german["displayName"], &german["description"]), (&json!("Jetzt"), &json!("Regenwahrscheinlichkeit")));
     let own = ask(&tool, "fr").await;
-    assert_eq!((&own["displayName"], &own["description"]), (&json!("Now"), &json!("Agora mesmo")), "then the configured one");
+    assert_eq!(
+        (&own["displayName"], &own["description"]),
+        (&json!("Now"), &json!("Agora mesmo")),
+        "then the configured one"
+    );
     assert_eq!(ask("/tools/bundles/weather", "de").await["displayName"], "Wetter");
     assert_eq!(ask("/tools/bundles", "de").await["bundles"][0]["displayName"], "Wetter");
     let (_, found) = f.server.get("/tools/search?q=regenwahrscheinlichkeit").await;
     assert_eq!(slugs(&found), ["now"]);
     let client = f.server.mcp().await;
     assert!(client.ok("ot.tools(pattern='weather')").await.contains("Agora mesmo"));
-    let (status, reply) = f.server.post("/tools/bundles", json!({"slug": "y", "translations": {"not a language": {}}})).await;
+    let (status, reply) =
+        f.server.post("/tools/bundles", json!({"slug": "y", "translations": {"not a language": {}}})).await;
     assert_eq!(status, 400, "{reply}");
 }

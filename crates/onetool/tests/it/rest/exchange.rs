@@ -32,7 +32,11 @@ async fn an_archive_goes_out_and_comes_in_again() {
     let (status, skipped) = import(&f, "?onConflict=skip", bytes.clone()).await;
     assert_eq!((status, &skipped["tools"][0]["outcome"]), (200, &json!("skipped")), "{skipped}");
     let (status, same) = import(&f, "?onConflict=new-version", bytes.clone()).await;
-    assert_eq!((status, &same["tools"][0]["outcome"]), (200, &json!("skipped")), "the same again is nothing new: {same}");
+    assert_eq!(
+        (status, &same["tools"][0]["outcome"]),
+        (200, &json!("skipped")),
+        "the same again is nothing new: {same}"
+    );
 
     let now = tool_path(&bundle, "now", "v1");
     assert_eq!(f.server.delete(&now).await.0, 204);
@@ -45,7 +49,11 @@ async fn an_archive_goes_out_and_comes_in_again() {
     assert!(versions.contains(&"\"now\" \"v2\"".to_owned()), "{versions:?}");
 
     let (status, copied) = import(&f, "?slug=copy", bytes.clone()).await;
-    assert_eq!((status, &copied["bundle"]["slug"], &copied["bundle"]["toolCount"]), (201, &json!("copy"), &json!(2)), "{copied}");
+    assert_eq!(
+        (status, &copied["bundle"]["slug"], &copied["bundle"]["toolCount"]),
+        (201, &json!("copy"), &json!(2)),
+        "{copied}"
+    );
     assert_eq!(f.invoke("/tools/bundles/copy/tools/now/version/v1", json!({})).await.0, 200);
     let (status, shown) = import(&f, "?slug=third&dryRun=true", bytes.clone()).await;
     assert_eq!((status, shown.get("bundle")), (200, None), "{shown}");
@@ -64,13 +72,16 @@ async fn an_import_is_stored_whole_or_not_at_all() {
     assert_eq!(status, 400, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("elsewhere.example is not allowed"), "{refused}");
     assert_eq!(f.server.get("/tools/bundles/two-hosts").await.0, 404);
-    let files = std::fs::read_dir(f.project.path().join(".onetool/bundles")).map_or(0, |entries| {
-        entries.flatten().filter(|entry| entry.path().is_dir()).count()
-    });
+    let files = std::fs::read_dir(f.project.path().join(".onetool/bundles"))
+        .map_or(0, |entries| entries.flatten().filter(|entry| entry.path().is_dir()).count());
     assert_eq!(files, 0, "nothing is left behind");
     let (status, some) =
         f.server.post("/tools/bundles/import", json!({"document": document, "patterns": ["* /a"]})).await;
-    assert_eq!((status, &some["tools"]), (201, &json!([{"slug": "get-a", "version": "v1", "outcome": "created"}])), "{some}");
+    assert_eq!(
+        (status, &some["tools"]),
+        (201, &json!([{"slug": "get-a", "version": "v1", "outcome": "created"}])),
+        "{some}"
+    );
 }
 
 #[tokio::test]
@@ -81,7 +92,10 @@ async fn operations_are_functions_at_once_and_secrets_are_named() {
         "paths": {"/pets/{id}": {"get": {"operationId": "getPet", "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}]}}}});
     let (status, made) = f.server.post("/tools/bundles/import", json!({"document": document.to_string()})).await;
     assert_eq!((status, &made["missingSecrets"]), (201, &json!(["PETS_API_KEY"])), "{made}");
-    let shown = f.server.post("/tools/bundles/pets/tools/get-pet/version/v1/invoke?dryRun=true", json!({"args": {"id": 7}})).await;
+    let shown = f
+        .server
+        .post("/tools/bundles/pets/tools/get-pet/version/v1/invoke?dryRun=true", json!({"args": {"id": 7}}))
+        .await;
     assert_eq!(shown.1["request"]["url"], format!("{}/pets/7", f.upstream.base), "{}", shown.1);
     let curl = format!("curl {}/echo?city=Oslo -H 'x-key: {}'", f.upstream.base, "v3ry-s3cret");
     let (status, made) = f.server.post("/tools/bundles/import", json!({"curl": curl, "slug": "echo"})).await;
@@ -91,9 +105,15 @@ async fn operations_are_functions_at_once_and_secrets_are_named() {
         .output()
         .unwrap();
     assert!(stored.stdout.is_empty(), "{}", String::from_utf8_lossy(&stored.stdout));
-    let (status, refused) = f.server.post("/tools/bundles/import", json!({"url": "https://elsewhere.example/openapi.json"})).await;
+    let (status, refused) =
+        f.server.post("/tools/bundles/import", json!({"url": "https://elsewhere.example/openapi.json"})).await;
     assert_eq!((status, &refused["error"]["code"]), (403, &json!("denied")), "{refused}");
-    for body in [json!({}), json!({"curl": "curl x", "url": "y"}), json!({"document": {}}), json!({"document": "x", "format": "raml"})] {
+    for body in [
+        json!({}),
+        json!({"curl": "curl x", "url": "y"}),
+        json!({"document": {}}),
+        json!({"document": "x", "format": "raml"}),
+    ] {
         assert_eq!(f.server.post("/tools/bundles/import", body.clone()).await.0, 400, "{body}");
     }
 }
@@ -104,18 +124,28 @@ fn large_document(base: &str) -> String {
     let mut schemas = serde_json::Map::new();
     for number in 0..1200 {
         let parameters: Vec<Json> = (0..6)
-            .map(|at| json!({"name": format!("p{at}"), "in": "query", "description": "x".repeat(200),
-                "schema": {"type": "string", "enum": ["one", "two", "three"]}}))
+            .map(|at| {
+                json!({"name": format!("p{at}"), "in": "query", "description": "x".repeat(200),
+                "schema": {"type": "string", "enum": ["one", "two", "three"]}})
+            })
             .collect();
         let operation = json!({"operationId": format!("group{}/operation-{number}", number % 40), "tags": [format!("group{}", number % 40)],
             "summary": "Does something", "description": "y".repeat(800), "parameters": parameters,
             "responses": {"200": {"content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/s{}", number % 600)}}}}}});
-        paths.insert(format!("/group{}/things{number}/{{id}}", number % 40), json!({"get": operation,
-            "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]}));
+        paths.insert(
+            format!("/group{}/things{number}/{{id}}", number % 40),
+            json!({"get": operation,
+            "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]}),
+        );
     }
     for number in 0..600 {
         let properties: serde_json::Map<String, Json> = (0..25)
-            .map(|at| (format!("field_{at}"), json!({"type": "string", "description": "z".repeat(60), "example": "w".repeat(40)})))
+            .map(|at| {
+                (
+                    format!("field_{at}"),
+                    json!({"type": "string", "description": "z".repeat(60), "example": "w".repeat(40)}),
+                )
+            })
             .collect();
         schemas.insert(format!("s{number}"), json!({"type": "object", "properties": properties}));
     }
@@ -133,11 +163,11 @@ async fn a_document_of_five_megabytes_is_imported_by_the_command_line() {
     // A child's child: its own most memory can be asked for.
     let measured = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); \
         print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(done.returncode)";
-    let mut command = f.project.program("python3", &["-c", measured, BINARY, "bundles", "import", "large.json", "--json"]);
+    let mut command =
+        f.project.program("python3", &["-c", measured, BINARY, "bundles", "import", "large.json", "--json"]);
     let output = command.output().await.unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let reply: Json = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("{told}"));
+    let reply: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
     assert_eq!((reply["tools"].as_array().unwrap().len(), &reply["ok"]), (1200, &json!(true)));
     let (_, page) = f.server.get("/tools/search?q=operation-1199").await;
     assert_eq!(slugs(&page)[0], "group39-operation-1199");

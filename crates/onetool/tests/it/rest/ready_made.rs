@@ -73,7 +73,8 @@ async fn they_are_off_until_their_secret_is_set_or_somebody_enables_them() {
 
 #[tokio::test]
 async fn every_one_answers() {
-    let secrets = "GITHUB_TOKEN: ghp_token\nBRAVE_API_KEY: brave-key\nCONTEXT7_API_KEY: c7-key\nFIRECRAWL_API_KEY: fc-key\n";
+    let secrets =
+        "GITHUB_TOKEN: ghp_token\nBRAVE_API_KEY: brave-key\nCONTEXT7_API_KEY: c7-key\nFIRECRAWL_API_KEY: fc-key\n";
     let (_project, server) = started(secrets).await;
     for bundle in ["openalex", "wikipedia", "open-meteo"] {
         assert_eq!(server.patch(&format!("/tools/bundles/{bundle}"), json!({"isEnabled": true})).await.0, 200);
@@ -103,12 +104,17 @@ async fn every_tool_has_arguments_that_are_described_a_shape_and_an_example() {
     let (_project, server) = started("").await;
     for pack in PACKS {
         let slug = pack.replace('_', "-");
-        let (_, page) = server.get(&format!("/tools/tools?bundleIDs={slug}&includeDisabled=true&recommendedPageSize=256")).await;
+        let (_, page) =
+            server.get(&format!("/tools/tools?bundleIDs={slug}&includeDisabled=true&recommendedPageSize=256")).await;
         let tools: &Vec<Json> = page["tools"].as_array().unwrap_or_else(|| panic!("{page}"));
         assert!(!tools.is_empty(), "{pack}");
         for tool in tools {
             let name = format!("{pack}.{}", tool["slug"].as_str().unwrap().replace('-', "_"));
-            assert!(tool["example"].as_str().is_some_and(|example| example.starts_with(&name)), "{name}: {}", tool["example"]);
+            assert!(
+                tool["example"].as_str().is_some_and(|example| example.starts_with(&name)),
+                "{name}: {}",
+                tool["example"]
+            );
             assert!(tool["outputSchema"].is_object(), "{name}");
             for (argument, schema) in tool["argSchema"]["properties"].as_object().unwrap() {
                 let is_told = schema.get("description").is_some() || schema.get("enum").is_some();
