@@ -183,7 +183,9 @@ files:
   # cwd: .                           # where it starts; the project
   timeout: 30                        # seconds, for connecting and for each call
   era: auto                          # auto | legacy | modern: how the conversation begins
+  probe: 2                           # seconds to answer in one era before it is asked in the other
   retry_after: 15                    # seconds that calls fail at once after it hung
+  retry_max: 120                     # the longest pause between two attempts
   max_message_mb: 64                 # the longest message that it may send
   tools: {include: ["read_*", "list_*"], exclude: []}
   pin: flag                          # flag | strict | off: what a changed description does
@@ -194,7 +196,10 @@ remote:
   type: http
   url: https://mcp.example.org/mcp
   headers: {Accept-Language: en}     # Authorization: "Bearer ${TOKEN}", with TOKEN in secrets.yaml
-  # auth: {client_id: my-client, scopes: [read]}   # for `onetool servers login remote`; as a rule not needed
+  # For `onetool servers login remote`; as a rule nothing needs to be said.
+  # auth: {enabled: true, client_id: my-client, client_secret: "${CLIENT_SECRET}", scopes: [read], redirect_port: 0}
+  # auth: {client_metadata_url: "https://example.org/client.json", redirect_url: "https://example.org/callback"}
+  # auth: {resource: auto, require_pkce: true, login_timeout: 600}
   enabled: false
 "#,
     );

@@ -28,7 +28,18 @@ pub fn nearest_few<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>
 }
 
 fn likeness(a: &str, b: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1)
+    let likeness = strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1);
+    // Two letters that changed places weigh too much in a short name.
+    if have_same_letters(a, b) { likeness + 0.1 } else { likeness }
+}
+
+fn have_same_letters(a: &str, b: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    a.len() == b.len() && sorted(a) == sorted(b)
 }
 
 #[cfg(test)]
@@ -41,6 +52,8 @@ mod tests {
         assert_eq!(nearest("qurey", names), Some("query"));
         assert_eq!(nearest("maxResults", names), Some("max_results"));
         assert_eq!(nearest("COUNT", names), Some("count"));
+        assert_eq!(nearest("scr", ["docs", "src"]), Some("src"));
+        assert_eq!(nearest("get", ["set"]), None);
         assert_eq!(nearest("zebra", names), None);
         assert_eq!(nearest(&"q".repeat(1000), names), None);
     }

@@ -106,7 +106,8 @@ fn a_name_is_given_once_and_the_first_tool_stays() {
     assert_eq!(get(&store, bundle, "weather", "v1").unwrap(), first);
     put(&store, bundle, "weather", "v1.1").unwrap();
     put(&store, bundle, "Weather", "v1").unwrap();
-    let other = with_bundle(&store);
+    let other = BundleId::generate();
+    store.put_bundle(other, bundle_draft("other"), &Precondition::None).unwrap();
     put(&store, other, "weather", "v1").unwrap();
     let file = folder.path().join(bundle.to_string()).join(format!("{}.json", first.tool.id));
     assert!(file.is_file());

@@ -117,8 +117,10 @@ fn a_wrong_value_in_any_key_is_told_in_words() {
                 assert!(note.message.starts_with("line 2: "), "{text}: {}", note.message);
                 assert!(note.message.contains(&path[0]), "{text}: {}", note.message);
                 assert!(note.message.len() < 600, "{text}: {}", note.message);
+                // The key's own name is not foreign.
+                let message = note.message.replace(&path[0], "");
                 for word in FOREIGN {
-                    assert!(!note.message.contains(word), "{word:?} in {}", note.message);
+                    assert!(!message.contains(word), "{word:?} in {}", note.message);
                 }
             }
         }

@@ -62,7 +62,7 @@ enum BundlesCommand {
     Auth(auth::AuthCommand),
     /// Import a bundle: an archive, an OpenAPI, Postman or Arazzo document, or a curl command
     #[command(
-        after_help = "Examples:\n  onetool bundles import weather.zip\n  onetool bundles import openapi.yaml --tag repos --slug github-repos\n  onetool bundles import https://api.example.org/openapi.json --pattern 'GET /pets*'\n  onetool bundles import --curl \"curl -H 'X-Api-Key: 1' https://api.example.org/v1/now?city=Oslo\""
+        after_help = "Examples:\n  onetool bundles import weather.zip\n  onetool bundles import openapi.yaml --tag repos --slug github-repos\n  onetool bundles import https://api.example.org/openapi.json --pattern 'GET /pets*'\n  onetool bundles import --curl 'curl https://api.example.org/v1/now?city=Oslo'"
     )]
     Import(exchange::ImportArgs),
     /// Export a bundle as a ZIP archive

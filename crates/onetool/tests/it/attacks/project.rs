@@ -77,7 +77,8 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
-            if attack.may_change.iter().any(|free| name.starts_with(free)) {
+            // What the server itself notes of its sessions and background runs changes all the time.
+            if attack.may_change.iter().any(|free| name.starts_with(free)) || name.starts_with(".onetool/runs") {
                 continue;
             }
             if path.is_dir() && !path.is_symlink() && path.file_name().is_some_and(|name| name != ".git") {

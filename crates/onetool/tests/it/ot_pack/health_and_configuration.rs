@@ -39,7 +39,7 @@ fn show_health() {
     assert!(python.starts_with("python: \"3.14 (monty)"), "{text}");
     let expected = format!(
         "version: \"{VERSION}\"\n{python}\ncwd: {}\nregistry: {{status: ok, tool_count: {tools}}}\n\
-         proxy: {{status: ok, server_count: 1, servers: {{github: connected}}}}\n",
+         proxy: {{status: ok, server_count: 1, servers: {{github: connected}}}}",
         house.project.path().display()
     );
     assert!(text.starts_with(&expected), "{text}");
