@@ -71,5 +71,4 @@ cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
 bash scripts/test_packs.sh
 bash scripts/test_packages.sh
-bash scripts/test_quickstart.sh
 bash scripts/test_docs.sh

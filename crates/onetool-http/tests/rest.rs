@@ -445,15 +445,16 @@ async fn lists_and_searches_are_paged_and_tokens_are_bound() {
         "/tools?recommendedPageSize=0",
         "/tools?nope=1",
         "/tools?pageToken=x",
-        "/tools?bundleIDs=1",
         "/tools/bundles?includeDisabled=maybe",
         "/tools/bundles?pageSize=1&pageSize=2",
-        "/tools/bundles/not-an-id",
     ] {
         assert_eq!(server.get(bad).await.0, StatusCode::BAD_REQUEST, "{bad}");
     }
-    assert_eq!(server.get("/nowhere").await.0, StatusCode::NOT_FOUND);
-    assert_eq!(server.send(Method::POST, "/tools/bundles", Json::Null).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    // What is not an id may be a slug.
+    for unknown in ["/nowhere", "/tools?bundleIDs=1", "/tools/bundles/not-an-id"] {
+        assert_eq!(server.get(unknown).await.0, StatusCode::NOT_FOUND, "{unknown}");
+    }
+    assert_eq!(server.send(Method::POST, "/tools/search", Json::Null).await.0, StatusCode::METHOD_NOT_ALLOWED);
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ class Channel:
     def __init__(self):
         self.lock = _thread.allocate_lock()  # over `waiting`, `reading` and `number`
         self.writing = _thread.allocate_lock()
+        self.writer = None  # the thread that writes a message with values of the program's own
         self.reading = _thread.allocate_lock()
         self.waiting = {}
         self.number = 0
@@ -65,7 +66,9 @@ class Channel:
             while view:
                 view = view[_os.write(_OUT, view) :]
 
+        self.refuse_within_a_message()
         with self.writing:
+            self.writer = _thread.get_ident()
             writer = Writer(emit, self.limit, self.items)
             try:
                 write(writer)
@@ -75,6 +78,13 @@ class Channel:
                 if writer.sent:
                     emit(_CANCEL)
                 raise
+            finally:
+                self.writer = None
+
+    def refuse_within_a_message(self):
+        """A value whose own code calls a tool while it is written would wait for itself."""
+        if self.writer == _thread.get_ident():
+            raise RuntimeError("a value cannot call tools or use files while it is being shown")
 
     def read_line(self):
         """One message from the host, waiting for it."""
@@ -153,6 +163,7 @@ class Channel:
     def send_text(self, text):
         """One short message without values of the program's own."""
         data = text.encode("utf-8", "onetool")
+        self.refuse_within_a_message()
         with self.writing:
             written = _os.write(_OUT, data)
             while written < len(data):

@@ -16,8 +16,12 @@ _WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
 _MEMORY = "/memory"  # where `tempfile` makes its files
 _TIME_ZONES = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
 _LIBRARY = _os.path.dirname(_os.path.realpath(_os.__file__))
+# Packages look around the folder that they are installed in.
+_PACKAGES = tuple(_os.path.dirname(place) for place in _sys.path if place and not place.startswith(_sys.base_prefix))
 _OWN = tuple(
-    place.rstrip("/") + "/" for place in (_LIBRARY, _sys.base_prefix, *_TIME_ZONES, *_sys.path) if place not in ("/", "")
+    place.rstrip("/") + "/"
+    for place in (_LIBRARY, _sys.base_prefix, *_TIME_ZONES, *_sys.path, *_PACKAGES)
+    if place not in ("/", "")
 )
 _KINDS = {"file": _stat.S_IFREG, "folder": _stat.S_IFDIR, "link": _stat.S_IFLNK}
 _NUMBERS = {

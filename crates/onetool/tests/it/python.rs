@@ -16,6 +16,16 @@ const PEER: &str = "import contextlib, io, json, sys\nout = []\n\
     \x20   out.append(text.getvalue())\n\
     print(json.dumps(out))";
 
+/// A value that calls a tool while it is written would wait for itself.
+#[tokio::test]
+async fn a_value_that_reads_a_file_to_show_itself_does_not_hang() {
+    let project = Project::with("run: {engine: cpython}\n");
+    std::fs::write(project.path().join("a.txt"), "text").unwrap();
+    let client = project.serve().await;
+    let code = "class A:\n    def __repr__(self):\n        return open('a.txt').read()\nA()";
+    assert_eq!(client.run(code).await.text, "<A object whose repr raised RuntimeError>");
+}
+
 /// Each snippet runs in `python3` and in both engines; what it prints must be the same, byte for byte.
 #[tokio::test]
 async fn snippets_print_what_python_prints() {
