@@ -7,7 +7,7 @@
 #   scripts/conformance/run.sh product    onetool itself: what fails is listed in product-*.yml, each entry a fixture that
 #                                         the product has no reason to have; an entry that passes is an error, so the lists
 #                                         can only shrink
-#   scripts/conformance/run.sh client     our proxy as the client (client.sh)
+#   scripts/conformance/run.sh client     our proxy as the client (client.py)
 #
 # Needs npm; the suite needs Node 22, which is installed beside it. CONFORMANCE_DIR says where (target/conformance).
 set -euo pipefail
@@ -19,8 +19,7 @@ target="${CARGO_TARGET_DIR:-target}"
 export CONFORMANCE_DIR="${CONFORMANCE_DIR:-$target/conformance}"
 legs=("$@")
 if [ ${#legs[@]} = 0 ]; then
-    legs=(fixture product)
-    [ ! -e "$here/client.sh" ] || legs+=(client)
+    legs=(fixture product client)
 fi
 
 mkdir -p "$CONFORMANCE_DIR"
@@ -56,11 +55,12 @@ failed=0
 for leg in "${legs[@]}"; do
     case "$leg" in
     fixture)
-        cargo build --quiet -p onetool-http --example conformance
+        # With the features of the whole workspace, so that nothing is compiled a second time.
+        cargo build --quiet --workspace --example conformance
         start fixture "$target/debug/examples/conformance"
         ;;
     product)
-        [ -n "${ONETOOL_BIN:-}" ] || cargo build --quiet -p onetool
+        [ -n "${ONETOOL_BIN:-}" ] || cargo build --quiet --workspace --bin onetool
         folder="$CONFORMANCE_DIR/project"
         rm -rf "$folder" && mkdir -p "$folder/.onetool"
         : >"$folder/.onetool/onetool.yaml"
@@ -68,7 +68,7 @@ for leg in "${legs[@]}"; do
         start product env -C "$folder" HOME="$folder" "$binary" serve --http 127.0.0.1:0
         ;;
     client)
-        bash "$here/client.sh" || failed=1
+        python3 "$here/client.py" || failed=1
         continue
         ;;
     *)
