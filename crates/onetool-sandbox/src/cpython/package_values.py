@@ -113,10 +113,29 @@ def of_package(value, kind):
     return []
 
 
+_MAX_DRAWN_DEPTH = 4  # of lists and dicts in which pictures are looked for
+
+
+def _drawn(value, depth=0):
+    """Figures and pictures as bytes. To draw one may take files, which is too late while a value is being written."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] in ("matplotlib", "PIL"):
+        return of_package(value, kind)[0]
+    if depth < _MAX_DRAWN_DEPTH and kind in (list, tuple):
+        return kind(_drawn(item, depth + 1) for item in value)
+    if depth < _MAX_DRAWN_DEPTH and kind is dict:
+        return {key: _drawn(item, depth + 1) for key, item in value.items()}
+    return value
+
+
 def shown_figures(value, source):
-    """What `plt.show()` would have shown, or what a plotting function drew, in place of a value that says nothing."""
-    if "matplotlib.pyplot" not in _sys.modules:
-        return value
+    """A value with its pictures drawn. In place of one that says nothing: what `plt.show()` or a plotting function drew."""
+    if "matplotlib.pyplot" in _sys.modules:
+        value = _shown_by_pyplot(value, source)
+    return _drawn(value) if "matplotlib" in _sys.modules or "PIL" in _sys.modules else value
+
+
+def _shown_by_pyplot(value, source):
     if value is None:
         if "show" not in source:
             return None

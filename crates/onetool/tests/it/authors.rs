@@ -108,8 +108,17 @@ async fn dev_calls_again_when_the_file_or_its_helper_changes() {
     let mut err = BufReader::new(child.stderr.take().unwrap()).lines();
     until(&mut out, "blue").await;
     until(&mut err, "watching ").await;
-    project.write("tools/helper_module.py", "def sky():\n    return 'grey'\n");
-    until(&mut out, "grey").await;
+    // The helper is followed from the moment that the worker has told of it; until then a change goes unnoticed.
+    let editing = async {
+        for number in 0.. {
+            project.write("tools/helper_module.py", &format!("def sky():\n    return 'grey'  # {number}\n"));
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        _ = until(&mut out, "grey") => {}
+        () = editing => unreachable!(),
+    }
     until(&mut err, "watching ").await;
     project.write("tools/weather_tools.py", "def forecast(city: str):\n    return (\n");
     let told = until(&mut err, "watching ").await;
