@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import threading
 import tomllib
 
@@ -200,21 +201,29 @@ def test_the_bundle_of_the_readme_can_be_called(tmp_path):
 
 
 def test_the_quick_start_works(tmp_path):
-    """Its commands but for the first, which test_packages.py runs, and the client, which it is."""
+    """Its commands after the installation, with a client that has a server; scripts/test_quickstart.sh runs them with real ones."""
     text = (ROOT / "docs/quickstart.md").read_text()
-    first = re.search(r"```sh\n(.*?)```", text, re.S)[1]
-    lines = [re.sub(r"\s+#.*", "", line) for line in first.splitlines()]
-    assert lines[1] == "cd my-project"
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=tmp_path, check=True)
-    for line in lines[2:]:
+    five, _, gallery = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)[:3]
+    lines = [re.sub(r"\s+#.*", "", line) for line in five.splitlines()]
+    assert lines[0] == "uv tool install onetool" and len(lines) == 5
+    home, project = tmp_path / "home", tmp_path / "project"
+    (home / ".cursor").mkdir(parents=True)
+    project.mkdir()
+    server = ROOT / "crates/onetool-proxy/tests/proxy/server.py"
+    entry = {"mcpServers": {"mine": {"command": sys.executable, "args": [str(server), "--mode", "normal"]}}}
+    (home / ".cursor/mcp.json").write_text(json.dumps(entry))
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
+    for line in [*lines[1:], *gallery.splitlines()]:
         words = shlex.split(line)
         assert words[0] == "onetool"
-        done = onetool(*words[1:], folder=tmp_path)
+        done = onetool(*words[1:], folder=project, home=home)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        if "ot.packs" in line:
+            assert "mine" in done.stdout, done.stdout
     assert json.loads(done.stdout)["branch"] == "main"
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path, check=True)
-    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    done = onetool("run", "-", folder=tmp_path, stdin=snippet)
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"], cwd=project, check=True)
+    snippet = re.findall(r"```python\n(.*?)```", text, re.S)[0]
+    done = onetool("run", "-", folder=project, home=home, stdin=snippet)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stdout + done.stderr
 
 
