@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 _wire = types.ModuleType("wire")
 _worker_folder = sorted((ROOT / "crates").glob("*/src/**/worker_host.py"))[0].parent
-_HOST = (_worker_folder / "wire.py").read_text() + "\n" + (_worker_folder / "worker_host.py").read_text()
+_HOST = "\n".join((_worker_folder / name).read_text() for name in ("wire.py", "offered.py", "worker_host.py"))
 exec((_worker_folder / "wire.py").read_text(), _wire.__dict__)
 
 _interpreters: dict[str, str] = {}

@@ -51,7 +51,7 @@ def test_what_a_tool_tells_is_kept(onetool_host):
 def test_the_module_in_a_worker_offers_the_same_names():
     from pathlib import Path
 
-    host = Path(__file__).resolve().parents[2] / "crates/onetool-worker/src/worker_host.py"
+    host = Path(__file__).resolve().parents[2] / "crates/onetool-worker/src/offered.py"
     offered = next(line for line in host.read_text().splitlines() if line.strip().startswith("offered = ("))
     names = {name.strip() for name in offered.split("(", 1)[1].rstrip(")").split(",")}
     assert names <= set(onetool.__all__)
