@@ -69,6 +69,8 @@ fi
 python3 bench/soak.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool" --runs 300
 cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
+uv run --quiet --no-project --isolated --with pytest --with-editable ./python \
+    python -m pytest -q -p no:cacheprovider python/tests
 bash scripts/test_packs.sh
 bash scripts/test_packages.sh
 bash scripts/test_docs.sh

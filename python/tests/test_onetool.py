@@ -55,3 +55,10 @@ def test_the_module_in_a_worker_offers_the_same_names():
     offered = next(line for line in host.read_text().splitlines() if line.strip().startswith("offered = ("))
     names = {name.strip() for name in offered.split("(", 1)[1].rstrip(")").split(",")}
     assert names <= set(onetool.__all__)
+
+
+def test_paths_stay_below_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert onetool.resolve_path("a/b.txt") == tmp_path.resolve() / "a/b.txt"
+    with pytest.raises(PermissionError):
+        onetool.resolve_path("../elsewhere")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "get_secret",
     "log",
     "progress",
+    "resolve_path",
     "worker_main",
 ]
 
@@ -152,6 +154,16 @@ def progress(done: float, total: float | None = None, message: str | None = None
     host = _host.get()
     if host is not None:
         host.progress.append((float(done), None if total is None else float(total), message))
+
+
+def resolve_path(path: str | Path, write: bool = False) -> Path:
+    """The absolute path of what a caller names. In a worker the rules of the pack ``file`` apply; here it must lie below the
+    working directory."""
+    root = Path.cwd().resolve()
+    full = (root / path).resolve()
+    if full != root and root not in full.parents:
+        raise PermissionError(f"{path} is outside the folders that tools may use\nhint: allowed: {root}")
+    return full
 
 
 def worker_main() -> None:
