@@ -68,7 +68,7 @@ test('the form sends what was filled in and nothing else, numbers as typed', { s
     await page.locator('.tree').getByText('9007199254740993123').waitFor();
     await page.getByText('The same call elsewhere').click();
     await page.getByText('demo.shapes(id=9007199254740993123, price=0.10, tags=["first"])').waitFor();
-    // A value that is no number is told, not sent.
+    // A value that is not a number is reported, not sent.
     await page.getByLabel('id', { exact: true }).fill('1.');
     await page.locator('.problem').first().waitFor();
     // The past can be used again.

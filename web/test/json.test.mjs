@@ -26,7 +26,7 @@ test('what is not JSON is refused with its place', () => {
   assert.throws(() => parse('{\n  "a": x\n}'), { line: 2, column: 8 });
 });
 
-test('depth is no limit', () => {
+test('depth is not limited', () => {
   const depth = 200_000;
   const text = '['.repeat(depth) + ']'.repeat(depth);
   assert.equal(stringify(parse(text)), text);

@@ -32,7 +32,7 @@ pub(crate) fn is_success(tool: &HttpTool, status: StatusCode) -> bool {
     if tool.success_codes.is_empty() { status.is_success() } else { tool.success_codes.contains(&status.as_u16()) }
 }
 
-/// Fails for a status that is no success.
+/// Fails for a status that is not a success.
 pub(crate) fn require_success(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<(), ToolError> {
     if is_success(tool, reply.status) {
         return Ok(());

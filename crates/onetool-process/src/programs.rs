@@ -1,6 +1,6 @@
 //! Where programs are looked up.
 //!
-//! A folder that tools can write to is no place to look for programs: whoever writes there would decide what runs
+//! Programs are not looked for in folders that tools can write to: whoever writes there would decide what runs
 //! outside the sandbox. So such folders are left out of the search, and of the `PATH` that children inherit.
 
 use std::ffi::{OsStr, OsString};

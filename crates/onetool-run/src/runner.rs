@@ -664,7 +664,7 @@ fn prepare(
     } else {
         stripped
     };
-    // What the session has bound is no pack any more.
+    // What the session has bound is not a pack any more.
     let is_bound = |name: &str| session.is_some_and(|names| names.iter().any(|bound| bound == name));
     let is_pack = |name: &str| is_pack(shared, name) && !is_bound(name);
     let surroundings = code::Surroundings {

@@ -114,7 +114,7 @@ impl WorkerSettings {
     }
 }
 
-/// What the operating system enforces on a worker and its children, each by itself. `None` is no limit.
+/// What the operating system enforces on a worker and its children, each by itself. `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerLimits {
     /// Private memory (`RLIMIT_DATA`).

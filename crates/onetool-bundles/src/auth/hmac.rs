@@ -143,7 +143,7 @@ impl Hmac {
         if texts().any(|text| text.uses(&Part::Token)) {
             return Err("${token} belongs to auth of the type oauth2".to_owned());
         }
-        // A plain digest without the secret in it is no signature at all.
+        // A plain digest without the secret in it is not a signature at all.
         let is_plain = matches!(
             compiled.algorithm,
             SignatureAlgorithm::Sha1 | SignatureAlgorithm::Sha256 | SignatureAlgorithm::Sha512

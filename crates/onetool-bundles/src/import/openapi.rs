@@ -460,7 +460,7 @@ fn literal(key: &str) -> String {
     Json::from(key).to_string().replace("${", "$${")
 }
 
-/// Where a path still has `{name}` that is no variable of ours.
+/// Where a path still has `{name}` that is not a variable of ours.
 fn undescribed(path: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(at) = path[from..].find('{').map(|at| at + from) {

@@ -203,7 +203,7 @@ fn in_current_words(made: &mut Map<String, Json>, old: &Map<String, Json>) {
             _ => {}
         }
     }
-    // `required: true` of a property is no list of names.
+    // `required: true` of a property is not a list of names.
     if made.get("required").is_some_and(|required| !required.is_array()) {
         made.remove("required");
     }
