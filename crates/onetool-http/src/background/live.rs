@@ -9,15 +9,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use onetool_run::RunReply;
-use onetool_sdk::{ClientBridge, Progress, ProgressSink, ToolError};
+use onetool_sdk::{Progress, ProgressSink, ToolError};
 use onetool_state::runs::{Owner, RunId, RunStatus};
 use parking_lot::Mutex;
-use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses};
-use serde_json::{Value as Json, json};
+use rmcp::model::{InputRequest, InputRequests, InputResponses};
+use serde_json::Value as Json;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::root_uris;
+use crate::mcp::Questions;
 
 /// Questions of one run that may be open at one time.
 const MAX_QUESTIONS: usize = 16;
@@ -181,20 +181,16 @@ impl ProgressSink for LiveProgress {
     }
 }
 
-/// The client as tools of such a run see it.
+/// Questions of such a run to its client.
 pub(super) struct LiveClient {
     pub(super) run: Arc<LiveRun>,
-    pub(super) capabilities: ClientCapabilities,
     /// How long a question waits for its answer.
     pub(super) patience: Duration,
-    /// Asked for once in a run.
-    pub(super) roots: tokio::sync::OnceCell<Vec<String>>,
 }
 
-impl LiveClient {
-    async fn ask(&self, method: &str, params: Json) -> Result<Json, ToolError> {
-        let request = serde_json::from_value(json!({"method": method, "params": params}))
-            .map_err(|error| ToolError::arguments(format!("invalid request to the client: {error}")))?;
+#[async_trait]
+impl Questions for LiveClient {
+    async fn ask(&self, request: InputRequest) -> Result<Json, ToolError> {
         let (answer, answered) = oneshot::channel();
         let key = {
             let mut state = self.run.state.lock();
@@ -217,33 +213,5 @@ impl LiveClient {
                     .with_hint("server.input_timeout is the limit"))
             }
         }
-    }
-}
-
-#[async_trait]
-impl ClientBridge for LiveClient {
-    async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
-        if self.capabilities.elicitation.is_none() {
-            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
-        }
-        let answer = self.ask("elicitation/create", params).await?;
-        let action = answer.get("action").and_then(Json::as_str).unwrap_or("cancel");
-        let action = if ["accept", "decline"].contains(&action) { action } else { "cancel" };
-        Ok(json!({"action": action, "content": answer.get("content")}))
-    }
-
-    async fn sample(&self, params: Json) -> Result<Json, ToolError> {
-        if self.capabilities.sampling.is_none() {
-            return Err(ToolError::unavailable("the client has no model to offer (it does not support sampling)"));
-        }
-        self.ask("sampling/createMessage", params).await
-    }
-
-    async fn roots(&self) -> Result<Vec<String>, ToolError> {
-        if self.capabilities.roots.is_none() {
-            return Ok(Vec::new());
-        }
-        let asking = || async { Ok(root_uris(&self.ask("roots/list", json!({})).await?)) };
-        self.roots.get_or_try_init(asking).await.cloned()
     }
 }

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use live::{LiveRun, LiveStep};
 
+use crate::mcp::AskedClient;
 use crate::{BackgroundSettings, Principal, Service};
 use live::{LiveClient, LiveProgress};
 
@@ -221,12 +222,8 @@ impl Background {
         ctx.progress = Arc::new(LiveProgress(live.clone()));
         if let Some(capabilities) = client.capabilities {
             let patience = self.service.served().server.mcp.input_timeout;
-            ctx.client = Some(Arc::new(LiveClient {
-                run: live.clone(),
-                capabilities,
-                patience,
-                roots: tokio::sync::OnceCell::new(),
-            }));
+            let questions = LiveClient { run: live.clone(), patience };
+            ctx.client = Some(Arc::new(AskedClient::new(capabilities, questions)));
         }
         tokio::spawn(async move {
             let timeout = background.settings().timeout;

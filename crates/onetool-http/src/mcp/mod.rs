@@ -1,6 +1,7 @@
 //! MCP: one handler, served over HTTP or on standard input and output.
 
 mod archive;
+mod asked;
 mod changes;
 mod client;
 mod describe;
@@ -26,7 +27,7 @@ mod wishes;
 
 use std::sync::Arc;
 
-pub(crate) use client::root_uris;
+pub(crate) use asked::{AskedClient, Questions};
 pub(crate) use http::router;
 pub use http::serve_handlers;
 pub use stdio::serve_stdio;

@@ -16,13 +16,13 @@ use onetool_run::RunReply;
 use onetool_sdk::{ClientBridge, Progress, ProgressSink, ToolError};
 use parking_lot::Mutex;
 use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-use super::client::root_uris;
+use super::asked::{AskedClient, Questions};
 use crate::access::Principal;
 use crate::background::LiveRun;
 
@@ -37,50 +37,18 @@ struct Question {
     answer: oneshot::Sender<Json>,
 }
 
-/// The client as tools of such a run see it.
+/// Questions of such a run to its client.
 pub(super) struct RoundTrips {
     questions: mpsc::Sender<Question>,
-    capabilities: ClientCapabilities,
-    /// Asked for once in a run.
-    roots: tokio::sync::OnceCell<Vec<String>>,
 }
 
-impl RoundTrips {
-    async fn ask(&self, method: &str, params: Json) -> Result<Json, ToolError> {
-        let request = serde_json::from_value(json!({"method": method, "params": params}))
-            .map_err(|error| ToolError::arguments(format!("invalid request to the client: {error}")))?;
+#[async_trait]
+impl Questions for RoundTrips {
+    async fn ask(&self, request: InputRequest) -> Result<Json, ToolError> {
         let (answer, answered) = oneshot::channel();
         let gone = || ToolError::unavailable("the client did not answer");
         self.questions.send(Question { request, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())
-    }
-}
-
-#[async_trait]
-impl ClientBridge for RoundTrips {
-    async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
-        if self.capabilities.elicitation.is_none() {
-            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
-        }
-        let answer = self.ask("elicitation/create", params).await?;
-        let action = answer.get("action").and_then(Json::as_str).unwrap_or("cancel");
-        let action = if ["accept", "decline"].contains(&action) { action } else { "cancel" };
-        Ok(json!({"action": action, "content": answer.get("content")}))
-    }
-
-    async fn sample(&self, params: Json) -> Result<Json, ToolError> {
-        if self.capabilities.sampling.is_none() {
-            return Err(ToolError::unavailable("the client has no model to offer (it does not support sampling)"));
-        }
-        self.ask("sampling/createMessage", params).await
-    }
-
-    async fn roots(&self) -> Result<Vec<String>, ToolError> {
-        if self.capabilities.roots.is_none() {
-            return Ok(Vec::new());
-        }
-        let asking = || async { Ok(root_uris(&self.ask("roots/list", json!({})).await?)) };
-        self.roots.get_or_try_init(asking).await.cloned()
     }
 }
 
@@ -106,12 +74,12 @@ impl ActiveRun {
     /// Prepares a run; `start` gets the client to ask, where progress goes, and what cancels the run.
     pub(super) fn new(
         capabilities: ClientCapabilities,
-        start: impl FnOnce(Arc<RoundTrips>, Arc<RelayedProgress>, CancellationToken) -> BoxFuture<'static, RunReply>,
+        start: impl FnOnce(Arc<dyn ClientBridge>, Arc<RelayedProgress>, CancellationToken) -> BoxFuture<'static, RunReply>,
     ) -> Self {
         let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
         let progress = Arc::new(RelayedProgress::default());
         let cancel = CancellationToken::new();
-        let client = Arc::new(RoundTrips { questions: sender, capabilities, roots: tokio::sync::OnceCell::new() });
+        let client = Arc::new(AskedClient::new(capabilities, RoundTrips { questions: sender }));
         let work = start(client, progress.clone(), cancel.clone());
         Self {
             work,
@@ -282,6 +250,8 @@ impl WaitingRuns {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn elicit(text: &str) -> Json {

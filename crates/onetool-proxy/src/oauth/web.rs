@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn only_addresses_that_may_be_asked_are() {
-        let web = |server: &str| Web::new(onetool_outbound::client_builder().build().unwrap(), &Url::parse(server).unwrap());
+        let web =
+            |server: &str| Web::new(onetool_outbound::client_builder().build().unwrap(), &Url::parse(server).unwrap());
         let far = web("https://mcp.example.org/mcp");
         assert!(far.checked("https://login.example.net/token").is_ok());
         for address in [
