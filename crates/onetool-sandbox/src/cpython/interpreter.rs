@@ -12,6 +12,8 @@ use tokio::process::Command;
 
 const OLDEST: (u32, u32) = (3, 10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long `uv` may take to install an interpreter.
+const INSTALL_TIMEOUT: Duration = Duration::from_mins(5);
 const MAX_CANDIDATES: usize = 12;
 
 /// Prints what [`Probe`] reads. Imports the modules that load shared objects, so that their folders are known.
@@ -68,7 +70,7 @@ struct Probe {
 /// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
 pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<Interpreter, String> {
     let candidates = match named {
-        Some(version) if is_version(version) => vec![managed(version, folders).await?],
+        Some(version) if is_version(version) => return of_version(&version.to_string_lossy(), folders).await,
         Some(name) if name.components().count() == 1 => on_path(&[name], folders),
         Some(path) => vec![path.to_owned()],
         None => on_path(&[Path::new("python3"), Path::new("python")], folders),
@@ -95,26 +97,81 @@ pub(super) fn is_version(named: &Path) -> bool {
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit()))
 }
 
-/// The interpreter of a version, as `uv` knows it.
-async fn managed(version: &Path, folders: &[PathBuf]) -> Result<PathBuf, String> {
-    let uv = on_path(&[Path::new("uv")], folders).into_iter().next();
-    let uv = uv.ok_or_else(|| format!("no Python {} (uv is not in PATH)", version.display()))?;
-    let mut command = Command::new(uv);
-    command.args(["python", "find", "--no-config", "--no-project"]).arg(version);
-    command.current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
-    let version = version.display();
-    let failed = |reason: String| {
+/// The interpreter of a version: one that is installed, else the one that `uv` has or gets.
+async fn of_version(version: &str, folders: &[PathBuf]) -> Result<Interpreter, String> {
+    let minor = version.split('.').take(2).collect::<Vec<_>>().join(".");
+    let mut installed = Vec::new();
+    if minor == version {
+        installed = on_path(&[Path::new(&format!("python{minor}"))], folders);
+    }
+    installed.extend(of_pyenv(version, &minor, folders));
+    for candidate in installed {
+        if let Some(interpreter) = probe_version(&candidate, version).await {
+            return Ok(interpreter);
+        }
+    }
+    let failed = |reason: &str| {
         format!(
             "no Python {version} ({reason})\nhint: install it with `uv python install {version}`, or set run.python to a file"
         )
     };
-    match tokio::time::timeout(PROBE_TIMEOUT, command.output()).await {
-        Ok(Ok(output)) if output.status.success() => {
-            Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    let Some(uv) = on_path(&[Path::new("uv")], folders).into_iter().next() else {
+        return Err(failed("uv, which would install it, is not in PATH"));
+    };
+    let find = ["python", "find", "--no-config", "--no-project"];
+    let find_own = ["python", "find", "--no-config", "--no-project", "--managed-python"];
+    let install = ["python", "install", "--no-config", "--quiet"];
+    let mut reason = String::new();
+    for (arguments, time) in
+        [(&find[..], PROBE_TIMEOUT), (&find_own, PROBE_TIMEOUT), (&install, INSTALL_TIMEOUT), (&find_own, PROBE_TIMEOUT)]
+    {
+        match ask_uv(&uv, arguments, version, time).await {
+            Ok(path) if arguments[1] == "find" => {
+                if let Some(interpreter) = probe_version(Path::new(path.trim()), version).await {
+                    return Ok(interpreter);
+                }
+            }
+            Ok(_) => {}
+            Err(why) => reason = why,
         }
-        Ok(Ok(output)) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
-        Ok(Err(error)) => Err(failed(format!("uv: {error}"))),
-        Err(_) => Err(failed(format!("uv gave no answer in {} s", PROBE_TIMEOUT.as_secs()))),
+    }
+    Err(failed(&reason))
+}
+
+/// Interpreters of pyenv whose version begins so. Its folder of stand-ins in PATH serves only the version chosen there.
+fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = folders
+        .iter()
+        .filter(|folder| folder.ends_with(".pyenv/shims"))
+        .filter_map(|folder| std::fs::read_dir(folder.parent()?.join("versions")).ok())
+        .flat_map(|entries| entries.flatten().take(MAX_CANDIDATES * 8))
+        .filter(|entry| {
+            let name = entry.file_name();
+            name.to_string_lossy().strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+        .map(|entry| entry.path().join("bin").join(format!("python{minor}")))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The interpreter at a path, if it is of this version.
+async fn probe_version(candidate: &Path, version: &str) -> Option<Interpreter> {
+    let interpreter = probe(candidate).await.ok()?;
+    let (major, minor) = interpreter.version;
+    let is_it = version.split('.').take(2).eq([major.to_string(), minor.to_string()]);
+    is_it.then_some(interpreter)
+}
+
+/// What `uv` answers about a version.
+async fn ask_uv(uv: &Path, arguments: &[&str], version: &str, time: Duration) -> Result<String, String> {
+    let mut command = Command::new(uv);
+    command.args(arguments).arg(version).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+    match tokio::time::timeout(time, command.output()).await {
+        Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Ok(Err(error)) => Err(format!("uv: {error}")),
+        Err(_) => Err(format!("uv gave no answer in {} s", time.as_secs())),
     }
 }
 
@@ -187,6 +244,38 @@ mod tests {
         for file in ["/usr/bin/python3.11", "python3", "3", "3.x", ""] {
             assert!(!is_version(Path::new(file)), "{file}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_is_installed_is_found_without_uv() {
+        let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
+        let (major, minor) = find(None, &folders).await.unwrap().version;
+        let without_uv: Vec<PathBuf> = folders.into_iter().filter(|folder| !folder.join("uv").exists()).collect();
+        let found = find(Some(Path::new(&format!("{major}.{minor}"))), &without_uv).await.unwrap();
+        assert_eq!(found.version, (major, minor));
+        let error = find(Some(Path::new("3.98")), &without_uv).await.unwrap_err();
+        assert!(error.contains("no Python 3.98") && error.contains("hint:"), "{error}");
+    }
+
+    /// The stand-ins of pyenv in PATH fail for every version but the one that is chosen.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn versions_of_pyenv_are_found_behind_its_stand_ins() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
+        let real = find(None, &folders).await.unwrap();
+        let version = format!("{}.{}", real.version.0, real.version.1);
+        let home = tempfile::tempdir().unwrap();
+        let shims = home.path().join(".pyenv/shims");
+        let installed = home.path().join(format!(".pyenv/versions/{version}.99/bin"));
+        for folder in [&shims, &installed] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let shim = shims.join(format!("python{version}"));
+        std::fs::write(&shim, "#!/bin/sh\nexit 127\n").unwrap();
+        std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(&real.executable, installed.join(format!("python{version}"))).unwrap();
+        assert_eq!(find(Some(Path::new(&version)), &[shims]).await.unwrap().version, real.version);
     }
 
     #[test]
