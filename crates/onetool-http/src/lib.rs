@@ -16,6 +16,7 @@ mod quiet;
 pub mod rest;
 mod service;
 mod site;
+mod task;
 mod unread;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Principal, Scope};

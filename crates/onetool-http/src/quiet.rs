@@ -33,7 +33,7 @@ impl Traffic {
             if now == seen && now >= settled + FEW {
                 settled = now;
                 let service = service.clone();
-                let _ = tokio::task::spawn_blocking(move || service.quiet()).await;
+                let _ = crate::task::blocking(move || service.quiet()).await;
             }
             seen = now;
         }

@@ -54,7 +54,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     let router = Arc::new(site).into_router();
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
-    tokio::spawn(async move { warming.warm_up().await });
+    crate::task::spawn(async move { warming.warm_up().await });
     // Where we listen is data: with port 0 only we know.
     let local = listener.local_addr()?;
     eprintln!("listening at http://{local}");
@@ -66,7 +66,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     }
     let ending = stop.clone();
     let mut terminate = signal(SignalKind::terminate())?;
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
@@ -111,7 +111,7 @@ impl Site {
         let served = service.served();
         let background = Background::start(&service, stop);
         let traffic = Arc::<Traffic>::default();
-        tokio::spawn(traffic.clone().watch(service.clone(), stop.clone()));
+        crate::task::spawn(traffic.clone().watch(service.clone(), stop.clone()));
         let mcp = mcp::router(&service, &background, stop);
         if let Some(admin) = service.admin() {
             admin.activity.watch();

@@ -98,7 +98,7 @@ impl End {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RunStoreError> + Send + 'static,
 ) -> Result<T, RunStoreError> {
-    tokio::task::spawn_blocking(work)
+    crate::task::blocking(work)
         .await
         .unwrap_or_else(|error| Err(StateError::Invalid(format!("the shared state failed inside: {error}")).into()))
 }
@@ -116,7 +116,7 @@ impl Background {
             starting: AtomicUsize::new(0),
             has_been_active: AtomicBool::new(false),
         });
-        tokio::spawn(keep(Arc::downgrade(&background), stop.clone()));
+        crate::task::spawn(keep(Arc::downgrade(&background), stop.clone()));
         background
     }
 
@@ -137,7 +137,7 @@ impl Background {
     /// Records a run and starts it, unless it was started before. Whoever asks may go away meanwhile.
     pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
         let background = self.clone();
-        joined(tokio::spawn(async move { background.record_and_run(run).await })).await
+        joined(crate::task::spawn(async move { background.record_and_run(run).await })).await
     }
 
     async fn record_and_run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
@@ -181,7 +181,7 @@ impl Background {
         origin: RunOrigin,
     ) -> Result<RunRecord, RunStoreError> {
         let (background, live) = (self.clone(), live.clone());
-        joined(tokio::spawn(async move { background.record_live(&live, origin).await })).await
+        joined(crate::task::spawn(async move { background.record_live(&live, origin).await })).await
     }
 
     async fn record_live(&self, live: &Arc<LiveRun>, origin: RunOrigin) -> Result<RunRecord, RunStoreError> {
@@ -225,7 +225,7 @@ impl Background {
             let questions = LiveClient { run: live.clone(), patience };
             ctx.client = Some(Arc::new(AskedClient::new(capabilities, questions)));
         }
-        tokio::spawn(async move {
+        crate::task::spawn(async move {
             let timeout = background.settings().timeout;
             let runner = background.service.runner().clone();
             let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };

@@ -62,7 +62,7 @@ impl Archive {
         let (shared, kept_for) = (self.place)();
         let Ok(key) = key(id, principal) else { return };
         let sweeps = self.writes.fetch_add(1, Ordering::Relaxed) % WRITES_PER_SWEEP == 0;
-        tokio::spawn(blocking(move || {
+        crate::task::spawn(blocking(move || {
             let documents = shared.documents();
             let kept = Kept { at: Utc::now(), state };
             let content = serde_json::to_vec(&kept).map_err(|error| StateError::Invalid(error.to_string()))?;
@@ -85,7 +85,7 @@ fn is_old(at: DateTime<Utc>, kept_for: Duration) -> bool {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StateError> + Send + 'static) -> Option<T> {
-    let outcome = tokio::task::spawn_blocking(work).await.ok()?;
+    let outcome = crate::task::blocking(work).await.ok()?;
     outcome.inspect_err(|error| tracing::debug!(%error, "sessions could not be kept or read")).ok()
 }
 

@@ -51,7 +51,7 @@ impl Changes {
     pub(super) fn start(service: &Arc<dyn Service>) -> Arc<Self> {
         let updated = broadcast::Sender::new(WAITING_UPDATES);
         let changes = Arc::new(Self { versions: watch::channel(Versions::default()).0, updated });
-        tokio::spawn(look(service.clone(), Arc::downgrade(&changes)));
+        crate::task::spawn(look(service.clone(), Arc::downgrade(&changes)));
         changes
     }
 
@@ -88,7 +88,7 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
         }
         let looking = service.clone();
         // What packs there are may have to be read from files.
-        let Ok(now) = tokio::task::spawn_blocking(move || see(&*looking)).await else { return };
+        let Ok(now) = crate::task::blocking(move || see(&*looking)).await else { return };
         if let Some(before) = &seen {
             changes.versions.send_if_modified(|versions| {
                 versions.tool += u64::from(before.tool != now.tool);
@@ -154,7 +154,7 @@ impl Listening {
         let mut versions = changes.subscribe();
         let mut updated = changes.updated.subscribe();
         let watched = self.watched.clone();
-        let task = tokio::spawn(async move {
+        let task = crate::task::spawn(async move {
             let mut before = *versions.borrow_and_update();
             loop {
                 tokio::select! {

@@ -32,7 +32,7 @@ pub(super) fn run(service: &dyn Service) -> String {
 
 /// The description of `run`, read where blocking is allowed: tool files may have to be looked at.
 pub(super) async fn read(service: Arc<dyn Service>) -> Option<String> {
-    tokio::task::spawn_blocking(move || run(&*service)).await.ok()
+    crate::task::blocking(move || run(&*service)).await.ok()
 }
 
 pub(super) fn instructions(service: &dyn Service) -> String {

@@ -127,7 +127,7 @@ fn endpoint<H: ServerHandler>(
         move || session_limits(&settings().mcp)
     };
     let sessions = Arc::new(Sessions::new(events.clone(), limits, archive));
-    tokio::spawn(keep_house(settings.clone(), sessions.clone(), events, sweep, stop.clone()));
+    crate::task::spawn(keep_house(settings.clone(), sessions.clone(), events, sweep, stop.clone()));
     config.session_store = Some(sessions.remembered());
     let endpoint = StreamableHttpService::new(move || Ok(handlers()), sessions.clone(), config);
     Router::new().route("/mcp", any(answer::<H>)).with_state(Endpoint { settings, sessions, endpoint })

@@ -37,7 +37,7 @@ impl ClientLog {
         let mut messages = service.log_messages(level);
         let last = CancellationToken::new();
         let ending = last.clone();
-        let task = tokio::spawn(async move {
+        let task = crate::task::spawn(async move {
             loop {
                 let received = tokio::select! {
                     biased;

@@ -38,7 +38,7 @@ impl ClientProgress {
     /// Starts sending. Ends when the returned sink and its clones are gone.
     pub fn start(peer: Peer<RoleServer>, token: ProgressToken) -> (Self, Arc<dyn ProgressSink>) {
         let (sender, receiver) = mpsc::channel::<Progress>(QUEUE);
-        (Self { sending: tokio::spawn(send_all(peer, token, receiver)) }, Arc::new(Queue(sender)))
+        (Self { sending: crate::task::spawn(send_all(peer, token, receiver)) }, Arc::new(Queue(sender)))
     }
 
     /// Waits until all is sent: nothing may follow the reply.

@@ -129,7 +129,7 @@ impl ActiveRun {
     /// The run goes on by itself while nobody waits for it: its limits hold, and its other calls end.
     fn detach(mut self) -> Self {
         let work = std::mem::replace(&mut self.work, Box::pin(std::future::pending()));
-        let running = tokio::spawn(work);
+        let running = crate::task::spawn(work);
         self.work = Box::pin(async move { running.await.unwrap_or_else(|_| super::runs::failed_inside()) });
         self
     }

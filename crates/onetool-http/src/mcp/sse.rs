@@ -85,7 +85,7 @@ async fn open(State(sessions): State<Sessions>, request: Request) -> Response {
     let (sender, outgoing) = mpsc::channel(QUEUE);
     let handler = Handler::new(sessions.service.clone(), sessions.shared.clone());
     let closing = CloseOnDrop { id, open: sessions.open.clone() };
-    tokio::spawn(async move {
+    crate::task::spawn(async move {
         match handler.serve(Messages { messages, sender }).await {
             Ok(session) => drop(session.waiting().await),
             Err(error) => tracing::debug!(%error, "no session"),

@@ -18,7 +18,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 /// Serves one client until it leaves.
 pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     let warming = service.clone();
-    tokio::spawn(async move { warming.warm_up().await });
+    crate::task::spawn(async move { warming.warm_up().await });
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let stop = CancellationToken::new();

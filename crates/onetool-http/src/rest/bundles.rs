@@ -200,5 +200,5 @@ pub(super) fn not_modified(etag: &str) -> Response {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal("a request failed inside"))?
+    crate::task::blocking(work).await.map_err(|_| ApiError::internal("a request failed inside"))?
 }

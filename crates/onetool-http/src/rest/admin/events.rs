@@ -82,7 +82,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(work(EventSender(sender)));
+    crate::task::spawn(work(EventSender(sender)));
     let guard = cancel.drop_guard();
     let events = stream::unfold((receiver, guard), |(mut receiver, guard)| async {
         receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), (receiver, guard)))
