@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
-# What the attacks in cases/attacks/ cost: the peak memory of the server with all its children, and how long another
-# client waits for a `2 + 2` while they are tried. One file at a time, so that nothing but the attack slows it down.
+# What the attacks in cases/attacks/ cost a release build: the peak memory of the server with all its children, and how long
+# another client waits for a `2 + 2` while they are tried. One file at a time, so that nothing but the attack slows it down.
 #
-#   bench/attacks.sh [--release]
+#   bench/attacks.sh              # builds target/release/onetool, and the tests that drive it
+#   bench/attacks.sh PATH         # another binary
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ONETOOL_ATTACKS_AT_ONCE=1 cargo test -q "$@" -p onetool --test it attacks::no_attempt_succeeds -- --nocapture |
-  grep -E 'attempts, (peak|[0-9]+ successes)'
+if [ $# = 0 ]; then
+    cargo build --release --quiet
+    set -- "${CARGO_TARGET_DIR:-target}/release/onetool"
+fi
+ONETOOL_BIN=$(realpath "$1") ONETOOL_ATTACKS_AT_ONCE=1 \
+    cargo test -q -p onetool --test it attacks::no_attempt_succeeds -- --nocapture |
+    grep -E 'attempts, (peak|[0-9]+ successes)'

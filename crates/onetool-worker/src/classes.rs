@@ -66,6 +66,21 @@ impl<'a> Classes<'a> {
         }
     }
 
+    /// The value of a member of an enumeration.
+    pub(super) fn member(&self, name: &str, member: &str) -> Option<Value> {
+        let class = self.by_name.get(name)?;
+        if !matches!(self.kind(class, 0)?, Kind::Enumeration) {
+            return None;
+        }
+        class.body.iter().find_map(|statement| match statement {
+            Stmt::Assign(assign) => match assign.targets.as_slice() {
+                [Expr::Name(target)] if target.id.as_str() == member => literal(&assign.value),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
     fn kind(&self, class: &StmtClassDef, bases: usize) -> Option<Kind> {
         let decorated =
             class.decorator_list.iter().any(|decorator| called_name(&decorator.expression) == Some("dataclass"));

@@ -361,10 +361,13 @@ impl<'a> SignatureReader<'a> {
         ))
     }
 
-    /// A literal, or a constant of the file.
+    /// A literal, a constant of the file, or a member of one of its enumerations.
     fn value_of(&self, default: &Expr) -> Option<Value> {
         match default {
             Expr::Name(name) => self.constants.get(name.id.as_str()).cloned(),
+            Expr::Attribute(member) => {
+                self.classes.member(member.value.as_name_expr()?.id.as_str(), member.attr.as_str())
+            }
             other => annotation::literal(other),
         }
     }
@@ -388,6 +391,15 @@ mod tests {
 
     fn problem(source: &str) -> FileProblem {
         read(Path::new("t.py"), "t", source.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_default_of_an_enumeration_is_shown_as_what_a_caller_writes() {
+        let source = "from enum import Enum\nclass State(Enum):\n    OPEN = 'open'\n    PAID = 'paid'\n\ndef f(s: State = State.PAID, t: State = State.GONE): pass\n";
+        let tool = &file(source).pack.tools[0];
+        let defaults: Vec<_> = tool.signature.parameters.iter().map(|one| one.default.as_deref().unwrap()).collect();
+        assert_eq!(defaults, ["'paid'", "State.GONE"]);
+        assert_eq!(tool.input_schema["properties"]["s"], json!({"enum": ["open", "paid"], "default": "paid"}));
     }
 
     #[test]

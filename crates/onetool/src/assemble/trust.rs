@@ -17,7 +17,7 @@ impl App {
     /// Asks the client's user, where parts of the project wait for trust and nobody was asked yet. A client that cannot
     /// ask leaves the question to the next one.
     pub(super) async fn offer_trust(&self, ctx: &CallContext) {
-        if self.settings().workers.trust.is_full() {
+        if self.settings().workers.trust.is_full() || onetool_config::is_trust_decided() {
             return;
         }
         let Some(client) = &ctx.client else { return };

@@ -17,6 +17,11 @@ use tokio::process::Command;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onetool");
 
+/// The program that projects are tried with. `ONETOOL_BIN` names another one, such as a release build that is measured.
+fn binary() -> String {
+    std::env::var("ONETOOL_BIN").unwrap_or_else(|_| BINARY.to_owned())
+}
+
 /// Nothing in a test takes longer, unless something hangs.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -60,7 +65,7 @@ impl Project {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        self.program(BINARY, arguments)
+        self.program(&binary(), arguments)
     }
 
     /// Another program, with the environment that `onetool` gets.

@@ -10,7 +10,7 @@ use rmcp::model::{
     Implementation,
 };
 use rmcp::service::{RequestContext, RunningService, ServiceExt as _};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Value as Json, json};
 
@@ -147,8 +147,25 @@ impl User {
     }
 
     async fn start(project: &Project, answer: Option<Json>) -> Self {
-        let handler = Handler { answer, asked: Arc::default() };
         let transport = TokioChildProcess::new(project.command(&["serve"])).unwrap();
+        let handler = Handler { answer, asked: Arc::default() };
+        let service = handler.clone().serve(transport).await.unwrap();
+        Self { service, handler }
+    }
+
+    /// With the environment's answer to the question.
+    async fn start_decided(project: &Project, decision: &str) -> Self {
+        let mut command = project.command(&["serve"]);
+        command.env("ONETOOL_TRUST", decision);
+        let handler = Handler { answer: Some(json!({"trust": true})), asked: Arc::default() };
+        let service = handler.clone().serve(TokioChildProcess::new(command).unwrap()).await.unwrap();
+        Self { service, handler }
+    }
+
+    /// A client with a session over HTTP.
+    async fn over_http(server: &HttpServer, answer: Json) -> Self {
+        let handler = Handler { answer: Some(answer), asked: Arc::default() };
+        let transport = StreamableHttpClientTransport::from_uri(format!("{}/mcp", server.base));
         let service = handler.clone().serve(transport).await.unwrap();
         Self { service, handler }
     }
@@ -194,6 +211,26 @@ async fn anything_but_a_clear_yes_holds_for_the_process() {
         let next = User::that_answers(&project, json!({"trust": true})).await;
         assert_eq!(next.run("mine.f()").await.text, "1");
     }
+}
+
+#[tokio::test]
+async fn the_environments_answer_spares_a_clients_user_the_question() {
+    let project = cloned();
+    let undecided = User::start_decided(&project, "0").await;
+    assert!(undecided.run("mine.f()").await.text.contains("onetool trust"));
+    assert_eq!(undecided.asked().len(), 0);
+    let trusted = User::start_decided(&project, "1").await;
+    assert_eq!(trusted.run("mine.f()").await.text, "1");
+    assert_eq!(trusted.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_over_http_is_asked_too() {
+    let project = cloned();
+    let server = project.serve_http().await;
+    let client = User::over_http(&server, json!({"trust": true})).await;
+    assert_eq!(client.run("mine.f()").await.text, "1");
+    assert_eq!(client.asked().len(), 1);
 }
 
 #[tokio::test]
