@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use onetool_sandbox::{AWAITED_PREFIX, CallTarget, Host, Lookup};
+use onetool_sandbox::{CallTarget, Host, Lookup, WrittenName};
 use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, Origin, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
@@ -252,10 +252,10 @@ impl PackProxy {
 #[async_trait]
 impl Host for PackProxy {
     fn lookup(&self, name: &str) -> Result<Lookup, ToolError> {
-        let (prefix, bare) = name.strip_prefix(AWAITED_PREFIX).map_or(("", name), |bare| (AWAITED_PREFIX, bare));
+        let WrittenName { name: bare, is_awaited } = WrittenName::read(name);
         if let Some(target) = self.shared.resolve_alias(bare)? {
             return Ok(match target.split_once('.') {
-                Some(_) => Lookup::Function(format!("{prefix}{target}")),
+                Some(_) => Lookup::Function(WrittenName { name: &target, is_awaited }.to_string()),
                 None => Lookup::Pack(target),
             });
         }
@@ -266,7 +266,7 @@ impl Host for PackProxy {
     }
 
     fn attribute(&self, pack: &str, name: &str) -> Result<Lookup, ToolError> {
-        let bare = name.strip_prefix(AWAITED_PREFIX).unwrap_or(name);
+        let bare = WrittenName::read(name).name;
         let Some(entry) = self.shared.state.catalog.pack(pack) else {
             return Ok(Lookup::Undefined);
         };
@@ -303,7 +303,7 @@ impl Host for PackProxy {
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = match target {
             CallTarget::Function(name) => {
-                let name = name.strip_prefix(AWAITED_PREFIX).unwrap_or(&name);
+                let name = WrittenName::read(&name).name;
                 match self.shared.resolve_alias(name)? {
                     Some(target) => target.parse()?,
                     // A function that was handed out under its full name.

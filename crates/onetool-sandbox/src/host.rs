@@ -43,6 +43,31 @@ pub trait Host: Send + Sync {
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }
 
-/// A call to a function whose name has this prefix is awaited by the code: it runs beside the code until its value is
-/// asked for. Whoever prepares the code adds the prefix where a call stands behind `await` or inside `asyncio.gather`.
-pub const AWAITED_PREFIX: &str = "awaited__";
+/// The name of a function as prepared code writes it: `f`, or, where the code awaits the call, `awaited__f`.
+///
+/// Such a call runs beside the code until its value is asked for. Whoever prepares the code marks calls that stand behind
+/// `await` or inside `asyncio.gather`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenName<'a> {
+    pub name: &'a str,
+    pub is_awaited: bool,
+}
+
+impl<'a> WrittenName<'a> {
+    /// What is put before the name of a call that is awaited.
+    pub const AWAITED_MARK: &'static str = "awaited__";
+
+    pub fn read(written: &'a str) -> Self {
+        match written.strip_prefix(Self::AWAITED_MARK) {
+            Some(name) => Self { name, is_awaited: true },
+            None => Self { name: written, is_awaited: false },
+        }
+    }
+}
+
+impl std::fmt::Display for WrittenName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = if self.is_awaited { Self::AWAITED_MARK } else { "" };
+        write!(f, "{mark}{}", self.name)
+    }
+}

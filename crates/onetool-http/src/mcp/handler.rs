@@ -22,7 +22,7 @@ use super::client::{ClientPeer, ClientRoots};
 use super::describe;
 use super::logging::ClientLog;
 use super::runs::{is_stateless, refused, result_of};
-use super::wishes::{MAX_RESULT_KEY, Wishes};
+use super::preferences::{MAX_RESULT_KEY, ReplyPreferences};
 use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
 use crate::Service;
 
@@ -188,17 +188,17 @@ impl ServerHandler for Handler {
             Err(refusal) => return Ok(refusal.into()),
         };
         let key = keyed::idempotency_key(&context)?;
-        let wishes = Wishes::of(&context);
+        let preferences = ReplyPreferences::of(&context);
         if is_stateless(&context) {
             let retry =
                 request.request_state.clone().map(|state| (state, request.input_responses.clone().unwrap_or_default()));
-            return self.run_in_rounds(command, retry, key, context).await.map(|response| wishes.applied(response));
+            return self.run_in_rounds(command, retry, key, context).await.map(|response| preferences.applied(response));
         }
         let result = match key {
-            None => result_of(self.run(command, wishes.options, context).await),
+            None => result_of(self.run(command, preferences.options, context).await),
             Some(key) => self.run_keyed(command, key, context).await,
         };
-        Ok(wishes.applied(result.into()))
+        Ok(preferences.applied(result.into()))
     }
 
     async fn set_level(

@@ -23,7 +23,7 @@ mod streams;
 mod tasks;
 mod tasks_2025;
 mod upstream;
-mod wishes;
+mod preferences;
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use super::http::SESSION_HEADER;
 use super::logging::ClientLog;
 use super::progress::ClientProgress;
 use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
-use super::wishes::Wishes;
+use super::preferences::ReplyPreferences;
 use crate::{AccessToken, Principal, Scope};
 
 impl Handler {
@@ -76,7 +76,7 @@ impl Handler {
             None if capabilities.supports_tasks() => {
                 return Ok(self.run_as_task(binding, &context).await);
             }
-            None => self.start(command.to_owned(), &context, Wishes::of(&context).options),
+            None => self.start(command.to_owned(), &context, ReplyPreferences::of(&context).options),
         };
         let hearing = Hearing::start(self, &context);
         run.progress.connect(hearing.sink());

@@ -38,7 +38,7 @@ fn is_spoken(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The same message under a name of ours, if it is one that the library would misread: it knows `tasks/get` and
-/// `tasks/cancel` of the later revision only, drops the wish for a task from `tools/call`, and has no place for
+/// `tasks/cancel` of the later revision only, drops the request for a task from `tools/call`, and has no place for
 /// `execution` in a list of tools. `None` for every other message.
 pub(super) fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
     const HINTS: [&[u8]; 3] = [b"\"task\"", b"\"tasks/", b"\"tools/list\""];

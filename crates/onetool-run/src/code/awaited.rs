@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use onetool_sandbox::AWAITED_PREFIX;
+use onetool_sandbox::WrittenName;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall, ModModule, Stmt};
 use ruff_text_size::{Ranged as _, TextRange};
@@ -104,7 +104,7 @@ impl Marker<'_, '_> {
         };
         let range = TextRange::empty(start);
         if !self.edits.iter().any(|edit| edit.range == range) {
-            self.edits.push(Edit { range, text: AWAITED_PREFIX.to_owned() });
+            self.edits.push(Edit { range, text: WrittenName::AWAITED_MARK.to_owned() });
         }
     }
 

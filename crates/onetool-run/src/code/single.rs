@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use onetool_sandbox::AWAITED_PREFIX;
+use onetool_sandbox::WrittenName;
 use onetool_sdk::{Arguments, Value};
 use ruff_python_ast::{Expr, ExprCall, ModModule, Stmt};
 use ruff_text_size::Ranged as _;
@@ -38,7 +38,7 @@ pub(super) fn single_call(module: &ModModule, source: &str) -> Option<SingleCall
     let Expr::Attribute(attribute) = &*call.func else { return None };
     let Expr::Name(pack) = &*attribute.value else { return None };
     let function = attribute.attr.as_str();
-    if function.starts_with("__") || function.starts_with(AWAITED_PREFIX) {
+    if function.starts_with("__") || WrittenName::read(function).is_awaited {
         return None;
     }
     Some(SingleCall {

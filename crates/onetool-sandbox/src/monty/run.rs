@@ -22,7 +22,7 @@ use super::wire::{HostClass, MAX_DEPTH, ValueWriter};
 use crate::budget::Budget;
 use crate::choose::is_builtin;
 use crate::execution::{Failure, Frame, Limits, Program, shown_message};
-use crate::{AWAITED_PREFIX, CallTarget, Host, Lookup};
+use crate::{CallTarget, Host, Lookup, WrittenName};
 
 /// Names and attributes are looked up beside calls: this many times as many lookups as calls are served.
 const LOOKUPS_PER_CALL: usize = 8;
@@ -263,10 +263,8 @@ impl<'a> Run<'a> {
     async fn call(&mut self, process: &mut Process, call: CallEvent<Value>) {
         let CallEvent { id, object, function, positional, named } = call;
         let arguments = Arguments { positional, named: named.into_iter().collect() };
-        let (function, awaited) = match function.strip_prefix(AWAITED_PREFIX) {
-            Some(function) => (function.to_owned(), true),
-            None => (function, false),
-        };
+        let WrittenName { name, is_awaited } = WrittenName::read(&function);
+        let function = name.to_owned();
         let target = match object.map(|id| self.objects.get(id)) {
             Some(Some(HostObject::Pack(pack))) => CallTarget::Method { pack: pack.clone(), function },
             Some(Some(HostObject::Part(_)) | None) => {
@@ -279,7 +277,7 @@ impl<'a> Run<'a> {
             },
         };
         let host = self.host.clone();
-        if awaited {
+        if is_awaited {
             self.pending.push(Box::pin(async move { (id, host.call(target, arguments).await) }));
             put_answer(process.begin());
             return put_pending(process.message());

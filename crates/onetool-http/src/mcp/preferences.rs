@@ -16,12 +16,12 @@ const STRUCTURED_KEY: &str = "onetool/structuredContent";
 
 /// Read from a request.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wishes {
+pub(super) struct ReplyPreferences {
     pub(super) options: RunOptions,
     is_structured: bool,
 }
 
-impl Wishes {
+impl ReplyPreferences {
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         let limit = context.meta.get(MAX_RESULT_KEY).and_then(Json::as_u64);
         let max_inline = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
