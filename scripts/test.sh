@@ -62,8 +62,10 @@ if command -v npm >/dev/null 2>&1; then
     (cd web && npm run --silent e2e) || { echo "== The page is tried once more" >&2; (cd web && npm run --silent e2e); }
     # The official MCP suite: our transport with its fixtures, and the product.
     bash scripts/conformance/run.sh fixture product
+    # The official clients in Python and TypeScript, and FastMCP, against servers of every revision.
+    python3 scripts/try_clients.py --onetool "$ONETOOL_BIN"
 else
-    echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE AND THE MCP CONFORMANCE SUITE ARE LEFT OUT." >&2
+    echo "== There is no npm here: THE TESTS OF THE ADMIN PAGE, THE MCP CONFORMANCE SUITE AND OTHER CLIENTS ARE LEFT OUT." >&2
 fi
 # Runs in a row leave nothing behind; 10,000 of them are for a release build (bench/soak.py).
 python3 bench/soak.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool" --runs 300

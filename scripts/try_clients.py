@@ -31,7 +31,11 @@ CONFIGURATION = {
     "server": {"session_idle": 0.5, "resume_window": 0.5},
     "security": {"policy": {"file.write": "ask"}},
     "snippets": {"greet": {"params": {"name": {"required": True}}, "body": "print('hello', {{ name | literal }})"}},
-    "servers": {"up": {"command": sys.executable, "args": [str(ROOT / "scripts/clients/upstream.py")]}},
+    # One of the older revisions, and one that knows the newest alone: what they ask reaches clients of every revision.
+    "servers": {
+        "up": {"command": sys.executable, "args": [str(ROOT / "scripts/clients/upstream.py")]},
+        "up_new": {"command": sys.executable, "args": [str(ROOT / "scripts/clients/upstream.py"), "new"]},
+    },
 }
 
 

@@ -73,8 +73,9 @@ async def attempt(check, client):
         text, failed, _ = await client.run("1 / 0")
         assert failed and "ZeroDivisionError" in text, text
     elif check == "image":
-        _, failed, kinds = await client.run("up.image()")
-        assert not failed and "image" in kinds, kinds
+        for server in ("up", "up_new"):
+            _, failed, kinds = await client.run(f"{server}.image()")
+            assert not failed and "image" in kinds, (server, kinds)
     elif check == "progress":
         seen = []
         text, failed, _ = await client.run("up.steps()", progress=seen.append)
@@ -95,12 +96,14 @@ async def attempt(check, client):
         assert not failed and text == "written", text
         assert any("file.write" in question for question in client.asked), client.asked
     elif check == "elicitation":
-        client.asked.clear()
-        text, failed, _ = await client.run("up.ask()")
-        assert not failed and client.asked, (text, client.asked)
+        for server in ("up", "up_new"):
+            client.asked.clear()
+            text, failed, _ = await client.run(f"{server}.ask()")
+            assert not failed and client.asked and "answer" in text, (server, text, client.asked)
     elif check == "sampling":
-        text, failed, _ = await client.run("up.sample()")
-        assert not failed and "sampled" in text, text
+        for server in ("up", "up_new"):
+            text, failed, _ = await client.run(f"{server}.sample()")
+            assert not failed and "sampled" in text, (server, text)
     elif check == "task":
         text, failed, _ = await client.task("up.steps()")
         assert not failed and "done" in text, text

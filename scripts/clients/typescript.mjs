@@ -58,7 +58,9 @@ const run = async (command, options) => {
 const checks = {
   async run() { assert((await run('40 + 2')).text === '42', 'not 42'); },
   async error() { const { text, failed } = await run('1 / 0'); assert(failed && text.includes('ZeroDivisionError'), text); },
-  async image() { assert((await run('up.image()')).kinds.includes('image'), 'no image'); },
+  async image() {
+    for (const server of ['up', 'up_new']) assert((await run(`${server}.image()`)).kinds.includes('image'), server);
+  },
   async progress() {
     const seen = [];
     await run('up.steps()', { onprogress: (progress) => seen.push(progress.progress) });
@@ -83,11 +85,18 @@ const checks = {
     assert(text === 'written' && asked.some((question) => question.includes('file.write')), [text, asked]);
   },
   async elicitation() {
-    asked.length = 0;
-    const { text, failed } = await run('up.ask()');
-    assert(!failed && asked.length > 0, text);
+    for (const server of ['up', 'up_new']) {
+      asked.length = 0;
+      const { text, failed } = await run(`${server}.ask()`);
+      assert(!failed && asked.length > 0 && text.includes('answer'), [server, text]);
+    }
   },
-  async sampling() { const { text } = await run('up.sample()'); assert(text.includes('sampled'), text); },
+  async sampling() {
+    for (const server of ['up', 'up_new']) {
+      const { text } = await run(`${server}.sample()`);
+      assert(text.includes('sampled'), [server, text]);
+    }
+  },
   async task() {
     const tasks = client.experimental?.tasks;
     if (!tasks?.callToolStream) return 'left out: it has no tasks';

@@ -1,4 +1,8 @@
-"""An MCP server without any package: an image, progress, and tools that ask the client's user and its model."""
+"""An MCP server without any package: an image, progress, and tools that ask the client's user and its model.
+
+It speaks the revisions up to 2025-11-25, in which a server sends requests of its own; as `upstream.py new` it speaks 2026-07-28
+alone, in which a result says what is needed.
+"""
 
 import json
 import sys
@@ -6,6 +10,13 @@ import time
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 TOOLS = ["image", "steps", "ask", "sample"]
+NEW = sys.argv[1:] == ["new"]
+QUESTIONS = {
+    "ask": ("elicitation/create", {"mode": "form", "message": "What is your name?", "requestedSchema": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}),
+    "sample": ("sampling/createMessage", {"maxTokens": 10, "messages": [
+        {"role": "user", "content": {"type": "text", "text": "Say something"}}]}),
+}
 own_id = 0
 
 
@@ -34,13 +45,24 @@ def call(name, meta):
                 send({"method": "notifications/progress", "params": {"progressToken": meta["progressToken"], "progress": step, "total": 3}})
             time.sleep(0.05)
         return [{"type": "text", "text": "done"}]
-    if name == "ask":
-        shape = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        answer = request("elicitation/create", {"message": "What is your name?", "requestedSchema": shape})
-    else:
-        message = {"role": "user", "content": {"type": "text", "text": "Say something"}}
-        answer = request("sampling/createMessage", {"messages": [message], "maxTokens": 10})
-    return [{"type": "text", "text": "answer: " + json.dumps(answer)}]
+    return [{"type": "text", "text": "answer: " + json.dumps(request(*QUESTIONS[name]))}]
+
+
+def call_new(params):
+    """The same in the newest revision."""
+    name = params["name"]
+    if name not in QUESTIONS:
+        return {"resultType": "complete", "content": call(name, params.get("_meta") or {})}
+    answers = params.get("inputResponses")
+    if answers is None:
+        method, question = QUESTIONS[name]
+        return {"resultType": "input_required", "requestState": name, "inputRequests": {"it": {"method": method, "params": question}}}
+    assert params["requestState"] == name
+    return {"resultType": "complete", "content": [{"type": "text", "text": "answer: " + json.dumps(answers["it"])}]}
+
+
+def tools():
+    return [{"name": name, "description": name, "inputSchema": {"type": "object", "properties": {}}} for name in TOOLS]
 
 
 for line in sys.stdin:
@@ -48,13 +70,20 @@ for line in sys.stdin:
     method, params = message.get("method"), message.get("params") or {}
     if "id" not in message:
         continue
-    if method == "initialize":
+    if NEW and method == "server/discover":
+        result = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "upstream", "version": "2"}, "ttlMs": 0, "cacheScope": "private"}
+    elif NEW and method == "tools/list":
+        result = {"resultType": "complete", "tools": tools(), "ttlMs": 0, "cacheScope": "private"}
+    elif NEW and method == "tools/call":
+        result = call_new(params)
+    elif not NEW and method == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "upstream", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": name, "description": name, "inputSchema": {"type": "object", "properties": {}}} for name in TOOLS]}
-    elif method == "tools/call":
+    elif not NEW and method == "tools/list":
+        result = {"tools": tools()}
+    elif not NEW and method == "tools/call":
         result = {"content": call(params["name"], params.get("_meta") or {})}
-    elif method == "ping":
+    elif not NEW and method == "ping":
         result = {}
     else:
         send({"id": message["id"], "error": {"code": -32601, "message": f"unknown method {method}"}})
