@@ -60,8 +60,8 @@ if command -v npm >/dev/null 2>&1; then
     (cd web && npm ci --silent --no-audit && npm run --silent check && npm test --silent)
     # A browser on a busy machine may be late once; what fails twice is broken.
     (cd web && npm run --silent e2e) || { echo "== The page is tried once more" >&2; (cd web && npm run --silent e2e); }
-    # The official MCP suite: our transport with its fixtures, and the product.
-    bash scripts/conformance/run.sh fixture product
+    # The official MCP suite: our transport with its fixtures, the product, and the product as a client.
+    ONETOOL="$ONETOOL_BIN" bash scripts/conformance/run.sh
     # The official clients in Python and TypeScript, and FastMCP, against servers of every revision.
     python3 scripts/try_clients.py --onetool "$ONETOOL_BIN"
 else
