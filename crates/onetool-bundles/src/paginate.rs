@@ -62,6 +62,16 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// Why, for people and models.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Pages => "it was cut at maxPages",
+            Self::Items => "it was cut at maxItems",
+            Self::Bytes => "it was cut at the size limit",
+            Self::Repeated => "the other side gave the same page again",
+        }
+    }
+
     /// One word for programs.
     pub fn as_str(self) -> &'static str {
         match self {

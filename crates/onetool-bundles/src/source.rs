@@ -25,6 +25,7 @@ use serde_json::{Map, Value as Json, json};
 use super::arguments::{fitting, pointer_of, with_path_variables};
 use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work};
 use super::limits::WATCHES;
+use super::paginate::PageReport;
 use super::request::is_idempotent_name;
 use super::sequence::Execution;
 
@@ -133,6 +134,9 @@ impl BundleSource {
     /// Waits until the packs show what the store holds, at most `patience`. Blocks: call it where blocking is allowed.
     pub fn settle(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
+        if !self.inner.store.is_loaded(patience) {
+            return false;
+        }
         loop {
             self.update();
             let mut building = self.inner.building.lock();
@@ -433,6 +437,13 @@ impl ToolSource for BundleSource {
                 value.map(|value| Outcome { value, is_empty: false })
             }
         };
+        if let Some(PageReport { pages, items, cut: Some(cut) }) = report.pages {
+            ctx.notices.add(&format!(
+                "{}: the list is not whole: {} after {items} items in {pages} pages",
+                call.name(),
+                cut.reason()
+            ));
+        }
         if let Some(slot) = self.inner.watched.lock().get_mut(&ctx.run_id) {
             *slot = Some(report);
         }
@@ -449,6 +460,9 @@ impl ToolSource for BundleSource {
     }
 
     fn absence(&self, pack: &str) -> Option<String> {
+        if *self.inner.building.lock() {
+            return Some("bundles are still being read; try again in a moment".to_owned());
+        }
         const LOOKED_AT: usize = 1000;
         let bundles = self.inner.store.bundles(&[], Disabled::Shown, LOOKED_AT, None).ok()?;
         let bundle = bundles.items.iter().find(|view| to_python_identifier(view.bundle.slug.as_str()) == pack)?;

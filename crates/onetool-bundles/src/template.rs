@@ -22,13 +22,6 @@ pub(crate) struct Variable {
     pub(crate) meaning: Meaning,
 }
 
-impl Variable {
-    /// Whether a call may leave it without a value.
-    pub(crate) fn may_be_missing(&self) -> bool {
-        self.meaning == Meaning::OptionalArgument && self.default.is_none()
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(String),

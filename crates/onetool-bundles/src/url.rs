@@ -50,14 +50,6 @@ impl UrlTemplate {
             .split('/')
             .map(|segment| parse(segment, scope))
             .collect::<Result<_, _>>()?;
-        for variable in segments.iter().flat_map(|segment| variables(segment)) {
-            if variable.may_be_missing() {
-                return Err(format!(
-                    "'{}' stands in the path, so it must be a required argument or have a default",
-                    variable.name
-                ));
-            }
-        }
         let query = query.map(|query| parse_pairs(query, scope)).transpose()?.unwrap_or_default();
         Ok(Self { origin, segments, query })
     }

@@ -16,6 +16,9 @@ keys! {
         bind: Option<String> = None, restart, example "127.0.0.1:8765";
         /// Bearer tokens. Required for an address that other machines can reach.
         tokens: Vec<TokenKeys> = Vec::new(), live, example "[{token: \"${ONETOOL_TOKEN}\", scopes: [read, invoke]}]";
+        /// Address that people reach this server at, through a proxy for example. Browsers come back there from signing in to
+        /// upstream servers (`/oauth/callback`), and its name counts as one of `allowed_hosts`.
+        public_url: Option<String> = None, live, example "https://tools.example.org";
         /// Further names that the server is known by.
         allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
         /// Sites whose pages may call it.
@@ -126,15 +129,36 @@ impl ServerSettings {
                 None
             }
         });
+        let public_url = keys.public_url.as_deref().and_then(|address| match public_address(address) {
+            Ok(found) => Some(found),
+            Err(reason) => {
+                reader.problem(&["server", "public_url"], reason);
+                None
+            }
+        });
+        let mut hosts = keys.allowed_hosts.clone();
+        hosts.extend(public_url.iter().map(|(_, host)| host.clone()));
         Self {
+            public_url: public_url.map(|(address, _)| address),
             bind,
             tokens,
             api: ApiSettings::from(&keys),
             mcp: McpSettings::from(&keys),
-            hosts: keys.allowed_hosts,
+            hosts,
             origins: keys.allowed_origins,
         }
     }
+}
+
+/// An address without a slash at its end, and the name in it.
+fn public_address(address: &str) -> Result<(String, String), &'static str> {
+    let uri: axum::http::Uri = address.parse().map_err(|_| "expected an address such as https://tools.example.org")?;
+    let host = uri.host().filter(|_| matches!(uri.scheme_str(), Some("https" | "http")));
+    let host = host.ok_or("expected an address such as https://tools.example.org")?;
+    if uri.query().is_some() || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("an address with a query or a user's name cannot be reached by others");
+    }
+    Ok((address.trim_end_matches("/").to_owned(), host.to_ascii_lowercase()))
 }
 
 impl From<&ServerKeys> for ApiSettings {

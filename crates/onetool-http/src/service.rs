@@ -86,6 +86,8 @@ pub struct ServerSettings {
     /// Where `serve --http` listens unless it is told.
     pub bind: Option<SocketAddr>,
     pub tokens: Vec<AccessToken>,
+    /// `server.public_url`: where people reach it, without a slash at the end.
+    pub public_url: Option<String>,
     /// Further names that the server is known by.
     pub hosts: Vec<String>,
     /// Sites whose pages may call it.

@@ -15,12 +15,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::access::protect;
+use crate::access::{protect, same_site};
 use crate::background::Background;
 use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
 use crate::rest::{self, Admin, RestState};
-use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, unread};
+use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, sign_in, unread};
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -115,6 +115,7 @@ impl Site {
         let mcp = mcp::router(&service, &background, stop);
         if let Some(admin) = service.admin() {
             admin.activity.watch();
+            admin.operations.take_callbacks();
         }
         let current = Mutex::new((served.clone(), Router::new()));
         let (stop, running) = (stop.clone(), Arc::default());
@@ -158,6 +159,7 @@ impl Site {
             .admin()
             .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.stop.clone() }));
         let probes = probes::router(served.clone());
+        let sign_ins = same_site(sign_in::router(self.service.clone()), access.clone());
         let rest = rest::router(RestState {
             service: self.service.clone(),
             served: served.clone(),
@@ -165,6 +167,6 @@ impl Site {
             background: self.background.clone(),
             admin,
         });
-        Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes))
+        Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes).merge(sign_ins))
     }
 }

@@ -146,11 +146,14 @@ keys! {
         client_secret: Option<Expandable> = None, live, example "${CLIENT_SECRET}";
         /// Address of a document that describes the client, for authorization servers that take one.
         client_metadata_url: Option<Expandable> = None, live, example "https://example.org/client.json";
+        /// Name of the account, where several servers at one address sign in as different users.
+        account: Option<String> = None, live, example "work";
         /// Rights to ask for, instead of those that the server names.
         scopes: Vec<String> = Vec::new(), live, example "[read]";
         /// Port of this machine that the browser is sent back to; 0 is any.
         redirect_port: usize [Shape::Count(0, 65535)] = 0, live;
-        /// Where the browser is sent back to instead of this machine; its address is pasted then.
+        /// Where the browser is sent back to instead of this machine; its address is pasted then. A server with
+        /// `server.public_url` takes it back itself and needs no address here.
         redirect_url: Option<Expandable> = None, live, example "https://example.org/callback";
         /// Name of the server in requests for tokens: as it names itself, none, or this one.
         resource: Resource = Resource(ResourceIndicator::Auto), live;
@@ -265,7 +268,9 @@ fn expanded(text: &Expandable, keys: &ServerKeys, reader: &Reader) -> Result<Str
         let variable = || allowed(name).then(|| std::env::var(name).ok()).flatten();
         reader.secrets().get(name).map(str::to_owned).or_else(variable)
     };
-    text.expand(get).map_err(|name| format!("'{name}' is neither a secret nor a variable named in env_allow"))
+    text.expand(get).map_err(|name| {
+        format!("'{name}' is neither a secret nor a variable named in env_allow; add it to secrets.yaml")
+    })
 }
 
 fn auth(keys: &ServerKeys, reader: &Reader) -> Result<AuthSettings, String> {
@@ -277,6 +282,7 @@ fn auth(keys: &ServerKeys, reader: &Reader) -> Result<AuthSettings, String> {
         client_secret: expand(&auth.client_secret)?,
         client_metadata_url: expand(&auth.client_metadata_url)?,
         scopes: auth.scopes.clone(),
+        account: auth.account.clone(),
         redirect_url: expand(&auth.redirect_url)?,
         redirect_port: u16::try_from(auth.redirect_port).unwrap_or(0),
         resource: auth.resource.0.clone(),

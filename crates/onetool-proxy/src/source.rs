@@ -100,6 +100,8 @@ pub enum SignInError {
         "the server '{name}' has no sign-in: it is not reached over HTTP, has a header of its own for that, or auth is off"
     )]
     NotOffered { name: String },
+    #[error("no sign-in that has begun here waits for this, or it took too long; begin it again")]
+    NotBegun,
     #[error("signing in to '{name}' did not work: {reason}")]
     Failed { name: String, reason: String },
 }
@@ -201,6 +203,28 @@ impl ProxySource {
     pub async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), SignInError> {
         let failed = |error: OAuthError| SignInError::Failed { name: name.to_owned(), reason: error.to_string() };
         self.sign_in_of(name)?.finish(pasted).await.map_err(failed)
+    }
+
+    /// Says where browsers that come back from a sign-in can reach this process; `None` is this machine alone.
+    pub fn take_callbacks_at(&self, url: Option<&str>) {
+        for oauth in self.servers.iter().filter_map(|server| server.oauth.as_ref()) {
+            oauth.take_callbacks_at(url.map(str::to_owned));
+        }
+    }
+
+    /// Ends the sign-in that the query of a browser belongs to; answers with the name of its server.
+    pub async fn finish_callback(&self, query: &str) -> Result<String, SignInError> {
+        for server in &self.servers {
+            let Some(oauth) = &server.oauth else { continue };
+            if oauth.is_meant(query).await {
+                let name = server.settings.name.clone();
+                return match oauth.finish(query).await {
+                    Ok(()) => Ok(name),
+                    Err(error) => Err(SignInError::Failed { name, reason: error.to_string() }),
+                };
+            }
+        }
+        Err(SignInError::NotBegun)
     }
 
     /// Waits until the sign-in that has begun is over.

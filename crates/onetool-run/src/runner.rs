@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
-use onetool_sdk::{CallContext, Part, ToolError, Value};
+use onetool_sdk::{CallContext, Notices, Part, ToolError, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
@@ -161,8 +161,15 @@ impl Runner {
         let mut watch = Stopwatch::start();
         let shared = self.toolbox.now();
         let mut ctx = ctx.within();
+        ctx.notices = Notices::default();
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
         let mut reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch).await;
+        let notices = ctx.notices.take();
+        if !notices.is_empty() {
+            let notices: Vec<String> = notices.iter().map(|notice| format!("[{notice}]")).collect();
+            // After the value, as the session's notes are after an error: a reader of JSON finds it at the beginning.
+            reply.text = format!("{}\n{}", reply.text, notices.join("\n"));
+        }
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redactor.owned(reply.text);
         watch.end_of(|steps| &mut steps.present);

@@ -110,6 +110,30 @@ impl SpanLink {
     }
 }
 
+/// What tools have to say about their results besides the results, such as that a list is not whole. Shared by all calls of a
+/// run, and told with its reply.
+#[derive(Debug, Clone, Default)]
+pub struct Notices(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Notices {
+    /// Notices of one run; what comes after is left out.
+    const MOST: usize = 8;
+    const MOST_CHARS: usize = 300;
+
+    pub fn add(&self, notice: &str) {
+        let mut notices = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let notice: String = notice.chars().take(Self::MOST_CHARS).collect();
+        if notices.len() < Self::MOST && !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+
+    /// Takes what was said so far.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
 /// Everything that belongs to one call rather than to one tool. Cheap to clone.
 #[derive(Clone)]
 pub struct CallContext {
@@ -131,6 +155,7 @@ pub struct CallContext {
     pub span: SpanLink,
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
+    pub notices: Notices,
 }
 
 impl CallContext {
@@ -148,6 +173,7 @@ impl CallContext {
             single_attempt: false,
             span: SpanLink::default(),
             code: None,
+            notices: Notices::default(),
         }
     }
 

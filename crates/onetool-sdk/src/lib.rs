@@ -35,7 +35,7 @@ mod value;
 mod wire;
 
 pub use arguments::Arguments;
-pub use context::{CallContext, Caller, ClientBridge, NoProgress, Progress, ProgressSink, SpanLink, ToolCaller};
+pub use context::{CallContext, Caller, ClientBridge, NoProgress, Notices, Progress, ProgressSink, SpanLink, ToolCaller};
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError, split_hint};
 pub use json_size::holds_at_most;

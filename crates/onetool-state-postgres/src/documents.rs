@@ -95,6 +95,39 @@ impl Documents for Database {
         Ok(Revision::of(content))
     }
 
+    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+        if let Some((key, content)) = documents.iter().find(|(_, content)| content.len() > DOCUMENT_BYTES) {
+            let bytes = content.len();
+            return Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {DOCUMENT_BYTES} are allowed")));
+        }
+        let documents: Vec<(String, String, Vec<u8>)> = documents
+            .iter()
+            .map(|(key, content)| (key.to_string(), Revision::of(content).as_str().to_owned(), content.clone()))
+            .collect();
+        let refused = self
+            .run(move |mut connection| async move {
+                // What is not committed is rolled back when it is dropped.
+                let transaction = connection.transaction().await?;
+                let statement = transaction
+                    .prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, NULL, 0, $3, $4)")
+                    .await?;
+                for (key, revision, content) in &documents {
+                    let row =
+                        transaction.query_one(&statement, &[&collection.as_str(), key, revision, content]).await?;
+                    if row.get::<_, String>(0) != "done" {
+                        return Ok(Some(key.clone()));
+                    }
+                }
+                transaction.commit().await?;
+                Ok(None)
+            })
+            .await?;
+        match refused {
+            None => Ok(()),
+            Some(key) => Err(StateError::Conflict(key)),
+        }
+    }
+
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError> {
         self.put_or_remove(collection, key, None, condition).await
     }

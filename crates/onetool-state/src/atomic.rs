@@ -39,6 +39,13 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The same for one of many files: whoever writes them asks the disk once, for all of them, to keep them.
+pub(crate) fn write_unsynced(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let temporary = new_temporary(path, content)?;
+    temporary.persist(path).map_err(|error| StoreError::io(path, error.error))?;
+    Ok(())
+}
+
 /// Creates `path` with `content`, durably; fails if it is there already.
 pub fn create(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = fill_temporary(path, content)?;
@@ -66,14 +73,17 @@ pub fn check_writable(folder: &Path) -> io::Result<()> {
 }
 
 fn fill_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
+    let temporary = new_temporary(path, content)?;
+    temporary.as_file().sync_all().map_err(|error| StoreError::io(path, error))?;
+    Ok(temporary)
+}
+
+fn new_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
     let mut temporary =
         tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(|error| StoreError::io(folder, error))?;
-    temporary
-        .write_all(content)
-        .and_then(|()| temporary.as_file().sync_all())
-        .map_err(|error| StoreError::io(path, error))?;
+    temporary.write_all(content).map_err(|error| StoreError::io(path, error))?;
     Ok(temporary)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -86,6 +87,15 @@ impl Operations for App {
 
     async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), ToolError> {
         self.servers().finish_sign_in(name, pasted).await.map_err(sign_in_error)
+    }
+
+    fn take_callbacks(&self) {
+        self.takes_callbacks.store(true, Ordering::Relaxed);
+        self.servers().take_callbacks_at(self.callback_address().as_deref());
+    }
+
+    async fn finish_callback(&self, query: &str) -> Result<String, ToolError> {
+        self.servers().finish_callback(query).await.map_err(sign_in_error)
     }
 
     async fn sign_out(&self, name: &str) -> Result<bool, ToolError> {
@@ -191,6 +201,7 @@ fn sign_in_error(error: SignInError) -> ToolError {
     match error {
         SignInError::UnknownServer { .. } => ToolError::not_found(error.to_string()),
         SignInError::NotOffered { .. } => ToolError::new(ErrorKind::Conflict, error.to_string()),
+        SignInError::NotBegun => ToolError::not_found(error.to_string()),
         SignInError::Failed { .. } => ToolError::unavailable(error.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::discovery::AuthorizationServer;
 use super::record::{AuthMethod, ClientOrigin, OAuthClient};
 use super::settings::AuthSettings;
-use super::web::{OAuthError, Web};
+use super::web::{OAuthError, Web, is_loopback};
 
 /// What is known when a client is chosen.
 pub(crate) struct Choice<'a> {
@@ -71,13 +71,16 @@ impl Choice<'_> {
         } else {
             "client_secret_post"
         };
+        // A client on the user's machine is native; one that browsers are sent back to elsewhere is not.
+        let is_near = reqwest::Url::parse(self.redirect_uri).is_ok_and(|url| is_loopback(&url));
+        let application_type = if is_near { "native" } else { "web" };
         let mut body = json!({
             "client_name": "OneTool",
             "redirect_uris": [self.redirect_uri],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": wanted,
-            "application_type": "native",
+            "application_type": application_type,
         });
         if !self.scopes.is_empty() {
             body["scope"] = self.scopes.join(" ").into();

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::Url;
 use ring::rand::SecureRandom as _;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use super::callback::{self, Callback};
@@ -18,6 +19,7 @@ use super::tokens::{Grant, TokenRequest};
 use super::web::{OAuthError, Web};
 
 /// A sign-in that has begun.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Login {
     /// What the user opens.
     pub(crate) url: String,
@@ -31,6 +33,12 @@ pub(crate) struct Login {
     scopes: Vec<String>,
 }
 
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
 /// What a sign-in begins with.
 pub(crate) struct Beginning<'a> {
     pub(crate) web: &'a Web,
@@ -39,6 +47,8 @@ pub(crate) struct Beginning<'a> {
     pub(crate) url: &'a Url,
     pub(crate) challenge: &'a Challenge,
     pub(crate) record: &'a Record,
+    /// Where this server takes browsers back, if it does.
+    pub(crate) public_callback: Option<&'a str>,
     /// A client that was registered before is not used again.
     pub(crate) anew: bool,
 }
@@ -131,8 +141,8 @@ impl Beginning<'_> {
 
     /// Where the browser is sent back to. The port that a client was registered with is used again where it is free.
     async fn redirect(&self, registered: Option<&OAuthClient>) -> Result<(String, Option<TcpListener>), OAuthError> {
-        if let Some(url) = &self.settings.redirect_url {
-            return Ok((url.clone(), None));
+        if let Some(url) = self.settings.redirect_url.as_deref().or(self.public_callback) {
+            return Ok((url.to_owned(), None));
         }
         let at = |port: u16| format!("http://127.0.0.1:{port}{}", callback::PATH);
         if self.settings.redirect_port != 0 {

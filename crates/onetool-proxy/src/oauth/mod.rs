@@ -33,7 +33,7 @@ pub(crate) use web::OAuthError;
 
 use callback::{Callback, Visitor};
 use login::{Beginning, Login, SharedLogin};
-use record::{ClientOrigin, Record, RecordStore, Tokens, now};
+use record::{ClientOrigin, PendingLogin, Record, RecordStore, Tokens, now};
 use tokens::{Grant, TokenRequest};
 use web::Web;
 
@@ -133,6 +133,8 @@ pub(crate) struct OAuth {
     refreshing: tokio::sync::Mutex<()>,
     beginning: tokio::sync::Mutex<()>,
     waiting: Mutex<Option<Arc<Waiting>>>,
+    /// Where this process takes browsers back, where others can reach it.
+    public_callback: Mutex<Option<String>>,
     /// Somebody signed in here.
     pub(crate) signed_in: Notify,
 }
@@ -148,7 +150,7 @@ impl OAuth {
         let parsed = Url::parse(url).ok()?;
         Some(Arc::new(Self {
             server: server.to_owned(),
-            store: RecordStore::new(state, url),
+            store: RecordStore::new(state, url, &settings),
             url: parsed,
             settings,
             http,
@@ -156,6 +158,7 @@ impl OAuth {
             refreshing: tokio::sync::Mutex::default(),
             beginning: tokio::sync::Mutex::default(),
             waiting: Mutex::new(None),
+            public_callback: Mutex::new(None),
             signed_in: Notify::new(),
         }))
     }
@@ -382,7 +385,9 @@ impl OAuth {
             Some(challenge) => challenge,
             None => self.ask_for_challenge().await,
         };
+        let public_callback = self.public_callback.lock().clone();
         let beginning = Beginning {
+            public_callback: public_callback.as_deref(),
             web: &web,
             settings: &self.settings,
             url: &self.url,
@@ -391,8 +396,9 @@ impl OAuth {
             anew,
         };
         let (login, listener) = beginning.begin().await?;
-        if login.is_new_client {
-            self.keep_client(&login).await?;
+        let is_public = public_callback.as_ref().is_some_and(|callback| login.client.redirect_uri == *callback);
+        if login.is_new_client || is_public {
+            self.keep_begun(&login, is_public).await?;
         }
         let login = Arc::new(login);
         let (outcome, _) = watch::channel(None);
@@ -429,12 +435,18 @@ impl OAuth {
         header.map(Challenge::parse).unwrap_or_default()
     }
 
-    /// Keeps a client that was registered, beside the tokens that there are.
-    async fn keep_client(&self, login: &Login) -> Result<(), OAuthError> {
+    /// Keeps a client that was registered, and a sign-in whose browser may come back to another server that shares the
+    /// state, beside the tokens that there are.
+    async fn keep_begun(&self, login: &Login, is_public: bool) -> Result<(), OAuthError> {
         let lease = self.store.lease().await?;
         let kept = async {
             let mut record = self.store.read().await?;
-            record.registered = Some(login.client.clone());
+            if login.is_new_client {
+                record.registered = Some(login.client.clone());
+            }
+            if is_public {
+                record.add_pending(login.clone(), self.settings.login_timeout);
+            }
             self.store.write(&record).await
         };
         let kept = kept.await;
@@ -442,7 +454,7 @@ impl OAuth {
         match kept {
             // Tokens will come with the client in them.
             Err(error) => {
-                tracing::warn!(target: "onetool::server", server = self.server, "a registered client can't be kept: {error}");
+                tracing::warn!(target: "onetool::server", server = self.server, "a sign-in that has begun can't be kept: {error}");
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -466,6 +478,10 @@ impl OAuth {
             Err(error) => return (Err(error), false),
         };
         let waiting = self.waiting.lock().clone();
+        let waiting = match waiting {
+            Some(waiting) if callback.is_bare || waiting.login.is_meant(&callback) => Some(waiting),
+            other => self.begun_elsewhere(&callback).await.or(other),
+        };
         let Some(waiting) = waiting else {
             return (Err(OAuthError::Invalid("no sign-in has begun here".to_owned())), false);
         };
@@ -497,6 +513,29 @@ impl OAuth {
         (outcome, true)
     }
 
+    /// A sign-in that began at another server that shares the state, or here before a restart.
+    async fn begun_elsewhere(&self, callback: &Callback) -> Option<Arc<Waiting>> {
+        let record = self.store.read().await.ok()?;
+        let is_meant = |pending: &&PendingLogin| pending.until > now() && pending.login.is_meant(callback);
+        let login = record.pending.iter().find(is_meant)?.login.clone();
+        let (outcome, _) = watch::channel(None);
+        Some(Arc::new(Waiting { login: Arc::new(login), outcome, listening: Mutex::new(None) }))
+    }
+
+    /// Says where browsers can come back to this process.
+    pub(crate) fn take_callbacks_at(&self, url: Option<String>) {
+        *self.public_callback.lock() = url;
+    }
+
+    /// Whether what a browser brings is for this server.
+    pub(crate) async fn is_meant(&self, query: &str) -> bool {
+        let Ok(callback) = Callback::parse(query) else { return false };
+        let waiting = self.waiting.lock().clone();
+        callback.state.is_some()
+            && (waiting.is_some_and(|waiting| waiting.login.is_meant(&callback))
+                || self.begun_elsewhere(&callback).await.is_some())
+    }
+
     async fn forget_client(&self) {
         let Ok(lease) = self.store.lease().await else { return };
         if let Ok(mut record) = self.store.read().await {
@@ -509,7 +548,10 @@ impl OAuth {
     /// Keeps new tokens with everything that belongs to them. The old ones are there until then.
     async fn keep(&self, login: &Login, tokens: Tokens) -> Result<(), OAuthError> {
         let lease = self.store.lease().await?;
-        let registered = self.store.read().await.ok().and_then(|record| record.registered);
+        let before = self.store.read().await.unwrap_or_default();
+        let mut pending = before.pending;
+        pending.retain(|pending| pending.until > now() && pending.login != *login);
+        let registered = before.registered;
         let is_registered = login.client.origin == ClientOrigin::Registered;
         let record = Record {
             url: self.url.clone().into(),
@@ -517,6 +559,7 @@ impl OAuth {
             client: Some(login.client.clone()),
             tokens: Some(tokens),
             registered: if is_registered { Some(login.client.clone()) } else { registered },
+            pending,
             refused: None,
         };
         let written = self.store.write(&record).await;

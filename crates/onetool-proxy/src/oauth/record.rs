@@ -11,6 +11,8 @@ use onetool_state::interface::{Collection, Documents, Expect, Key, Lease, Leases
 use serde::{Deserialize, Serialize};
 
 use super::discovery::AuthorizationServer;
+use super::login::Login;
+use super::settings::AuthSettings;
 use super::web::OAuthError;
 
 /// Documents of sign-ins. Not readable by any tool.
@@ -85,7 +87,7 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// The most and the least that a token is renewed ahead of its end.
+/// The most that a token is renewed ahead of its end, in seconds.
 const AHEAD_MOST: u64 = 60;
 
 impl Tokens {
@@ -98,7 +100,15 @@ impl Tokens {
     pub(crate) fn is_fresh(&self) -> bool {
         let Some(at) = self.expires_at else { return true };
         let life = at.saturating_sub(self.received_at);
-        now() < at.saturating_sub((life / 10).min(AHEAD_MOST))
+        let ahead = (life / 10).min(AHEAD_MOST);
+        now() < at.saturating_sub(ahead - self.jitter(ahead / 5))
+    }
+
+    /// From 0 to `most`, another for every process and token, so that not all of them ask in the same second.
+    fn jitter(&self, most: u64) -> u64 {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&std::process::id().to_le_bytes()).update(self.access.as_bytes());
+        u64::from(hash.finalize().as_bytes()[0]) % (most + 1)
     }
 }
 
@@ -117,9 +127,33 @@ pub(crate) struct Record {
     /// The client that was registered last, for the next sign-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registered: Option<OAuthClient>,
+    /// Sign-ins that wait for a browser which may come back to any server that shares the state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pending: Vec<PendingLogin>,
     /// Why somebody must sign in again, since the authorization server refused these very tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
+}
+
+/// Sign-ins of one server that wait at once; the oldest make room.
+const PENDING_MOST: usize = 8;
+
+/// A sign-in that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PendingLogin {
+    /// In seconds since 1970.
+    pub(crate) until: u64,
+    pub(crate) login: Login,
+}
+
+impl Record {
+    /// Adds a sign-in that waits for at most `patience`.
+    pub(crate) fn add_pending(&mut self, login: Login, patience: Duration) {
+        self.pending.retain(|pending| pending.until > now());
+        self.pending.push(PendingLogin { until: now().saturating_add(patience.as_secs()), login });
+        let surplus = self.pending.len().saturating_sub(PENDING_MOST);
+        self.pending.drain(..surplus);
+    }
 }
 
 pub(crate) fn now() -> u64 {
@@ -136,9 +170,17 @@ pub(crate) struct RecordStore {
 }
 
 impl RecordStore {
-    pub(crate) fn new(state: &onetool_state::State, url: &str) -> Self {
-        // The same server is signed in to once, whatever it is called and whichever project it is in.
-        let key = blake3::hash(url.as_bytes()).to_hex().as_str()[..32].to_owned();
+    pub(crate) fn new(state: &onetool_state::State, url: &str, settings: &AuthSettings) -> Self {
+        // The same server is signed in to once, whatever it is called and whichever project it is in; other clients and
+        // other accounts have tokens of their own.
+        let mut hash = blake3::Hasher::new();
+        hash.update(url.as_bytes());
+        for (name, value) in [("client", &settings.client_id), ("account", &settings.account)] {
+            if let Some(value) = value {
+                hash.update(format!("\n{name} {value}").as_bytes());
+            }
+        }
+        let key = hash.finalize().to_hex().as_str()[..32].to_owned();
         Self { documents: state.documents(), leases: state.leases(), key, url: url.to_owned() }
     }
 
@@ -203,5 +245,32 @@ impl Drop for HeldLease {
             let leases = self.leases.clone();
             runtime.spawn(async move { drop(leases.release(&lease).await) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_renewed_a_little_before_its_end_and_not_at_the_same_second_by_all() {
+        let tokens = |access: &str, left: u64, life: u64| Tokens {
+            access: access.to_owned(),
+            refresh: None,
+            received_at: now() + left - life,
+            expires_at: Some(now() + left),
+            asked: Vec::new(),
+            granted: Vec::new(),
+            resource: None,
+        };
+        assert!(tokens("a", 70, 3600).is_fresh());
+        assert!(!tokens("a", 45, 3600).is_fresh());
+        assert!(tokens("a", 45, 3600).is_valid());
+        // A tenth of a short life.
+        assert!(tokens("a", 15, 100).is_fresh());
+        assert!(!tokens("a", 5, 100).is_fresh());
+        let jitters: std::collections::HashSet<u64> =
+            (0..50).map(|number| tokens(&number.to_string(), 60, 3600).jitter(12)).collect();
+        assert!(jitters.len() > 3 && jitters.iter().all(|jitter| *jitter <= 12), "{jitters:?}");
     }
 }

@@ -23,6 +23,8 @@ pub struct AuthSettings {
     pub client_id: Option<String>,
     pub client_secret: Option<String>,
     pub client_metadata_url: Option<String>,
+    /// Keeps sign-ins of several servers at one address apart.
+    pub account: Option<String>,
     /// Asked for instead of what the server names.
     pub scopes: Vec<String>,
     /// Where the browser is sent back to, where that is not this machine: its address is pasted then.
@@ -42,6 +44,7 @@ impl Default for AuthSettings {
             client_id: None,
             client_secret: None,
             client_metadata_url: None,
+            account: None,
             scopes: Vec::new(),
             redirect_url: None,
             redirect_port: 0,

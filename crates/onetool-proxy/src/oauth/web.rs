@@ -152,9 +152,7 @@ impl Answer {
                     description: text("error_description"),
                 })
             }
-            _ if status == StatusCode::UNAUTHORIZED => {
-                Err(OAuthError::Refused { error: "invalid_client".to_owned(), description: None })
-            }
+            // A gateway on the way may answer 401 too: only the protocol's own words take a sign-in away.
             _ => Err(OAuthError::Invalid(format!("{what}: HTTP status {status} without a usable answer"))),
         }
     }

@@ -205,6 +205,122 @@ async fn no_trouble_of_a_network_signs_anybody_out() {
 }
 
 #[tokio::test]
+async fn a_gateway_on_the_way_signs_nobody_out() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    steer(&server, "expire=1&gateway=1").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("can't be renewed now") && error.message.contains("401"), "{error}");
+    until_it_answers(&source).await;
+    assert_eq!(stats(&server).await["redemptions"], 1);
+    source.shutdown().await;
+}
+
+/// The new tokens were given out, but never arrived: the old one is spent, and only a sign-in helps.
+#[tokio::test]
+async fn tokens_that_got_lost_on_the_way_are_told() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    steer(&server, "expire=1&garble=1").await;
+    let error = call(&source, "web.whoami", json!({})).await.unwrap_err();
+    assert!(error.message.contains("can't be renewed now"), "{error}");
+    let mut told = error.message;
+    for _ in 0..300 {
+        if told.contains("the sign-in is no longer accepted") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        told = call(&source, "web.whoami", json!({})).await.unwrap_err().message;
+    }
+    assert!(told.contains("the sign-in is no longer accepted (invalid_grant"), "{told}");
+    assert_eq!(stats(&server).await["reuses"], 1);
+    sign_in(&source).await;
+    assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));
+    source.shutdown().await;
+}
+
+async fn until_it_answers(source: &ProxySource) {
+    let mut answer = call(source, "web.whoami", json!({})).await;
+    for _ in 0..300 {
+        if answer.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = call(source, "web.whoami", json!({})).await;
+    }
+    answer.unwrap();
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_costs_a_registration_and_nothing_else() {
+    let (house, server) = (House::new(), start(&[]));
+    let source = signed_in(&house, &server).await;
+    let record: Json = serde_json::from_slice(&std::fs::read(file(&house)).unwrap()).unwrap();
+    let registered = reqwest::Url::parse(record["registered"]["redirect_uri"].as_str().unwrap()).unwrap();
+    assert_eq!(registered.path(), "/callback", "as it was asked for, not as the server normalised it");
+    // The port is used again where it is free.
+    source.sign_out("web").await.unwrap();
+    sign_in(&source).await;
+    assert_eq!(stats(&server).await["registrations"], 1);
+    source.sign_out("web").await.unwrap();
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", registered.port().unwrap())).unwrap();
+    sign_in(&source).await;
+    assert_eq!(stats(&server).await["registrations"], 2);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn accounts_at_one_address_have_tokens_of_their_own() {
+    let (house, server) = (House::new(), start(&[]));
+    let with_account = |name: &str| {
+        let mut settings = settings(server.port);
+        settings.auth.account = Some(name.to_owned());
+        settings
+    };
+    let work = house.source(vec![with_account("work")]);
+    sign_in(&work).await;
+    work.try_now("web", &context()).await.unwrap();
+    let family = text(&work, "web.whoami", json!({})).await;
+    let home = house.source(vec![with_account("home")]);
+    assert!(home.settle("web", &context()).await.unwrap_err().message.contains("nobody is signed in"));
+    sign_in(&home).await;
+    home.try_now("web", &context()).await.unwrap();
+    assert_ne!(text(&home, "web.whoami", json!({})).await, family);
+    home.sign_out("web").await.unwrap();
+    work.try_now("web", &context()).await.unwrap();
+    assert_eq!(text(&work, "web.whoami", json!({})).await, family);
+    work.shutdown().await;
+    home.shutdown().await;
+}
+
+/// A server that others reach takes the browser back itself, also where the sign-in began at another one.
+#[tokio::test]
+async fn a_browser_comes_back_to_a_public_address() {
+    let (house, server) = (House::new(), start(&[]));
+    let public = "https://tools.example.org/oauth/callback";
+    let began = house.source(vec![settings(server.port)]);
+    began.take_callbacks_at(Some(public));
+    let url = began.begin_sign_in("web", false).await.unwrap();
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let back = client.get(&url).send().await.unwrap().headers()["location"].to_str().unwrap().to_owned();
+    let query = back.strip_prefix(public).unwrap_or_else(|| panic!("{back}")).to_owned();
+    assert_eq!(stats(&server).await["kinds"], json!(["web"]));
+    let other = house.source(vec![settings(server.port)]);
+    other.take_callbacks_at(Some(public));
+    let error = other.finish_callback("?code=stolen&state=guessed").await.unwrap_err().to_string();
+    assert!(error.contains("no sign-in that has begun"), "{error}");
+    assert_eq!(other.finish_callback(&query).await.unwrap(), "web");
+    other.try_now("web", &context()).await.unwrap();
+    assert!(text(&other, "web.whoami", json!({})).await.starts_with("client-1"));
+    // Once.
+    other.finish_callback(&query).await.unwrap_err();
+    // The first one sees it too.
+    until("it is connected", || status(&began, "web").state == ServerState::Connected).await;
+    began.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_token_that_is_valid_is_used_while_it_cannot_be_renewed() {
     let (house, server) = (House::new(), start(&[]));
     steer(&server, "lifetime=60").await;
@@ -320,6 +436,12 @@ async fn what_does_not_belong_to_a_sign_in_does_not_end_it() {
     let url = source.begin_sign_in("web", false).await.unwrap();
     let error = source.finish_sign_in("web", "?code=stolen&state=another").await.unwrap_err().to_string();
     assert!(error.contains("its state is another"), "{error}");
+    // Also an error must come from whom it should.
+    let state = url.split_once("state=").unwrap().1.split('&').next().unwrap();
+    let error = format!("?error=access_denied&state={state}&iss=https%3A%2F%2Fevil.example");
+    let error = source.finish_sign_in("web", &error).await.unwrap_err().to_string();
+    assert!(error.contains("another authorization server"), "{error}");
+    let url = source.begin_sign_in("web", false).await.unwrap();
     steer(&server, "iss=https://evil.example").await;
     let page = get(&url).await;
     assert_eq!(page.status(), 400);

@@ -8,6 +8,7 @@ whole family. `/control?KEY=VALUE` changes how it behaves, `/stats` tells what i
     expire=1     no access token is valid any more        fail=N      the next N requests for tokens get 503
     revoke=1     no refresh token is valid any more       purge=1     every client is forgotten
     iss=X        answers name another issuer              scope=X     calls need this scope
+    gateway=N    the next N requests for tokens get a page with 401, as from a gateway on the way
     garble=N     the next N answers with tokens are cut off after the tokens have been given out
 
 With --entra it behaves like a large identity provider: no registration, no word about PKCE, and an error for requests that
@@ -34,8 +35,8 @@ options = parser.parse_args()
 
 lock = threading.Lock()
 clients, codes, access, refresh = {}, {}, {}, {}
-control = {"fail": 0, "iss": "", "scope": "", "garble": 0, "lifetime": options.lifetime}
-stats = {"registrations": 0, "redemptions": 0, "refreshes": 0, "reuses": 0, "revocations": 0, "refused": 0, "resources": []}
+control = {"fail": 0, "iss": "", "scope": "", "garble": 0, "gateway": 0, "lifetime": options.lifetime}
+stats = {"registrations": 0, "redemptions": 0, "refreshes": 0, "reuses": 0, "revocations": 0, "refused": 0, "resources": [], "kinds": []}
 if options.entra:
     clients["known-client"] = {"redirect_uris": None, "secret": "s3cret"}
 
@@ -124,6 +125,7 @@ class Handler(BaseHTTPRequestHandler):
                 stats["registrations"] += 1
                 client = f"client-{stats['registrations']}"
                 clients[client] = {"redirect_uris": wanted["redirect_uris"], "secret": None}
+                stats["kinds"].append(wanted.get("application_type"))
             return self.reply(201, {**wanted, "client_id": client, "redirect_uris": [uri + "/" for uri in wanted["redirect_uris"]]})
         form = {key: values[0] for key, values in parse_qs(body.decode(errors="replace")).items()}
         if path == "/token":
@@ -144,6 +146,9 @@ class Handler(BaseHTTPRequestHandler):
             if control["fail"]:
                 control["fail"] -= 1
                 return self.reply(503, b"down for maintenance")
+            if control["gateway"]:
+                control["gateway"] -= 1
+                return self.reply(401, b"<h1>Sign in to the hotel's network</h1>")
             client = clients.get(form.get("client_id"))
             if client is None or client["secret"] and form.get("client_secret") != client["secret"]:
                 return self.reply(401, {"error": "invalid_client", "error_description": "who is that?"})

@@ -1,12 +1,10 @@
 //! Many tools at once: all of them, or none.
 //!
-//! The tools of a new bundle are written before the bundle itself: until that one document is there, none of them counts,
-//! so whatever ends the work early leaves nothing to be seen. Into a bundle that exists they go one by one, and are taken
-//! out again where one fails.
+//! Everything is checked first, and then created in one step of the state, which a killed process leaves done or undone.
 
 use std::collections::HashMap;
 
-use crate::interface::{Collection, Condition, Effort, Expect, Key};
+use crate::interface::{Collection, Effort, Key};
 use crate::wait;
 
 use super::changes::{key, new_bundle, new_tool, now, require_enabled, require_free_slug};
@@ -58,25 +56,13 @@ impl BundleStore {
         let turn = shared.writer.lock();
         shared.catch_up(Effort::Usual)?;
         let (id, bundle, documents) = self.decide(intake)?;
-        let put = |key: &Key, text: &str| {
-            let condition = Condition { expect: Expect::Absent, guard: None };
-            wait(shared.documents.put(Collection::BUNDLES, key, text.as_bytes(), &condition))
-        };
-        let mut written = Vec::with_capacity(documents.len());
-        for (key, text) in documents.iter().chain(&bundle) {
-            if let Err(error) = put(key, text) {
-                for key in written {
-                    let condition = Condition { expect: Expect::Anything, guard: None };
-                    // What can't be taken out belongs to no bundle, or is told by the store as it is.
-                    let _ = wait(shared.documents.delete(Collection::BUNDLES, key, &condition));
-                }
-                shared.look(Effort::Usual);
-                return Err(error.into());
-            }
-            written.push(key);
-        }
+        let documents: Vec<(Key, Vec<u8>)> =
+            documents.into_iter().chain(bundle).map(|(key, text)| (key, text.into_bytes())).collect();
+        let created = wait(shared.documents.create_all(Collection::BUNDLES, &documents));
+        drop(documents);
         shared.look(Effort::Usual);
         drop(turn);
+        created?;
         self.bundle(id)
     }
 

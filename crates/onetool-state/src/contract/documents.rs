@@ -47,6 +47,7 @@ pub(super) async fn check(open: Open<'_>) {
     let (one, other) = (open().documents(), open().documents());
     swaps(&*one, &*other).await;
     guards(&*one, &*other).await;
+    all_or_none(&*one, &*other).await;
     feed(&*one, &*other).await;
     collections_are_apart(&*one).await;
     bytes_come_back(&*one).await;
@@ -101,6 +102,24 @@ async fn guards(one: &dyn Documents, other: &dyn Documents) {
     let stale = one.put(TESTED, &key("other"), b"d", &guarded("", mine)).await;
     assert!(matches!(stale, Err(StateError::Stale(_))), "an empty prefix is everything: {stale:?}");
     for name in ["guard/a", "guard/c", "elsewhere/c"] {
+        one.delete(TESTED, &key(name), &anything()).await.unwrap();
+    }
+}
+
+async fn all_or_none(one: &dyn Documents, other: &dyn Documents) {
+    let before = changes(other, Cursor::START).await.cursor;
+    let several = |names: &[&str]| -> Vec<(Key, Vec<u8>)> {
+        names.iter().map(|name| (key(name), name.as_bytes().to_vec())).collect()
+    };
+    one.create_all(TESTED, &[]).await.unwrap();
+    one.create_all(TESTED, &several(&["all/a", "all/b", "all-c"])).await.unwrap();
+    let seen = changes(other, before).await;
+    assert_eq!(contents(&seen), (map([("all/a", "all/a"), ("all/b", "all/b"), ("all-c", "all-c")]), vec![]));
+    let conflict = other.create_all(TESTED, &several(&["all/d", "all/a", "all/e"])).await;
+    assert!(matches!(conflict, Err(StateError::Conflict(_))), "{conflict:?}");
+    assert_eq!(one.get(TESTED, &key("all/d")).await.unwrap(), None);
+    assert!(changes(one, seen.cursor).await.changes.iter().all(|change| !matches!(change, Change::Put(document) if document.key.as_str() == "all/d")));
+    for name in ["all/a", "all/b", "all-c"] {
         one.delete(TESTED, &key(name), &anything()).await.unwrap();
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use super::batch;
 use super::memory::MemoryCollection;
 use super::scan::{Index, QUARANTINE, path};
 use super::stamp::Stamp;
@@ -80,15 +81,19 @@ impl Documents for FlatDocuments {
         let Some(folder) = self.collections.get(&collection) else {
             return self.in_memory(collection, |memory| memory.put(key, content, condition));
         };
-        if content.len() > folder.place.max_bytes {
-            let (bytes, limit) = (content.len(), folder.place.max_bytes);
-            return Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {limit} are allowed")));
-        }
+        folder.check_size(key, content)?;
         folder.change(key, condition, |file| match condition.expect {
             Expect::Absent => Ok(atomic::create(file, content)?),
             _ => Ok(atomic::write(file, content)?),
         })?;
         Ok(Revision::of(content))
+    }
+
+    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+        match self.collections.get(&collection) {
+            Some(folder) => folder.create_all(documents),
+            None => self.in_memory(collection, |memory| memory.create_all(documents)),
+        }
     }
 
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError> {
@@ -136,6 +141,37 @@ impl Documents for FlatDocuments {
 }
 
 impl FolderCollection {
+    fn check_size(&self, key: &Key, content: &[u8]) -> Result<(), StateError> {
+        let (bytes, limit) = (content.len(), self.place.max_bytes);
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {limit} are allowed")))
+    }
+
+    fn create_all(&self, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+        for (key, content) in documents {
+            self.check_size(key, content)?;
+        }
+        let _turn = self.turn.lock();
+        let _held = Lock::take(&self.place.lock, LOCK_WAIT)?;
+        batch::finish(&self.place)?;
+        if let Some((key, _)) = documents.iter().find(|(key, _)| path(&self.place, key).symlink_metadata().is_ok()) {
+            return Err(StateError::Conflict(key.to_string()));
+        }
+        let outcome = batch::create(&self.place, documents);
+        self.index.lock().distrust_all();
+        Ok(outcome?)
+    }
+
+    /// Waits for whoever writes many documents, or finishes what somebody left half-way.
+    fn settle_batch(&self) {
+        let settled = Lock::take(&self.place.lock, LOCK_WAIT).and_then(|_held| batch::finish(&self.place));
+        if let Err(error) = settled {
+            tracing::warn!(%error, "an interrupted change of documents is not finished");
+        }
+    }
+
     /// Runs a change with the lock held, if the condition holds then.
     fn change(
         &self,
@@ -146,6 +182,7 @@ impl FolderCollection {
         let file = path(&self.place, key);
         let _turn = self.turn.lock();
         let _held = Lock::take(&self.place.lock, LOCK_WAIT)?;
+        batch::finish(&self.place)?;
         if let Some(guard) = &condition.guard {
             let mut index = self.index.lock();
             if guard.prefix.is_empty() {
@@ -178,6 +215,14 @@ impl FolderCollection {
     fn changes(&self, since: Cursor, effort: Effort) -> Changes {
         let mut index = self.index.lock();
         index.scan(&self.place, effort);
+        if index.has_batch {
+            // Whoever writes needs the index too.
+            drop(index);
+            self.settle_batch();
+            index = self.index.lock();
+            index.distrust_all();
+            index.scan(&self.place, effort);
+        }
         let is_whole = since == Cursor::START || since.0 < index.floor;
         let since = if is_whole { 0 } else { since.0 };
         let mut changes = Vec::new();

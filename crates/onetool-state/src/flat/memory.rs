@@ -24,6 +24,16 @@ impl MemoryCollection {
         Ok(Revision::of(content))
     }
 
+    pub(super) fn create_all(&mut self, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+        for (key, _) in documents {
+            self.check(key, &Expect::Absent.into())?;
+        }
+        for (key, content) in documents {
+            self.put(key, content, &Expect::Absent.into())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn delete(&mut self, key: &Key, condition: &Condition) -> Result<(), StateError> {
         self.check(key, condition)?;
         if let Some(entry) = self.entries.get_mut(key) {

@@ -6,6 +6,7 @@
 //!
 //! The methods block for as long as the disk takes; call them where blocking is allowed.
 
+mod batch;
 mod blobs;
 mod documents;
 mod leases;

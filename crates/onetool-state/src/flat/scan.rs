@@ -31,6 +31,8 @@ pub(super) struct Index {
     pub(super) gone: BTreeMap<Key, u64>,
     /// What is not a document, and when it was found.
     pub(super) foreign: BTreeMap<PathBuf, u64>,
+    /// Somebody is creating several documents at once, or was.
+    pub(super) has_batch: bool,
     /// Removals up to here are forgotten.
     pub(super) floor: u64,
     pub(super) sequence: u64,
@@ -113,6 +115,7 @@ impl Index {
             return;
         }
         self.root = now;
+        self.has_batch = false;
         let mut folders = HashSet::new();
         let mut present: HashSet<Key> = HashSet::new();
         for entry in fs::read_dir(&place.folder).into_iter().flatten().flatten() {
@@ -124,6 +127,8 @@ impl Index {
                 }
             } else if name.starts_with(".tmp-") {
                 remove_if_old(&entry.path());
+            } else if name == super::batch::FILE {
+                self.has_batch = true;
             } else if let Some(key) = name.strip_suffix(".json").and_then(|stem| stem.parse::<Key>().ok()) {
                 present.insert(key);
             }

@@ -224,6 +224,9 @@ pub trait Documents: Send + Sync {
         condition: &Condition,
     ) -> Result<Revision, StateError>;
 
+    /// Creates several documents, durably: all of them or, where one is there already or the process ends, none.
+    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError>;
+
     /// Removes a document, durably, if the condition holds. One that is not there is no error.
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError>;
 

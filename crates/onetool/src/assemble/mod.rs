@@ -17,6 +17,7 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use onetool_config::RestartKeys;
 use onetool_http::{Bundles, Served};
@@ -33,6 +34,9 @@ use crate::config::{self, ConfigPlaces, Resolved};
 use adapters::SharedSettings;
 use parts::Parts;
 use watch::Watch;
+
+/// How long a command waits for large bundles to be read.
+const BUNDLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything, ready to run.
 pub struct App {
@@ -51,6 +55,8 @@ pub struct App {
     watch: Watch,
     /// Whether this process serves, and so can wait for somebody who signs in to a server.
     stays: AtomicBool,
+    /// It serves HTTP, so browsers can come back to it.
+    pub(crate) takes_callbacks: AtomicBool,
     /// One reload at a time: what was read last must also come into force last.
     reloading: Mutex<()>,
     /// Whether the user was asked to trust the folder.
@@ -81,7 +87,12 @@ impl App {
     /// was named must exist.
     pub fn start_once(places: ConfigPlaces) -> anyhow::Result<Arc<Self>> {
         places.require_explicit()?;
-        Self::build(places, Traces::InProjects, |_| ())
+        let app = Self::build(places, Traces::InProjects, |_| ())?;
+        // A command has no second chance to see what is read in the background.
+        if !app.served.lock().bundles.source.settle(BUNDLE_PATIENCE) {
+            tracing::warn!("bundles are still being read");
+        }
+        Ok(app)
     }
 
     /// The same with a tool file that its author works on: it is offered before all others, wherever it is.
@@ -128,6 +139,7 @@ impl App {
             parts: Mutex::new(parts),
             watch,
             stays: AtomicBool::new(false),
+            takes_callbacks: AtomicBool::new(false),
             reloading: Mutex::new(()),
             trust: trust::TrustQuestion::default(),
         }))
@@ -163,6 +175,12 @@ impl App {
         let servers = self.servers();
         let packs: Vec<String> = servers.status().into_iter().map(|server| server.pack).collect();
         futures_util::future::join_all(packs.iter().map(|pack| servers.settle(pack, ctx))).await;
+    }
+
+    /// Where browsers come back to from signing in, if the server is known by a public address.
+    pub(crate) fn callback_address(&self) -> Option<String> {
+        let address = self.settings().server.public_url.clone()?;
+        Some(format!("{address}{}", onetool_http::CALLBACK_PATH))
     }
 
     pub fn places(&self) -> &ConfigPlaces {

@@ -40,6 +40,9 @@ impl App {
         tokio::spawn(async move { sandbox.replace_cpython(python).await });
         crate::log::set_level(settings.log_level);
         if self.stays.load(Ordering::Relaxed) {
+            if self.takes_callbacks.load(Ordering::Relaxed) {
+                parts.servers.value.source.take_callbacks_at(self.callback_address().as_deref());
+            }
             parts.servers.value.source.wait_for_sign_ins();
         }
         old_parts.retire(&parts);

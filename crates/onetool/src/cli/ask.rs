@@ -28,7 +28,12 @@ pub async fn call(app: &App, name: &QualifiedName, arguments: Arguments) -> Resu
     tokio::pin!(call);
     loop {
         tokio::select! {
-            result = &mut call => return result,
+            result = &mut call => {
+                for notice in ctx.notices.take() {
+                    eprintln!("note: {notice}");
+                }
+                return result;
+            }
             _ = tokio::signal::ctrl_c() => ctx.cancel.cancel(),
         }
     }

@@ -14,6 +14,7 @@ mod command_line;
 mod commands;
 mod experience;
 mod fuzz;
+mod interrupted;
 mod logging;
 mod mcp_http;
 mod mcp_offers;

@@ -97,6 +97,40 @@ async fn a_server_is_signed_in_to_and_out_of_on_the_command_line() {
     assert!(code == Some(1) && err.contains("no server is named 'nobody'; there are: web"), "{err}");
 }
 
+/// Whoever uses a server on another machine is sent back to it.
+#[tokio::test]
+async fn a_public_server_takes_the_browser_back() {
+    let guarded = Guarded::start();
+    let url = format!("http://127.0.0.1:{}/mcp", guarded.port);
+    let project = Project::with(
+        &json!({"servers": {"web": {"url": url}}, "server": {"public_url": "https://Tools.example.org/", "tokens": [{"token": "t0ken-of-the-admin", "scopes": ["admin", "read", "invoke"]}]}})
+            .to_string(),
+    );
+    let server = project.serve_http().await;
+    let client = onetool_outbound::client_builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let login = format!("{}/api/servers/web/login", server.base);
+    let begun = client.post(&login).bearer_auth("t0ken-of-the-admin").json(&json!({})).send().await.unwrap();
+    let begun: serde_json::Value = begun.json().await.unwrap();
+    let shown = client.get(begun["url"].as_str().unwrap_or_else(|| panic!("{begun}"))).send().await.unwrap();
+    let back = shown.headers()["location"].to_str().unwrap().to_owned();
+    let query = back.strip_prefix("https://Tools.example.org/oauth/callback?").unwrap_or_else(|| panic!("{back}"));
+    // Without a token, under the public name; what belongs to no sign-in is refused.
+    let visit = async |query: &str| {
+        let visited = client.get(format!("{}/oauth/callback?{query}", server.base)).header("Host", "tools.example.org");
+        let answer = visited.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (status, page) = visit("code=x&state=<b>").await;
+    assert!(status == 400 && page.contains("begin it again"), "{status} {page}");
+    let (status, page) = visit(query).await;
+    assert!(status == 200 && page.contains("You are signed in to web"), "{status} {page}");
+    let (status, _) = visit(query).await;
+    assert_eq!(status, 400);
+    let listed = client.get(format!("{}/api/servers", server.base)).bearer_auth("t0ken-of-the-admin").send().await.unwrap();
+    let listed: serde_json::Value = listed.json().await.unwrap();
+    assert_eq!(listed["servers"][0]["auth"]["state"], "signed in", "{listed}");
+}
+
 #[tokio::test]
 async fn a_server_tells_where_to_sign_in_and_the_admin_page_does_it() {
     let guarded = Guarded::start();

@@ -20,6 +20,12 @@ pub trait Operations: Send + Sync {
     /// Ends it with what the browser was sent back with: the address, its query, or the code alone.
     async fn finish_sign_in(&self, name: &str, pasted: &str) -> Result<(), ToolError>;
 
+    /// Says that browsers can come back from sign-ins to this server, where it is known by a public address.
+    fn take_callbacks(&self);
+
+    /// Ends the sign-in that the query of such a browser belongs to; answers with the name of the server.
+    async fn finish_callback(&self, query: &str) -> Result<String, ToolError>;
+
     /// Signs out of a server. Answers whether anybody was signed in.
     async fn sign_out(&self, name: &str) -> Result<bool, ToolError>;
 

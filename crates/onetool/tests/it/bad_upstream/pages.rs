@@ -75,6 +75,16 @@ async fn a_list_that_is_cut_says_so() {
     }
     let output = bench.project.command(&["bundles", "tools", "invoke", "svc", "two"]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("the list was cut (maxPages)"), "{output:?}");
+    // Whoever calls it in code sees it with the run's reply, and once.
+    let code = "[len(svc.two()), len(svc.two()), len(svc.five())]";
+    let output = bench.project.command(&["run", code]).output().await.unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "[20,20,5]\n[svc.two: the list is not whole: it was cut at maxPages after 20 items in 2 pages]\n\
+         [svc.five: the list is not whole: it was cut at maxItems after 5 items in 1 pages]\n"
+    );
+    let output = bench.project.command(&["call", "svc.two"]).output().await.unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("note: svc.two: the list is not whole"), "{output:?}");
     // In the value itself, for whoever asks.
     bench.tool("envelope", endless(json!({"maxPages": 2, "envelope": true}))).await;
     let value = bench.value("envelope").await;
