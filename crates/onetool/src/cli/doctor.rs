@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use onetool_proxy::ServerState;
+use onetool_proxy::{AuthState, ServerKind, ServerState, ServerStatus};
 use onetool_sdk::{CallContext, Caller, Severity};
 use onetool_state::atomic;
 use serde::Serialize;
 
 use super::Location;
+use super::servers::tell_what_is_awaited;
 use super::table::{OutputArgs, Page, Tone, print};
 use crate::assemble::App;
 
@@ -67,7 +68,11 @@ impl Finding {
 /// Fails where there is a problem, so that a script can tell.
 pub async fn main(args: DoctorArgs, at: Location) -> anyhow::Result<ExitCode> {
     let app = App::start_once(at.places()?)?;
-    let findings = check(&app).await;
+    let servers = app.servers();
+    let findings = tokio::select! {
+        findings = check(&app) => findings,
+        () = tell_what_is_awaited(&servers, &|_| true) => Vec::new(),
+    };
     app.shutdown().await;
     if args.output.is_json() {
         print(&format!("{}\n", serde_json::to_string_pretty(&findings)?))?;
@@ -178,20 +183,38 @@ async fn engine(app: &App, engine: Engine) -> Finding {
 
 async fn servers(app: &App) -> Vec<Finding> {
     app.connect_servers(&CallContext::new(Caller::Cli)).await;
-    let finding = |server: onetool_proxy::ServerStatus| {
-        let check = format!("server {}", server.name);
-        let reason = server.reason.unwrap_or_default();
-        match server.state {
-            ServerState::Connected => Finding::ok(&check, format!("{} tools", server.tool_count)),
-            ServerState::Disabled => {
-                Finding::warning(&check, reason, "enable it with `onetool servers enable`, or remove it")
-            }
-            ServerState::Connecting | ServerState::Disconnected => {
-                Finding::problem(&check, reason, &format!("see `onetool servers test {}` and the log", server.name))
-            }
+    app.servers().status().into_iter().map(|server| server_finding(app, server)).collect()
+}
+
+fn server_finding(app: &App, server: ServerStatus) -> Finding {
+    let (check, name) = (format!("server {}", server.name), &server.name);
+    let reason = server.reason.unwrap_or_default();
+    let settings = app.settings();
+    let known = settings.servers.iter().find(|known| known.name == *name);
+    match server.state {
+        ServerState::Connected => Finding::ok(&check, format!("{} tools", server.tool_count)),
+        // What the configuration lacks is told with the configuration too.
+        ServerState::Disabled if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) => {
+            Finding::warning(&check, reason, "fix the configuration as told above")
         }
-    };
-    app.servers().status().into_iter().map(finding).collect()
+        ServerState::Disabled => {
+            let hint = format!("`onetool servers enable {name}` switches it on, `onetool servers remove {name}` removes it");
+            Finding::warning(&check, reason, &hint)
+        }
+        ServerState::Connecting | ServerState::Disconnected => {
+            let hint = match (&server.auth, known.map(|known| &known.kind)) {
+                (Some(auth), _) if auth.state == AuthState::NeedsSignIn => format!("run: onetool servers login {name}"),
+                (_, Some(ServerKind::Http { .. })) => {
+                    format!("check servers.{name}.url and the network, then run: onetool servers test {name}")
+                }
+                (_, _) if server.hung => {
+                    format!("run its command by hand to see what it waits for; servers.{name}.timeout gives it longer")
+                }
+                (_, _) => format!("run its command by hand; what it says there is in {}", settings.log_dir.display()),
+            };
+            Finding::problem(&check, reason, &hint)
+        }
+    }
 }
 
 /// Files with secrets must be readable by their owner alone.

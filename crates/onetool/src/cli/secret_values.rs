@@ -54,7 +54,7 @@ pub type Moved = BTreeMap<String, String>;
 /// Replaces the literal secrets of a server by references. `taken` says which value a name has already.
 pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str) -> Option<String>) -> Moved {
     let mut taker = Taker { server, taken, moved: Moved::new() };
-    for section in ["env", "headers"] {
+    for section in ["env", "headers", "auth"] {
         if let Some(Json::Object(entries)) = settings.get_mut(section) {
             for (name, value) in entries {
                 taker.entry(name, value);

@@ -4,9 +4,10 @@ mod edit;
 mod login;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use onetool_proxy::{ProxySource, ServerKind, ServerState, ServerStatus};
@@ -45,10 +46,15 @@ enum ServersCommand {
         output: OutputArgs,
     },
     /// Connect to one server, or to all, and report the outcome
-    #[command(after_help = "Examples:\n  onetool servers test\n  onetool servers test github --json")]
+    #[command(
+        after_help = "The first start of a server may have to download it, so npx, uvx and the like are tried until --wait is over.\n\nExamples:\n  onetool servers test\n  onetool servers test github --json"
+    )]
     Test {
         /// The server's name
         name: Option<String>,
+        /// Seconds that a server may take that a package runner starts
+        #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+        wait: u64,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -108,7 +114,9 @@ pub async fn main(args: ServersArgs, at: Location) -> anyhow::Result<ExitCode> {
         ServersCommand::List { output } => list(&app, &output).await,
         ServersCommand::Login(args) => login::login(&app, &args).await,
         ServersCommand::Logout { name } => login::logout(&app, &name).await,
-        ServersCommand::Test { name, output } => test(&app, name.as_deref(), &output).await,
+        ServersCommand::Test { name, wait, output } => {
+            test(&app, name.as_deref(), Duration::from_secs(wait), &output).await
+        }
         ServersCommand::Accept { name } => accept(&app, &name).await,
         ServersCommand::Add(_)
         | ServersCommand::Remove { .. }
@@ -135,7 +143,7 @@ async fn list(app: &App, output: &OutputArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Fails where a server that should be there is not.
-async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let servers = app.servers();
     let is_meant = |server: &ServerStatus| name.is_none_or(|name| server.name == name || server.pack == name);
     let meant: Vec<ServerStatus> = servers.status().into_iter().filter(is_meant).collect();
@@ -145,14 +153,21 @@ async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Res
             if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {}", known.join(", ")) };
         anyhow::bail!("no server is named '{name}'; {known}");
     }
-    // Each server's own timeout bounds its connection.
+    // Each server's own timeout bounds an attempt to connect.
     let ctx = CallContext::new(Caller::Cli);
+    let until = Instant::now() + wait;
     let connecting = meant.iter().map(|server| {
         let servers = Arc::clone(&servers);
-        let ctx = &ctx;
+        let (ctx, may_download) = (&ctx, is_package_runner(app, &server.name));
         async move {
             // The outcome shows in the status.
-            let _ = servers.try_now(&server.pack, ctx).await;
+            while servers.try_now(&server.pack, ctx).await.is_err() {
+                let was_slow = servers.status().iter().any(|now| now.pack == server.pack && now.hung);
+                if !(was_slow && may_download && Instant::now() < until) {
+                    return;
+                }
+                eprintln!("{}: not ready yet; the first start may be a download, so it is tried again", server.name);
+            }
         }
     });
     tokio::select! {
@@ -171,8 +186,23 @@ async fn test(app: &App, name: Option<&str>, output: &OutputArgs) -> anyhow::Res
     Ok(if tested.iter().all(is_fine) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Programs that fetch a server before they start it.
+const PACKAGE_RUNNERS: &[&str] =
+    &["npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "deno", "uvx", "uv", "pipx", "docker", "podman"];
+
+fn is_package_runner(app: &App, server: &str) -> bool {
+    let settings = app.settings();
+    let known = settings.servers.iter().find(|known| known.name == server);
+    known.is_some_and(|known| match &known.kind {
+        ServerKind::Stdio { command, .. } => Path::new(command)
+            .file_stem()
+            .is_some_and(|program| PACKAGE_RUNNERS.iter().any(|runner| program.eq_ignore_ascii_case(runner))),
+        ServerKind::Http { .. } => false,
+    })
+}
+
 /// Says on standard error what servers that take long are waited for, and until when.
-async fn tell_what_is_awaited(servers: &ProxySource, is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync)) {
+pub(super) async fn tell_what_is_awaited(servers: &ProxySource, is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync)) {
     let mut told: HashMap<String, (String, Duration)> = HashMap::new();
     loop {
         tokio::time::sleep(TOLD_FIRST).await;
@@ -247,11 +277,16 @@ fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
                 (reason, _) => reason.to_owned(),
             };
             let state = text_of(server, "state");
+            // Before the first connection nobody knows.
+            let tools = match (server["tool_count"].as_u64(), state) {
+                (Some(0), "enabled") => "?".to_owned(),
+                _ => server["tool_count"].to_string(),
+            };
             vec![
                 (Tone::Strong, text_of(server, "name").to_owned()),
                 (Tone::Plain, text_of(server, "type").to_owned()),
                 (Tone::of_state(state), state.to_owned()),
-                (Tone::Plain, server["tool_count"].to_string()),
+                (Tone::Plain, tools),
                 (Tone::Plain, remark),
             ]
         })

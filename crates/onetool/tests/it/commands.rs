@@ -216,6 +216,47 @@ async fn shells_get_their_completions() {
     }
 }
 
+/// The scripts in the shells that they are for, as far as those are installed. Answers what a shell puts on the line.
+#[tokio::test]
+async fn shells_complete_what_is_typed() {
+    let project = Project::empty();
+    project.write(
+        ".onetool/tools/shop/shop_tools.py",
+        "from typing import Literal\ndef order(item: str, size: Literal['small', 'large'] = 'small') -> str:\n    return item\n\ndef refund(order_id: int) -> str:\n    return 'x'\n",
+    );
+    let folder = std::path::Path::new(BINARY).parent().unwrap().to_owned();
+    let path = std::env::join_paths(
+        std::iter::once(folder).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    )
+    .unwrap();
+    let driver = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/complete_line.py");
+    for shell in ["bash", "zsh", "fish"] {
+        let is_here = tokio::process::Command::new(shell).arg("--version").output().await.is_ok();
+        if !is_here {
+            eprintln!("== {shell} is not installed: ITS COMPLETIONS ARE NOT TRIED");
+            continue;
+        }
+        for (typed, whole) in [
+            ("onetool sca", "onetool scaffold"),
+            ("onetool call shop.ref", "onetool call shop.refund"),
+            ("onetool call shop.order si", "onetool call shop.order size="),
+            ("onetool call shop.order size=l", "onetool call shop.order size=large"),
+        ] {
+            let output = tokio::process::Command::new("python3")
+                .arg(&driver)
+                .args([shell, typed, whole])
+                .current_dir(project.path())
+                .env("HOME", project.home())
+                .env("PATH", &path)
+                .kill_on_drop(true)
+                .output()
+                .await
+                .unwrap();
+            assert!(output.status.success(), "{shell}: {typed}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_configuration_that_was_named_must_be_there() {
     let project = Project::empty();

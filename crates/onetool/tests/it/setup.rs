@@ -135,6 +135,71 @@ async fn a_client_is_pointed_at_onetool_and_back() {
     assert!(cursor.contains("gh-server"));
 }
 
+/// What only the client can start stays with it, and a client that has no servers gets OneTool all the same.
+#[tokio::test]
+async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_at_onetool() {
+    let project = Project::empty();
+    project.write(
+        "home/.config/zed/settings.json",
+        r#"{"theme": "x", "context_servers": {"clock": {"command": "c"}, "own": {"source": "extension", "settings": {}}}}"#,
+    );
+    project.write("home/.claude.json", r#"{"history": [1]}"#);
+    let servers = |path: &str, key: &str| -> Vec<String> {
+        let file: Json = serde_json::from_str(&read(&project, path)).unwrap();
+        let mut names: Vec<String> = file[key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    };
+    for _ in 0..2 {
+        let done = outcome(
+            &project,
+            &["import", "--client", "zed", "--client", "windsurf", "--client", "claude-code", "--write"],
+        )
+        .await;
+        assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+        assert_eq!(servers("home/.config/zed/settings.json", "context_servers"), ["onetool", "own"]);
+        assert_eq!(servers("home/.codeium/windsurf/mcp_config.json", "mcpServers"), ["onetool"]);
+        assert_eq!(servers("home/.claude.json", "mcpServers"), ["onetool"]);
+        assert!(read(&project, "home/.claude.json").contains("\"history\": [1]"));
+        assert!(read(&project, ".onetool/onetool.yaml").contains("clock:"));
+        let back = outcome(
+            &project,
+            &["export", "--client", "zed", "--client", "windsurf", "--client", "claude-code", "--write"],
+        )
+        .await;
+        assert_eq!(back.code, 0, "{}{}", back.out, back.err);
+        assert_eq!(servers("home/.config/zed/settings.json", "context_servers"), ["clock", "own"]);
+        assert_eq!(servers("home/.codeium/windsurf/mcp_config.json", "mcpServers"), [""; 0]);
+        assert_eq!(servers("home/.claude.json", "mcpServers"), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn older_places_and_sign_ins_are_imported_too() {
+    let project = Project::empty();
+    project.write(".vscode/settings.json", r#"{"mcp": {"servers": {"old": {"command": "old"}}}}"#);
+    project.write(
+        "home/.codex/config.toml",
+        "[mcp_servers.docs]\ncommand = \"docs\"\nenv_vars = [\"DOCS_HOME\"]\n",
+    );
+    project.write(
+        "opencode.json",
+        r#"{"mcp": {"far": {"type": "remote", "url": "https://far.example.org", "oauth": {"clientId": "me", "clientSecret": "s3cret-value", "scope": "read write"}}}}"#,
+    );
+    let done = outcome(&project, &["import", "--write"]).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let value: Json = serde_saphyr::from_str(&read(&project, ".onetool/onetool.yaml")).unwrap();
+    assert_eq!(
+        value["servers"],
+        json!({
+            "old": {"command": "old"},
+            "docs": {"command": "docs", "env_allow": ["DOCS_HOME"]},
+            "far": {"url": "https://far.example.org", "auth": {"client_id": "me", "client_secret": "${FAR_CLIENT_SECRET}", "scopes": ["read", "write"]}},
+        })
+    );
+    assert!(read(&project, ".onetool/secrets.yaml").contains("FAR_CLIENT_SECRET: s3cret-value"));
+}
+
 #[tokio::test]
 async fn servers_are_added_switched_and_removed_in_place() {
     let before = "# Ours.\nservers:\n  # The first.\n  old: {command: old}\nalias: {}\n";
@@ -228,6 +293,21 @@ async fn the_doctor_checks_everything_and_says_what_to_do() {
         gone["detail"].as_str().unwrap().contains("no-such-program-anywhere") && gone["hint"].is_string(),
         "{gone}"
     );
+    // Whoever needs a secret, and whoever is switched off, is told so.
+    let project = Project::with(
+        "servers:\n  off: {command: x, enabled: false}\n  keyed: {url: 'https://x.example.org', headers: {K: '${NOT_THERE}'}}\n  slow: {command: sleep, args: ['60'], timeout: 5}\n",
+    );
+    let report = outcome(&project, &["doctor", "--json"]).await;
+    assert!(report.err.contains("slow: waiting for the answer to"), "{}", report.err);
+    let findings: Json = serde_json::from_str(&report.out).unwrap();
+    let hint = |check: &str| {
+        let found = findings.as_array().unwrap().iter().find(|finding| finding["check"] == check).unwrap();
+        found["hint"].as_str().unwrap().to_owned()
+    };
+    assert!(hint("server off").contains("onetool servers enable off"), "{findings}");
+    assert!(hint("server keyed").contains("fix the configuration"), "{findings}");
+    assert!(hint("server slow").contains("servers.slow.timeout"), "{findings}");
+    assert!(report.out.contains("add it to secrets.yaml"), "{findings}");
     let fine = outcome(&Project::empty(), &["doctor"]).await;
     assert_eq!(fine.code, 0, "{}{}", fine.out, fine.err);
     assert!(fine.out.contains("ok") && fine.out.contains("version"), "{}", fine.out);

@@ -100,6 +100,9 @@ impl Client {
             Self::Vscode => vec![
                 user(settings.join("Code/User/mcp.json"), Layout::Json(&["servers"])),
                 project(".vscode/mcp.json", Layout::Json(&["servers"])),
+                // Where older versions keep them.
+                user(settings.join("Code/User/settings.json"), Layout::Json(&["mcp", "servers"])),
+                project(".vscode/settings.json", Layout::Json(&["mcp", "servers"])),
             ],
             Self::Windsurf => vec![user(home(".codeium/windsurf/mcp_config.json"), MCP_SERVERS)],
             Self::Codex => vec![user(home(".codex/config.toml"), Layout::Toml)],
@@ -166,6 +169,8 @@ pub fn recognise(path: &Path, text: &str) -> Option<ClientFile> {
         file(Client::Zed, Layout::Json(&["context_servers"]))
     } else if has("servers") {
         file(Client::Vscode, Layout::Json(&["servers"]))
+    } else if json.pointer("/mcp/servers").is_some_and(serde_json::Value::is_object) {
+        file(Client::Vscode, Layout::Json(&["mcp", "servers"]))
     } else if has("mcp") {
         file(Client::Opencode, Layout::Json(&["mcp"]))
     } else {

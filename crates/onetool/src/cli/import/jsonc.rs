@@ -20,6 +20,36 @@ pub fn replace(text: &str, path: &[String], value: &Json) -> Option<String> {
     Some(format!("{}{written}{}", &text[..span.start], &text[span.end..]))
 }
 
+/// The text with a value at `path`: the one that is there is replaced, and objects that are missing are added. `None` where
+/// something other than an object is in the way.
+pub fn set(text: &str, path: &[String], value: &Json) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some(format!("{:#}\n", nested(path, value)));
+    }
+    if let Some(changed) = replace(text, path, value) {
+        return Some(changed);
+    }
+    let plain = plain(text);
+    let (span, rest) = (0..path.len()).rev().find_map(|depth| {
+        let span = Scanner { text: plain.as_bytes(), at: 0 }.find(&path[..depth])?;
+        Some((span, &path[depth..]))
+    })?;
+    let inside = plain[span.clone()].strip_prefix('{')?.strip_suffix('}')?;
+    let line = text[..span.start].rsplit('\n').next().unwrap_or("");
+    let outer = &line[..line.len() - line.trim_start().len()];
+    let indent = format!("{outer}  ");
+    let (key, below) = rest.split_first()?;
+    let written = format!("{:#}", nested(below, value)).replace('\n', &format!("\n{indent}"));
+    let end = if inside.trim().is_empty() { format!("\n{outer}") } else { ",".to_owned() };
+    let key = Json::String(key.clone());
+    Some(format!("{}\n{indent}{key}: {written}{end}{}", &text[..=span.start], &text[span.start + 1..]))
+}
+
+/// A value below the objects that a path names.
+fn nested(path: &[String], value: &Json) -> Json {
+    path.iter().rev().fold(value.clone(), |inner, key| serde_json::json!({ key: inner }))
+}
+
 /// The same text, with spaces for comments and trailing commas: every other byte keeps its place.
 fn plain(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
@@ -188,5 +218,22 @@ mod tests {
         assert_eq!(replace(SETTINGS, &["none".to_owned()], &json!(1)), None);
         let last = replace(SETTINGS, &["after".to_owned()], &json!([])).unwrap();
         assert_eq!(parse(&last).unwrap()["after"], json!([]));
+    }
+
+    #[test]
+    fn what_is_missing_is_added() {
+        let path = ["mcpServers".to_owned(), "onetool".to_owned()];
+        for (before, after) in [
+            ("", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}\n"),
+            ("{}", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}"),
+            ("{ // mine\n  \"a\": 2,\n}\n", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }, // mine\n  \"a\": 2,\n}\n"),
+            ("{\n  \"mcpServers\": {}\n}\n", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}\n"),
+        ] {
+            let changed = set(before, &path, &json!(1)).unwrap();
+            assert_eq!(changed, after, "{before}");
+            assert_eq!(parse(&changed).unwrap()["mcpServers"]["onetool"], 1);
+        }
+        assert_eq!(set("[1]", &path, &json!(1)), None);
+        assert_eq!(set("{\"mcpServers\": 5}", &path, &json!(1)), None);
     }
 }

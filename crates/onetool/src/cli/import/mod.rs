@@ -87,7 +87,15 @@ pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
             Err(error) => return Err(error),
         }
     }
-    if found.is_empty() {
+    // A client without servers is pointed at OneTool all the same.
+    for client in &args.client {
+        if !sources.iter().any(|file| file.client == *client) {
+            let files = client.files(&folders);
+            let existing = files.iter().find(|file| file.path.exists()).or(files.first());
+            sources.extend(existing.cloned());
+        }
+    }
+    if found.is_empty() && sources.is_empty() {
         eprintln!("no servers found");
         eprintln!("hint: name a file, or add a server with `onetool servers add`");
         return Ok(ExitCode::SUCCESS);
@@ -204,7 +212,9 @@ impl Import {
             })
             .collect();
         let mut page = Page::new();
-        page.table(&["NAME", "FROM", "TYPE", "ACTION", "REMARK"], &rows);
+        if !rows.is_empty() {
+            page.table(&["NAME", "FROM", "TYPE", "ACTION", "REMARK"], &rows);
+        }
         if self.file.is_changed() {
             page.put(Tone::Plain, "").end_line().text(&self.file.diff());
         }
@@ -280,8 +290,10 @@ fn write_redirects(redirects: &[Redirect]) -> anyhow::Result<()> {
     let mut page = Page::new();
     for redirect in redirects {
         let copy = redirect.save()?;
-        page.put(Tone::Good, "wrote")
-            .put(Tone::Plain, &format!(" {} (backup: {})", redirect.path.display(), copy.display()));
+        page.put(Tone::Good, "wrote").put(Tone::Plain, &format!(" {}", redirect.path.display()));
+        if let Some(copy) = copy {
+            page.put(Tone::Plain, &format!(" (backup: {})", copy.display()));
+        }
         page.end_line();
     }
     page.print()

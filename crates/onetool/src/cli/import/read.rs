@@ -171,6 +171,9 @@ impl<'a> Reading<'a> {
                     self.header(name, variable.as_str().unwrap_or(""), "");
                 }
             }
+            ("env_vars", Json::Array(names)) => {
+                self.variables.extend(names.iter().filter_map(Json::as_str).map(str::to_owned));
+            }
             ("bearer_token_env_var", Json::String(variable)) => self.header("Authorization", variable, "Bearer "),
             ("disabled", Json::Bool(true)) | ("enabled", Json::Bool(false)) => self.set("enabled", json!(false)),
             ("disabled" | "enabled", _) => {}
@@ -184,6 +187,8 @@ impl<'a> Reading<'a> {
                 self.set("timeout", seconds.filter(|seconds| *seconds > 0.0).map_or(Json::Null, whole));
             }
             ("tool_timeout_sec", Json::Number(number)) => self.set("timeout", Json::Number(number.clone())),
+            ("oauth", Json::Bool(false)) => self.set("auth", json!({"enabled": false})),
+            ("oauth", Json::Object(entries)) => self.oauth(entries),
             ("enabled_tools", tools) => self.tools("include", tools),
             ("disabled_tools" | "disabledTools", tools) => self.tools("exclude", tools),
             // The kind shows in command and url; where it came from does not matter.
@@ -204,6 +209,22 @@ impl<'a> Reading<'a> {
             map.insert(name.clone(), self.text(value));
         }
         self.set(key, Json::Object(map));
+    }
+
+    /// How to sign in, as opencode and VS Code say it.
+    fn oauth(&mut self, entries: &Map<String, Json>) {
+        let mut auth = Map::new();
+        for (key, value) in entries {
+            match (key.as_str(), value) {
+                ("clientId", value) => drop(auth.insert("client_id".to_owned(), self.text(value))),
+                ("clientSecret", value) => drop(auth.insert("client_secret".to_owned(), self.text(value))),
+                ("scope", Json::String(scopes)) => {
+                    drop(auth.insert("scopes".to_owned(), scopes.split_whitespace().collect()));
+                }
+                (other, _) => self.found.remarks.push(format!("'oauth.{other}' is not carried over")),
+            }
+        }
+        self.set("auth", Json::Object(auth));
     }
 
     fn header(&mut self, name: &str, variable: &str, before: &str) {

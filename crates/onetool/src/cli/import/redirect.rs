@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::clients::{Client, ClientFile, Layout};
 use super::jsonc;
@@ -13,12 +13,13 @@ use crate::cli::config_file::{BACKUP, write_backup, write_over};
 /// A client's file, before and after.
 pub struct Redirect {
     pub path: PathBuf,
-    old: String,
+    /// `None` where there is no file yet.
+    old: Option<String>,
     new: String,
 }
 
 impl Redirect {
-    /// All these files with OneTool as their only server.
+    /// All these files with OneTool in place of the servers that can be imported. A file that is not there yet is made.
     pub fn to_onetool(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
         let program = std::env::current_exe().context("cannot tell where onetool is")?.display().to_string();
         Self::of(files, |file, text| {
@@ -37,7 +38,10 @@ impl Redirect {
                     )))
                 }
                 layout => {
-                    with_servers(file, text, &path_of(layout, project), &entry(file.client, &program, &arguments))
+                    let mut servers = entry(file.client, &program, &arguments);
+                    // What only the client itself can start stays with it.
+                    servers.extend(entries(servers_of(file, text, project)).filter(|(_, server)| !can_move(server)));
+                    with_servers(file, text, &path_of(layout, project), &Json::Object(servers))
                 }
             }
         })
@@ -46,7 +50,17 @@ impl Redirect {
     /// All these files with the servers that they had before.
     pub fn back(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
         Self::of(files, |file, text| {
-            let Some(before) = newest_backup(file, project)? else { return Ok(None) };
+            let Some(before) = newest_backup(file, project)? else {
+                // It had none: it is left without OneTool.
+                let now: Map<String, Json> = entries(servers_of(file, text, project)).collect();
+                let left: Map<String, Json> = now.clone().into_iter().filter(|(name, _)| name != "onetool").collect();
+                return match file.layout {
+                    _ if left.len() == now.len() => Ok(None),
+                    Layout::Toml if left.is_empty() => Ok(Some(toml_with(text, ""))),
+                    Layout::Toml => Ok(None),
+                    layout => with_servers(file, text, &path_of(layout, project), &Json::Object(left)),
+                };
+            };
             match file.layout {
                 Layout::Toml => Ok(Some(toml_with(text, &toml_blocks(&before).concat()))),
                 layout => {
@@ -67,8 +81,8 @@ impl Redirect {
             let index = match redirects.iter().position(|known| known.path == file.path) {
                 Some(index) => index,
                 None => {
-                    let Some(old) = text_of(&file.path)? else { continue };
-                    redirects.push(Self { path: file.path.clone(), new: old.clone(), old });
+                    let old = text_of(&file.path)?;
+                    redirects.push(Self { path: file.path.clone(), new: old.clone().unwrap_or_default(), old });
                     redirects.len() - 1
                 }
             };
@@ -76,13 +90,13 @@ impl Redirect {
                 redirects[index].new = new;
             }
         }
-        redirects.retain(|redirect| redirect.old != redirect.new);
+        redirects.retain(|redirect| redirect.old.as_deref().unwrap_or_default() != redirect.new);
         Ok(redirects)
     }
 
     /// Writes it, and returns the copy of what was there before.
-    pub fn save(&self) -> anyhow::Result<PathBuf> {
-        let copy = write_backup(&self.path, &self.old)?;
+    pub fn save(&self) -> anyhow::Result<Option<PathBuf>> {
+        let copy = self.old.as_ref().map(|old| write_backup(&self.path, old)).transpose()?;
         write_over(&self.path, &self.new)?;
         Ok(copy)
     }
@@ -90,11 +104,24 @@ impl Redirect {
 
 /// The file with other servers; `None` where it has no place for them.
 fn with_servers(file: &ClientFile, text: &str, path: &[String], servers: &Json) -> anyhow::Result<Option<String>> {
-    let Some(changed) = jsonc::replace(text, path, servers) else { return Ok(None) };
+    let Some(changed) = jsonc::set(text, path, servers) else { return Ok(None) };
     let parsed = jsonc::parse(&changed).with_context(|| format!("{} cannot be changed safely", file.path.display()))?;
     let written = path.iter().try_fold(&parsed, |value, step| value.get(step));
     anyhow::ensure!(written == Some(servers), "{} cannot be changed safely", file.path.display());
     Ok(Some(changed))
+}
+
+fn entries(servers: Option<Json>) -> impl Iterator<Item = (String, Json)> {
+    let servers = match servers {
+        Some(Json::Object(servers)) => servers,
+        _ => Map::new(),
+    };
+    servers.into_iter()
+}
+
+/// Whether a server says how it is reached, so that OneTool can do so in the client's place.
+fn can_move(server: &Json) -> bool {
+    ["command", "url", "serverUrl", "httpUrl"].iter().any(|key| server.get(key).is_some())
 }
 
 fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
@@ -105,7 +132,7 @@ fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
     path_of(file.layout, project).iter().try_fold(&root, |value, step| value.get(step)).cloned()
 }
 
-fn entry(client: Client, program: &str, arguments: &[String]) -> Json {
+fn entry(client: Client, program: &str, arguments: &[String]) -> Map<String, Json> {
     let server = match client {
         Client::Vscode => json!({"type": "stdio", "command": program, "args": arguments}),
         Client::Opencode => {
@@ -115,7 +142,7 @@ fn entry(client: Client, program: &str, arguments: &[String]) -> Json {
         Client::Zed => json!({"source": "custom", "command": program, "args": arguments, "env": {}}),
         _ => json!({"command": program, "args": arguments}),
     };
-    json!({ "onetool": server })
+    Map::from_iter([("onetool".to_owned(), server)])
 }
 
 /// The text without its `[mcp_servers…]` tables, and with `block` at its end.
@@ -158,8 +185,8 @@ fn is_server_table(line: &str) -> bool {
 fn newest_backup(file: &ClientFile, project: &Path) -> anyhow::Result<Option<String>> {
     let folder = file.path.parent().unwrap_or(Path::new("."));
     let prefix = format!("{}{BACKUP}", file.path.file_name().unwrap_or_default().to_string_lossy());
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(None) };
-    let mut copies: Vec<PathBuf> = entries
+    let Ok(files) = std::fs::read_dir(folder) else { return Ok(None) };
+    let mut copies: Vec<PathBuf> = files
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|copy| copy.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
         .collect();
@@ -167,11 +194,7 @@ fn newest_backup(file: &ClientFile, project: &Path) -> anyhow::Result<Option<Str
     for copy in copies.into_iter().rev() {
         let text = text_of(&copy)?.unwrap_or_default();
         let servers = servers_of(file, &text, project);
-        if servers
-            .as_ref()
-            .and_then(Json::as_object)
-            .is_some_and(|servers| servers.keys().any(|name| name != "onetool"))
-        {
+        if entries(servers).any(|(name, server)| name != "onetool" && can_move(&server)) {
             return Ok(Some(text));
         }
     }

@@ -198,16 +198,20 @@ fn add(tools: &Path, names: &[String]) -> anyhow::Result<ExitCode> {
             ),
         }
     }
+    let mut added = Vec::new();
     for one in wanted {
         let known = one.state()? == State::Current;
         one.write()?;
         let (tone, word) = if known { (Tone::Faint, "kept") } else { (Tone::Good, "wrote") };
         page.put(tone, word).put(Tone::Plain, &format!(" {}", one.file().display())).end_line();
         if !known {
-            eprintln!("next: onetool tools {0}; `onetool packs show {0}` explains it", one.pack.name);
+            added.push(one.pack.name);
         }
     }
     page.print()?;
+    for name in added {
+        eprintln!("next: onetool tools {name}; `onetool packs show {name}` explains it");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
