@@ -144,15 +144,34 @@ def test_the_first_example_of_the_readme_works(tmp_path):
     assert "crates/onetool-sandbox/Cargo.toml" in json.loads(done.stdout)
 
 
+def test_the_three_commands_of_the_readme_are_those_of_the_quick_start():
+    quick = re.search(r"^```sh\n(.*?)^```", (ROOT / "docs/quickstart.md").read_text(), re.M | re.S)[1]
+    plain = lambda text: [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
+    assert plain(readme_block("sh", 0)) == plain(quick)[:3]
+
+
+def test_the_first_screen_tells_what_was_measured():
+    """The figures of tokens are those of bench/README.md, in the text and in the picture."""
+    readme, bench = (ROOT / "README.md").read_text(), (ROOT / "bench/README.md").read_text()
+    picture = (ROOT / "docs/images/tokens.svg").read_text()
+    rows = re.search(r"^\| 500 \| plain MCP .*\n.*\n.*", bench, re.M)[0].splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    standing, together = ([row[column] for row in cells] for column in (2, 5))
+    for figures in (standing, together):
+        assert re.search(r"\| {} \| {} \| \*\*{}\*\* \|".format(*figures), readme), figures
+    for figure in together:
+        assert f">{figure}<" in picture, figure
+
+
 def test_the_first_commands_of_the_readme_work(tmp_path):
-    (first,) = readme_block("sh", 0).splitlines()
+    (first,) = readme_block("sh", 1).splitlines()
     assert first.startswith("cargo run --release -- ")
     project = tmp_path / "project"
     project.mkdir()
     shutil.copy(ROOT / "README.md", project)
     done = onetool(*shlex.split(first)[4:], folder=project, home=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "45"), done.stderr
-    for line in readme_block("sh", 1).splitlines():
+    for line in readme_block("sh", 2).splitlines():
         words = shlex.split(line, comments=True)
         assert words[0] == "target/release/onetool"
         # A server whose standard input is at its end stops.

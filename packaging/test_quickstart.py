@@ -13,6 +13,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 from test_packages import must, only, talk
@@ -29,6 +30,8 @@ CLIENTS = {
         "servers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"]}, "thinking": npx("server-sequential-thinking")}
     },
 }
+# How long everything together may take. It bounds a test that hangs, and judges nothing.
+PATIENCE = 1500
 SERVERS = ["clock", "everything", "fetch", "files", "memory", "thinking"]
 
 
@@ -41,24 +44,31 @@ def commands() -> list[str]:
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_quickstart(tmp_path):
-    # Six servers start at once and have 30 s each; a machine that does much else cannot show anything.
-    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
-        pytest.skip(f"the machine is too busy (load {os.getloadavg()[0]:.0f})")
     for path, content in CLIENTS.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(json.dumps(content))
     project = tmp_path / "project"
     home = pathlib.Path.home()
-    # The caches of uv and npm, and how to reach the registries, are the machine's; everything else is new.
+    deadline = time.monotonic() + PATIENCE
+    # The caches of uv and npm, and how to reach the registries, are the machine's; everything else is new. Servers are
+    # started without these variables, so the caches are also where they are looked for without them.
+    caches = {
+        ".cache/uv": pathlib.Path(os.environ.get("UV_CACHE_DIR", home / ".cache/uv")),
+        ".npm": pathlib.Path(os.environ.get("npm_config_cache", home / ".npm")),
+    }
+    for name, cache in caches.items():
+        cache.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / name).symlink_to(cache)
     environment = {
         **os.environ,
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "HOME": str(tmp_path / "home"),
         "UV_TOOL_DIR": str(tmp_path / "tools"),
         "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
-        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(home / ".cache/uv")),
+        "UV_CACHE_DIR": str(caches[".cache/uv"]),
         "UV_PYTHON_INSTALL_DIR": os.environ.get("UV_PYTHON_INSTALL_DIR", str(home / ".local/share/uv/python")),
-        "npm_config_cache": os.environ.get("npm_config_cache", str(home / ".npm")),
+        "npm_config_cache": str(caches[".npm"]),
     }
     for name in ("ONETOOL_PROJECT", "ONETOOL_CONFIG", "XDG_CONFIG_HOME"):
         environment.pop(name, None)
@@ -70,16 +80,18 @@ def test_quickstart(tmp_path):
     for content in CLIENTS.values():
         for server in next(iter(content.values())).values():
             command = [server["command"], *server["args"]]
-            subprocess.run(command, cwd=project, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
+            left = deadline - time.monotonic()
+            subprocess.run(command, cwd=project, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=left)
     shown = commands()
     assert len(shown) <= 5 and shown[0] == "uv tool install onetool", shown
     said = {}
     for command in shown:
         command = command.replace("uv tool install onetool", f"uv tool install {only('*.whl')}")
-        # Six servers at once on a busy machine may need a second look, as the command itself says.
-        for _ in range(3 if command == "onetool servers test" else 1):
-            done = subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True, timeout=600)
-            if done.returncode == 0:
+        # Six servers at once on a busy machine may take longer than any sensible limit: they are tested until they are there.
+        while True:
+            left = deadline - time.monotonic()
+            done = subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True, timeout=left)
+            if done.returncode == 0 or command != "onetool servers test" or time.monotonic() > deadline - 300:
                 break
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         said[command.split("'")[0].strip()] = done.stdout

@@ -52,6 +52,15 @@ if [ -z "${ONETOOL_SKIP_BROWSER_TESTS:-}" ] && ! browser >/dev/null; then
     fi
 fi
 
+# The shells whose completions are tried.
+for shell in zsh fish; do
+    if ! command -v "$shell" >/dev/null 2>&1; then
+        echo "== $shell is missing; installing it for the tests of completions" >&2
+        install_package "$shell" >&2 </dev/null || true
+        command -v "$shell" >/dev/null 2>&1 || echo "== No $shell could be installed: ITS COMPLETIONS ARE NOT TRIED." >&2
+    fi
+done
+
 cargo test --workspace
 
 # The admin page: its own tests, that dist/ is what the sources give, and the page in a browser.
@@ -74,5 +83,12 @@ cargo test --manifest-path examples/sdk-standalone/Cargo.toml
 uv run --quiet --no-project --isolated --with pytest --with-editable ./python \
     python -m pytest -q -p no:cacheprovider python/tests
 bash scripts/test_packs.sh
-bash scripts/test_packages.sh
+# One set of packages serves both: installed offline, and the quick start with servers from npm and PyPI.
+dist="$(mktemp -d)"
+trap 'rm -rf "$dist"' EXIT
+packaged="$(realpath "${CARGO_TARGET_DIR:-target}")/release/onetool"
+[ -x "$packaged" ] || packaged="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool"
+python3 scripts/package --binary "$packaged" --output "$dist"
+bash scripts/test_packages.sh "$dist"
+bash scripts/test_quickstart.sh "$dist"
 bash scripts/test_docs.sh
