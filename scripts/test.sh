@@ -78,6 +78,16 @@ else
 fi
 # Runs in a row leave nothing behind; 10,000 of them are for a release build (bench/soak.py).
 python3 bench/soak.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool" --runs 300
+# Four servers behind a load balancer, one of them killed now and then; ten minutes of it: scripts/storm.py --long.
+if ! command -v nginx >/dev/null 2>&1 && [ ! -x /usr/sbin/nginx ]; then
+    echo "== nginx is missing; installing it for the storm" >&2
+    install_package nginx-light >&2 </dev/null || true
+fi
+if command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ]; then
+    python3 scripts/storm.py --onetool "$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool"
+else
+    echo "== No nginx could be installed: THE STORM IS LEFT OUT." >&2
+fi
 cargo run --quiet -p onetool-sdk --example agent_loop >/dev/null
 cargo test --manifest-path examples/sdk-standalone/Cargo.toml
 uv run --quiet --no-project --isolated --with pytest --with-editable ./python \

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
+    Effect, Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
     ToolCall, ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{
@@ -342,7 +342,26 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>], languages: &[String]) -> ToolSp
         output_schema: only.filter(keeps_promise).and_then(|tool| tool.output_schema.clone()),
         returns: only.and_then(returns),
         example: newest.and_then(|tool| tool.example.clone()),
+        effect: versions.iter().map(|one| effect_of(&one.tool)).reduce(least_certain).unwrap_or_default(),
     }
+}
+
+/// What a call of a tool does besides giving a value. The steps of a sequence are what counts.
+fn effect_of(tool: &Tool) -> Effect {
+    match &tool.implementation {
+        Implementation::Http(http) if matches!(http.method.to_ascii_uppercase().as_str(), "GET" | "HEAD") => {
+            Effect::ReadOnly
+        }
+        Implementation::Http(http) if is_idempotent_name(&http.method) => Effect::Idempotent,
+        Implementation::Http(_) => Effect::Unknown,
+        Implementation::Sequence(_) => Effect::Transparent,
+        Implementation::Native(_) => Effect::Transparent,
+    }
+}
+
+/// Where versions differ, nobody knows which one is meant.
+fn least_certain(one: Effect, other: Effect) -> Effect {
+    if one == other { one } else { Effect::Unknown }
 }
 
 /// What a list in pages comes to, in words: a model must know that it may be cut.

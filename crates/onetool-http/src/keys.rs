@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, keys};
+use onetool_run::durable::DurableSettings;
 use onetool_state::runs::RunLimits;
 
 use crate::{AccessToken, ApiSettings, BackgroundSettings, McpSettings, Scope, ServerSettings, parse_address};
@@ -21,6 +22,8 @@ keys! {
         public_url: Option<String> = None, live, example "https://tools.example.org";
         /// Further names that the server is known by.
         allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
+        /// What this server has that runs may ask for, besides its packs, servers and packages.
+        tags: Vec<String> = Vec::new(), live, example "[gpu, eu]";
         /// Sites whose pages may call it.
         allowed_origins: Vec<String> = Vec::new(), live, example "[\"https://app.example.org\"]";
         /// Size of a request's body, in bytes.
@@ -67,12 +70,27 @@ keys! {
         task_after: Duration = Duration::from_secs(10), live;
         /// Seconds between two looks that clients are advised to take.
         poll_interval: Duration = Duration::from_secs(1), live;
+        /// Background runs at once in one server; more wait in the queue for one that has time.
+        max_running: usize [Shape::Count(0, 10_000)] = 32, live;
+        /// Seconds that a run waits for a permission when nobody is there to ask; after that the call is refused.
+        approval_ttl: Duration = Duration::from_hours(24), live;
     }
 }
 
 pub const BACKGROUND: Section<BackgroundKeys> = Section::new("background");
 
 impl BackgroundSettings {
+    /// What of it runs need that survive their process. `always` is `run.durable`.
+    pub fn durable(&self, always: bool) -> DurableSettings {
+        DurableSettings {
+            limits: self.limits,
+            ttl: self.ttl,
+            timeout: self.timeout,
+            approval_ttl: self.approval_ttl,
+            always,
+        }
+    }
+
     /// From the section `background`.
     pub fn read(reader: &mut Reader) -> Self {
         Self::from(&reader.read(&BACKGROUND))
@@ -88,6 +106,8 @@ impl From<&BackgroundKeys> for BackgroundSettings {
             timeout: keys.timeout,
             task_after: keys.task_after,
             poll_interval: keys.poll_interval,
+            max_running: keys.max_running,
+            approval_ttl: keys.approval_ttl,
         }
     }
 }
@@ -146,6 +166,7 @@ impl ServerSettings {
             mcp: McpSettings::from(&keys),
             hosts,
             origins: keys.allowed_origins,
+            tags: keys.tags,
         }
     }
 }

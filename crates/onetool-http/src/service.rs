@@ -30,6 +30,11 @@ pub trait Service: Send + Sync + 'static {
     /// Log messages from now on, at least down to `level`; the receiver leaves out what is finer.
     fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage>;
 
+    /// What this process has that a run may need: its packs, servers, packages, and what the configuration adds.
+    fn tags(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What people may look at and decide; a server without it has no admin page.
     fn admin(&self) -> Option<AdminParts> {
         None
@@ -78,6 +83,10 @@ pub struct BackgroundSettings {
     pub timeout: Duration,
     pub task_after: Duration,
     pub poll_interval: Duration,
+    /// At once in this process; more wait in the queue.
+    pub max_running: usize,
+    /// How long a call waits for a permission when nobody is there.
+    pub approval_ttl: Duration,
 }
 
 /// The section `server` of a configuration.
@@ -92,6 +101,8 @@ pub struct ServerSettings {
     pub hosts: Vec<String>,
     /// Sites whose pages may call it.
     pub origins: Vec<String>,
+    /// `server.tags`: what runs may ask for.
+    pub tags: Vec<String>,
     pub api: ApiSettings,
     pub mcp: McpSettings,
 }

@@ -57,6 +57,9 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     crate::task::spawn(async move { warming.warm_up().await });
     // Where we listen is data: with port 0 only we know.
     let local = listener.local_addr()?;
+    if let Some(durable) = service.runner().durable() {
+        durable.set_page(Some(format!("http://{local}/#/approvals")));
+    }
     eprintln!("listening at http://{local}");
     if std::io::stderr().is_terminal() {
         eprintln!("  MCP /mcp, admin page /, REST /tools and /api, its description /docs; Ctrl-C ends it");

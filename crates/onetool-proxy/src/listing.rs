@@ -24,6 +24,11 @@ pub(super) struct RemoteTool {
     pub(super) input_schema: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output_schema: Option<Json>,
+    /// As its annotations say. Hints: they decide only whether a call may be made again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_read_only: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_idempotent: bool,
 }
 
 impl RemoteTool {
@@ -34,6 +39,7 @@ impl RemoteTool {
             return None;
         }
         let text = |key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
+        let hint = |key: &str| entry.pointer(&format!("/annotations/{key}")) == Some(&Json::Bool(true));
         let schema = |key: &str| entry.get(key).filter(|schema| schema.is_object() && fits(schema)).cloned();
         Some(Self {
             name: name.to_owned(),
@@ -42,6 +48,8 @@ impl RemoteTool {
             input_schema: schema("inputSchema")
                 .unwrap_or_else(|| json!({"type": "object", "additionalProperties": true})),
             output_schema: schema("outputSchema"),
+            is_read_only: hint("readOnlyHint"),
+            is_idempotent: hint("idempotentHint"),
         })
     }
 

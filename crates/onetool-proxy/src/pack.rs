@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, is_python_identifier, to_python_identifier,
+    Effect, Origin, Pack, Parameter, ParameterKind, Signature, ToolSpec, is_python_identifier, to_python_identifier,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -216,6 +216,7 @@ fn tool_spec(name: &str, tool: &RemoteTool, reads_json: bool) -> (ToolSpec, Rout
         returns: None,
         example: None,
         checkable: !takes_more,
+        effect: effect_of(tool),
     };
     let route = ToolRoute {
         original: tool.name.clone(),
@@ -332,6 +333,14 @@ fn flattened(schema: &Json) -> Json {
     Json::Object(flat)
 }
 
+fn effect_of(tool: &RemoteTool) -> Effect {
+    match (tool.is_read_only, tool.is_idempotent) {
+        (true, _) => Effect::ReadOnly,
+        (false, true) => Effect::Idempotent,
+        (false, false) => Effect::Unknown,
+    }
+}
+
 fn blocked_spec(name: &str, reason: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
@@ -342,6 +351,7 @@ fn blocked_spec(name: &str, reason: &str) -> ToolSpec {
         returns: None,
         example: None,
         checkable: false,
+        effect: Effect::default(),
     }
 }
 

@@ -1,22 +1,27 @@
 //! Calls that wait for a person: policy says to ask, and whoever answers first decides.
 //!
 //! The client's user may be asked through the client; people at the admin page see the same request. `ask` fails
-//! closed: without anyone who could answer, and at the run's deadline, the call is refused.
+//! closed. Without anyone who could answer, and at the run's deadline, the run is suspended where it can be: it ends here,
+//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolError};
+use onetool_state::runs::{ApprovalRecord, RunStoreError};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::activity::shown_arguments;
+use crate::durable::Durable;
 
 /// Requests that may wait at one time; further ones are refused.
 const MAX_WAITING: usize = 256;
+/// A run that can wait without its process stops this long before its deadline.
+const BEFORE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A call that waits.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +67,9 @@ pub struct Approvals {
     waiting: Mutex<IndexMap<String, Waiting>>,
     session: Mutex<HashSet<QualifiedName>>,
     standing: Option<Arc<dyn StandingApprovals>>,
+    /// Runs that wait without a process, and what of them was known last.
+    durable: Option<Weak<Durable>>,
+    suspended: Mutex<Vec<ApprovalRequest>>,
     /// People who look at the list now.
     watchers: AtomicUsize,
     changes: watch::Sender<u64>,
@@ -90,6 +98,8 @@ impl Approvals {
             waiting: Mutex::default(),
             session: Mutex::default(),
             standing,
+            durable: None,
+            suspended: Mutex::default(),
             watchers: AtomicUsize::new(0),
             changes: watch::Sender::new(0),
         }
@@ -97,7 +107,56 @@ impl Approvals {
 
     /// What waits now, the oldest first.
     pub fn waiting(&self) -> Vec<ApprovalRequest> {
-        self.waiting.lock().values().map(|waiting| waiting.request.clone()).collect()
+        let mut all = self.suspended.lock().clone();
+        all.extend(self.waiting.lock().values().map(|waiting| waiting.request.clone()));
+        all.sort_by_key(|request| request.at);
+        all
+    }
+
+    /// Calls of runs that wait without a process are decided there too.
+    pub fn with_durable(self, durable: &Arc<Durable>) -> Self {
+        Self { durable: Some(Arc::downgrade(durable)), ..self }
+    }
+
+    /// Looks for calls of runs that wait without a process. Blocks.
+    pub fn refresh(&self) -> Result<(), RunStoreError> {
+        let Some(durable) = self.durable.as_ref().and_then(Weak::upgrade) else { return Ok(()) };
+        let requests: Vec<ApprovalRequest> = durable.waiting()?.into_iter().filter_map(request_of).collect();
+        let mut suspended = self.suspended.lock();
+        if *suspended != requests {
+            *suspended = requests;
+            drop(suspended);
+            self.changed();
+        }
+        Ok(())
+    }
+
+    fn decide_suspended(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
+        let durable = self.durable.as_ref().and_then(Weak::upgrade).ok_or(DecisionError::NotWaiting)?;
+        let failed = |error: RunStoreError| DecisionError::NotKept(error.to_string());
+        let asked = durable.approvals().get(id).map_err(|error| failed(error.into()))?;
+        let asked = asked.filter(ApprovalRecord::is_waiting).ok_or(DecisionError::NotWaiting)?;
+        if let Ok(tool) = asked.tool.parse() {
+            self.remember(&tool, decision)?;
+        }
+        let decided = durable.decide(id, decision != Decision::Deny, "admin page").map_err(failed)?;
+        self.suspended.lock().retain(|request| request.id != id);
+        self.changed();
+        decided.map(drop).ok_or(DecisionError::NotWaiting)
+    }
+
+    /// Keeps a decision that is for more than one call.
+    fn remember(&self, tool: &QualifiedName, decision: Decision) -> Result<(), DecisionError> {
+        if decision == Decision::Always {
+            let standing = self.standing.as_ref().ok_or_else(|| {
+                DecisionError::NotKept("there is no user folder; set HOME, or allow it in security.policy".to_owned())
+            })?;
+            standing.allow(tool).map_err(DecisionError::NotKept)?;
+        }
+        if matches!(decision, Decision::Session | Decision::Always) {
+            self.session.lock().insert(tool.clone());
+        }
+        Ok(())
     }
 
     /// Somebody looks at the list until the guard is dropped; calls may wait for them.
@@ -109,17 +168,12 @@ impl Approvals {
     /// Decides a call that waits.
     pub fn decide(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
         let mut waiting = self.waiting.lock();
-        let entry = waiting.get_mut(id).ok_or(DecisionError::NotWaiting)?;
+        let Some(entry) = waiting.get_mut(id) else {
+            drop(waiting);
+            return self.decide_suspended(id, decision);
+        };
         let tool = entry.request.tool.clone();
-        if decision == Decision::Always {
-            let standing = self.standing.as_ref().ok_or_else(|| {
-                DecisionError::NotKept("there is no user folder; set HOME, or allow it in security.policy".to_owned())
-            })?;
-            standing.allow(&tool).map_err(DecisionError::NotKept)?;
-        }
-        if matches!(decision, Decision::Session | Decision::Always) {
-            self.session.lock().insert(tool);
-        }
+        self.remember(&tool, decision)?;
         let answer = entry.answer.take();
         waiting.shift_remove(id);
         drop(waiting);
@@ -142,16 +196,33 @@ impl Approvals {
             ToolError::denied(format!("{name} needs the user's permission: {why}"))
                 .with_hint("security.policy in the configuration decides which tools ask")
         };
-        let is_watched = self.watchers.load(Ordering::Acquire) > 0;
-        if ctx.client.is_none() && !is_watched {
-            return Err(refused("this client cannot be asked"));
-        }
         let shown = shown_arguments(arguments);
+        let suspendable = match (&ctx.journal, &ctx.journaled) {
+            (Some(journal), Some(call)) => {
+                match journal.verdict(call) {
+                    Some(true) => return Ok(()),
+                    Some(false) => return Err(refused("the user declined, or nobody decided in time")),
+                    None => {}
+                }
+                journal.can_suspend().then_some((journal, call))
+            }
+            _ => None,
+        };
+        // Ends the run's process until somebody has decided, where that is possible.
+        let suspend = async |otherwise: ToolError| match suspendable {
+            Some((journal, call)) => journal.suspend(name, call, shown.clone()).await,
+            None => otherwise,
+        };
+        let is_watched = self.watchers.load(Ordering::Acquire) > 0;
+        let is_recorded = suspendable.is_some_and(|(journal, _)| journal.is_recorded());
+        if ctx.client.is_none() && (!is_watched || is_recorded) {
+            return Err(suspend(refused("this client cannot be asked")).await);
+        }
         let (answer, decided) = oneshot::channel();
         let request = ApprovalRequest {
             id: uuid::Uuid::new_v4().simple().to_string(),
             tool: name.clone(),
-            arguments: shown,
+            arguments: shown.clone(),
             run_id: ctx.run_id.clone(),
             caller: ctx.caller,
             at: Utc::now(),
@@ -162,21 +233,26 @@ impl Approvals {
             match client.elicit(question(name, &crate::permission::shown(arguments))).await {
                 Ok(answer) => Ok(is_accepted(&answer)),
                 // A client that cannot ask leaves it to those who look at the list.
-                Err(_) if is_watched => std::future::pending().await,
+                Err(_) if is_watched && !is_recorded => std::future::pending().await,
                 Err(error) => Err(error),
             }
         };
         let deadline = async {
             match ctx.remaining() {
+                // A run that can wait must be stopped before its time is over.
+                Some(left) if suspendable.is_some() => tokio::time::sleep(left.saturating_sub(BEFORE_DEADLINE)).await,
                 Some(left) => tokio::time::sleep(left).await,
                 None => std::future::pending().await,
             }
         };
         let is_allowed = tokio::select! {
-            answer = by_client => answer?,
+            answer = by_client => match answer {
+                Ok(answer) => answer,
+                Err(error) => return Err(suspend(error).await),
+            },
             answer = decided => answer.unwrap_or(false),
             () = ctx.cancel.cancelled() => return Err(refused("the run was cancelled")),
-            () = deadline => return Err(refused("nobody answered before the run's deadline")),
+            () = deadline => return Err(suspend(refused("nobody answered before the run's deadline")).await),
         };
         if is_allowed { Ok(()) } else { Err(refused("the user declined")) }
     }
@@ -233,6 +309,17 @@ impl Drop for ApprovalWatch {
     fn drop(&mut self) {
         self.approvals.watchers.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+fn request_of(asked: ApprovalRecord) -> Option<ApprovalRequest> {
+    Some(ApprovalRequest {
+        tool: asked.tool.parse().ok()?,
+        id: asked.id,
+        arguments: asked.arguments,
+        run_id: asked.run.as_str().into(),
+        caller: Caller::Run,
+        at: asked.at,
+    })
 }
 
 fn question(name: &QualifiedName, shown: &str) -> serde_json::Value {

@@ -7,6 +7,7 @@ mod catalog;
 mod checked_progress;
 mod code;
 mod direct;
+pub mod durable;
 mod fence_processor;
 mod gate;
 pub mod keys;

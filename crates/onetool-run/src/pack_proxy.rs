@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use onetool_sandbox::{CallTarget, Host, Lookup, WrittenName};
+use chrono::{DateTime, Utc};
+use onetool_sandbox::{CLOCK, CallTarget, Host, Lookup, WrittenName};
 use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, Origin, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
@@ -300,8 +301,20 @@ impl Host for PackProxy {
         self.ctx.progress.report(onetool_sdk::Progress { done: 0.0, total: None, message });
     }
 
+    fn now(&self) -> Option<DateTime<Utc>> {
+        self.ctx.journal.as_ref().map(|journal| journal.now())
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.ctx.journal.as_ref().map(|journal| journal.seed())
+    }
+
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = match target {
+            CallTarget::Function(name) if name == CLOCK => {
+                let now = self.now().unwrap_or_else(Utc::now);
+                return Ok(Value::Int(now.timestamp_micros()));
+            }
             CallTarget::Function(name) => {
                 let name = WrittenName::read(&name).name;
                 match self.shared.resolve_alias(name)? {

@@ -52,6 +52,11 @@ impl Permissions {
         self.lists.iter().filter_map(decided).max().unwrap_or(Permission::Allow)
     }
 
+    /// Whether anything may have to be asked for.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.lists.iter().flatten().any(|(_, permission)| *permission == Permission::Ask)
+    }
+
     /// Both lists: whatever either forbids is forbidden.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {

@@ -37,7 +37,8 @@ pub fn project_pack(projects: &IndexMap<String, Project>) -> NativePack {
                 async move { found.map(Value::Path) }
             })
             .with_returns("Path", "the path")
-            .with_example("proj.path('app', 'src')"),
+            .with_example("proj.path('app', 'src')")
+            .read_only(),
             define_tool("list", "All projects, with their folders and attributes.", move |_: ListInput, _| {
                 let list = projects
                     .iter()
@@ -59,7 +60,8 @@ pub fn project_pack(projects: &IndexMap<String, Project>) -> NativePack {
                 async move { Ok::<_, ToolError>(Value::List(list)) }
             })
             .with_returns("list[dict]", "name, path and attrs of each project")
-            .with_example("proj.list()"),
+            .with_example("proj.list()")
+            .read_only(),
         ],
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use onetool_sandbox::{CallTarget, Failure, Host, Lookup};
 use onetool_sdk::{Arguments, ToolError, Value};
 use parking_lot::Mutex;
@@ -132,6 +133,14 @@ impl Host for Recording {
         self.host.printed(text);
     }
 
+    fn now(&self) -> Option<DateTime<Utc>> {
+        self.host.now()
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.host.seed()
+    }
+
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {
         let name = full_name(&target, &*self.host);
         let place = self.log.lock().begin(name, &arguments);
@@ -195,6 +204,14 @@ impl Host for Replay {
 
     fn progress(&self, text: &str) {
         self.host.progress(text);
+    }
+
+    fn now(&self) -> Option<DateTime<Utc>> {
+        self.host.now()
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.host.seed()
     }
 
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError> {

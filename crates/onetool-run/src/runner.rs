@@ -12,6 +12,7 @@ use crate::account::{self, Account};
 use crate::checked_progress::CheckedProgress;
 use crate::code::{self, END_REACHED, FallbackEngine, MagicValue, PreparedCode};
 use crate::direct::DirectRuns;
+use crate::durable::Durable;
 use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::packages::Packages;
@@ -55,6 +56,7 @@ pub struct Runner {
     settings: Arc<parking_lot::RwLock<Arc<RunSettings>>>,
     direct: Arc<DirectRuns>,
     names: Arc<RecentNames>,
+    durable: Option<Arc<Durable>>,
 }
 
 /// Code that is ready to run, and where.
@@ -95,7 +97,17 @@ struct Surrounding<'a> {
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
         let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
-        Self { toolbox, sandbox, settings, direct: Arc::default(), names: Arc::default() }
+        Self { toolbox, sandbox, settings, direct: Arc::default(), names: Arc::default(), durable: None }
+    }
+
+    /// Runs may wait for people, and survive this process.
+    #[must_use]
+    pub fn with_durable(self, durable: Arc<Durable>) -> Self {
+        Self { durable: Some(durable), ..self }
+    }
+
+    pub fn durable(&self) -> Option<&Arc<Durable>> {
+        self.durable.as_ref()
     }
 
     pub fn toolbox(&self) -> &Toolbox {
@@ -161,6 +173,19 @@ impl Runner {
         let mut watch = Stopwatch::start();
         let shared = self.toolbox.now();
         let mut ctx = ctx.within();
+        let mut journal = None;
+        if let Some(durable) = self.durable.as_ref().filter(|_| ctx.journal.is_none()) {
+            if durable.settings().always && session.is_none() && ctx.depth == 0 {
+                let recorded = Box::pin(durable.run_recorded(self, command, &ctx)).await;
+                if let Some(reply) = recorded {
+                    return reply;
+                }
+            } else if shared.state.permissions.may_ask() {
+                // It may have to wait for a person: what it did until then must be known.
+                let memory = durable.begin(&mut ctx);
+                journal = Some((durable, memory));
+            }
+        }
         ctx.notices = Notices::default();
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
         let mut reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch).await;
@@ -169,6 +194,12 @@ impl Runner {
             let notices: Vec<String> = notices.iter().map(|notice| format!("[{notice}]")).collect();
             // After the value, as the session's notes are after an error: a reader of JSON finds it at the beginning.
             reply.text = format!("{}\n{}", reply.text, notices.join("\n"));
+        }
+        if let Some((durable, journal)) = journal.filter(|(_, journal)| journal.is_suspended()) {
+            reply = durable.park(command, &ctx, &journal).await.unwrap_or_else(|| {
+                let text = "PermissionError: a call of this run needs the user's permission, and the run cannot wait for it: its state cannot be kept now";
+                RunReply::error(text.to_owned())
+            });
         }
         // Results are redacted before they are stored; this is for errors and summaries.
         reply.text = settings.redactor.owned(reply.text);
@@ -203,6 +234,14 @@ impl Runner {
         }
         watch.end_of(|steps| &mut steps.check);
         let mut ctx = ctx.clone();
+        if let Plan::In(plan) = &plan
+            && let Some(journal) = ctx.journal.take()
+            && journal.is_continued()
+        {
+            let name = &plan.key.name;
+            let text = format!("RuntimeError: the run used the session '{name}', which ended with its server");
+            return finish_error(text, settings.sanitise, settings);
+        }
         ctx.deadline = Some(ctx.deadline.unwrap_or_else(|| Instant::now() + settings.limits.timeout));
         ctx.tools = Some(Arc::new(self.toolbox.clone()));
         ctx.code = Some(prepared.original.as_str().into());

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, Origin, Pack, QualifiedName, ToolCall, ToolCaller, ToolError, ToolSource,
+    Arguments, CallContext, Effect, ErrorKind, Origin, Pack, QualifiedName, Recall, ToolCall, ToolCaller, ToolError, ToolSource,
     ToolSpec, Value,
 };
 use parking_lot::RwLock;
@@ -282,16 +282,40 @@ impl Shared {
         if self.gate.verdict(&shown_name) == Verdict::Block {
             return Err(crate::gate::blocked(&shown_name));
         }
+        let journaled = match ctx.journal.as_ref().filter(|_| tool.effect != Effect::Transparent) {
+            None => None,
+            Some(journal) => match journal.recall(name, version.as_deref(), &arguments, tool.effect)? {
+                // It was made before, by a process that has ended.
+                Recall::Known(outcome) => return outcome,
+                Recall::New(call) => Some((journal.clone(), Arc::new(call))),
+            },
+        };
         match self.state.permissions.of(name) {
             Permission::Allow => {}
-            Permission::Ask => self.state.permissions.ask(name, &arguments, ctx).await?,
+            Permission::Ask => {
+                let call = journaled.as_ref().map(|(_, call)| call.clone());
+                let asking = CallContext { journaled: call, ..ctx.clone() };
+                self.state.permissions.ask(name, &arguments, &asking).await?;
+            }
             Permission::Deny => {
                 return Err(ToolError::denied(format!("{name} is denied by policy"))
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
         }
+        if let Some((journal, call)) = &journaled {
+            journal.begin(name, call, shown_arguments(&arguments)).await?;
+        }
         let call = ToolCall { pack, tool: tool.clone(), version, arguments };
-        let result = execute(entry, call, ctx).await;
+        let result = match &journaled {
+            None => execute(entry, call, ctx).await,
+            Some((journal, made)) => {
+                // What it calls in its turn is part of it.
+                let within = CallContext { journal: None, ..ctx.clone() };
+                let result = execute(entry, call, &within).await;
+                journal.end(name, made, &result).await?;
+                result
+            }
+        };
         if let Ok(value) = &result {
             self.state.learned.learn(name, &tool, value);
         }

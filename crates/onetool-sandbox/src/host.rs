@@ -1,6 +1,7 @@
 //! What code in the sandbox can reach: names, attributes and calls, answered by the host.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use onetool_sdk::{Arguments, ToolError, Value};
 
 /// The answer to a name or an attribute.
@@ -39,6 +40,17 @@ pub trait Host: Send + Sync {
     /// What is done before the code runs, and takes long: packages are installed.
     fn progress(&self, _text: &str) {}
 
+    /// The time, where the code must see the same again when it is run again.
+    fn now(&self) -> Option<DateTime<Utc>> {
+        None
+    }
+
+    /// Where random numbers begin, for the same reason. Code in full Python then asks the host for the time too, with
+    /// calls to [`CLOCK`].
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
     /// A call. Its failure is raised in the sandbox as [`ToolError::exception`].
     async fn call(&self, target: CallTarget, arguments: Arguments) -> Result<Value, ToolError>;
 }
@@ -71,3 +83,6 @@ impl std::fmt::Display for WrittenName<'_> {
         write!(f, "{mark}{}", self.name)
     }
 }
+
+/// The function that gives the time in microseconds since the epoch, where [`Host::seed`] says that the host decides over it.
+pub const CLOCK: &str = "__onetool_now__";

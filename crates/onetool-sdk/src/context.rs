@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Arguments, QualifiedName, ToolError, Value};
+use crate::{Arguments, CallJournal, JournaledCall, QualifiedName, ToolError, Value};
 
 /// Through which door a call came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +156,10 @@ pub struct CallContext {
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
     pub notices: Notices,
+    /// What a run that outlives its process remembers of its calls.
+    pub journal: Option<Arc<dyn CallJournal>>,
+    /// This call, as the journal knows it, while permission is asked for it.
+    pub journaled: Option<Arc<JournaledCall>>,
 }
 
 impl CallContext {
@@ -174,6 +178,8 @@ impl CallContext {
             span: SpanLink::default(),
             code: None,
             notices: Notices::default(),
+            journal: None,
+            journaled: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use indexmap::IndexMap;
 
-use crate::{Arguments, CallContext, InputSchema, QualifiedName, Signature, ToolError, Value};
+use crate::{Arguments, CallContext, Effect, InputSchema, QualifiedName, Signature, ToolError, Value};
 
 /// Everything that is known of a tool without calling it.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct ToolSpec {
     /// Whether the signature is the whole truth: `false` when the tool may take arguments that it does not list,
     /// or its types are not known well enough to check a call before it runs.
     pub checkable: bool,
+    /// What a call does besides giving a value.
+    pub effect: Effect,
 }
 
 impl ToolSpec {
@@ -42,6 +44,7 @@ impl ToolSpec {
             returns: None,
             example: None,
             checkable: true,
+            effect: Effect::default(),
         }
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
 use crate::{
-    ErrorKind, Parameter, ParameterKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult,
+    Effect, ErrorKind, Parameter, ParameterKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult,
     ToolSpec, Validator,
 };
 
@@ -139,6 +139,18 @@ impl Tool {
             spec.signature.returns = Some(annotation.into());
             spec.returns = Some(description.into());
         })
+    }
+
+    /// Says what a call does besides giving a value.
+    #[must_use]
+    pub fn with_effect(self, effect: Effect) -> Self {
+        self.edit(|spec| spec.effect = effect)
+    }
+
+    /// Says that a call changes nothing.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.with_effect(Effect::ReadOnly)
     }
 
     fn edit(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
@@ -270,6 +282,7 @@ fn tool(
         returns: None,
         example: None,
         checkable: true,
+        effect: Effect::default(),
     };
     Tool { spec: Arc::new(spec), execute: Arc::new(execute), compiled: Arc::default() }
 }

@@ -11,6 +11,7 @@
 mod blobs;
 mod connection;
 mod documents;
+mod jobs;
 mod leases;
 mod migrations;
 #[cfg(feature = "testing")]
@@ -20,7 +21,7 @@ mod trail;
 
 use std::sync::Arc;
 
-use onetool_state::interface::{Backend, Blobs, Documents, Leases, Limits, Retention, Trail};
+use onetool_state::interface::{Backend, Blobs, Documents, Jobs, Leases, Limits, Retention, Trail};
 
 use blobs::PostgresBlobs;
 use connection::Database;
@@ -61,6 +62,10 @@ impl Backend for PostgresState {
     }
 
     fn trail(&self) -> Arc<dyn Trail> {
+        self.database.clone()
+    }
+
+    fn jobs(&self) -> Arc<dyn Jobs> {
         self.database.clone()
     }
 }

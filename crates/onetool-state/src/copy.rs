@@ -1,7 +1,7 @@
 //! Moving everything from one backend to another: to a database, back to files, or into a backup.
 
 use crate::interface::{
-    Change, Collection, Cursor, Effort, Expect, NewBlob, Position, Retention, State, StateError, Stream,
+    Change, Collection, Cursor, Effort, Expect, Holder, NewBlob, Position, Rest, Retention, State, StateError, Stream,
 };
 
 /// Of a blob, so much is copied at once.
@@ -17,7 +17,8 @@ pub struct Copied {
     pub lines: u64,
 }
 
-/// Copies documents, stored results and streams. The destination must be empty; leases and limits, which are short-lived,
+/// Copies documents, stored results, streams, and what runs did so far; runs that are under way are interrupted in the
+/// copy, so that two states do not both go on with them. The destination must be empty; leases and limits, which are short-lived,
 /// stay behind. Handles of results stay the same; their time to live begins anew.
 pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
     require_empty(to).await?;
@@ -26,11 +27,16 @@ pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
     for collection in Collection::ALL {
         for change in old.changes(collection, Cursor::START, Effort::Thorough).await?.changes {
             if let Change::Put(document) = change {
-                new.put(collection, &document.key, &document.content, &Expect::Absent.into()).await?;
+                let content = match collection {
+                    Collection::RUNS => crate::runs::copied(&document.content).unwrap_or(document.content),
+                    _ => document.content,
+                };
+                new.put(collection, &document.key, &content, &Expect::Absent.into()).await?;
                 copied.documents += 1;
             }
         }
     }
+    copy_jobs(from, to).await?;
     for stream in Stream::ALL {
         let lines = lines(from, stream).await?;
         for batch in lines.chunks(LINES_AT_ONCE) {
@@ -58,6 +64,21 @@ pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
         copied.blobs += 1;
     }
     Ok(copied)
+}
+
+/// What runs did so far goes with them; nobody goes on with one by itself.
+async fn copy_jobs(from: &State, to: &State) -> Result<(), StateError> {
+    let (old, new) = (from.jobs(), to.jobs());
+    let holder = || Some(Holder { node: "copy", ttl: std::time::Duration::from_mins(10) });
+    for (job, state) in old.list().await? {
+        let journal = old.journal(&job).await?;
+        let Some(claim) = new.submit(&job, &state.tags, holder()).await? else { continue };
+        for (batch, lines) in journal.chunks(LINES_AT_ONCE).enumerate() {
+            new.append(&claim, (batch * LINES_AT_ONCE) as u64, lines).await?;
+        }
+        new.release(&claim, Rest::Parked).await?;
+    }
+    Ok(())
 }
 
 fn forever() -> Retention {

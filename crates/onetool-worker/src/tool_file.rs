@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_sdk::{
-    InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
+    Effect, InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
 };
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;
@@ -286,6 +286,7 @@ fn spec(function: &StmtFunctionDef, module: &Module<'_>, source: &str) -> ToolSp
         output_schema: None,
         returns: documentation.returns.clone(),
         example: documentation.example.clone(),
+        effect: Effect::default(),
     }
 }
 

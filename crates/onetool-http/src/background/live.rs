@@ -9,8 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use onetool_run::RunReply;
-use onetool_sdk::{Progress, ProgressSink, ToolError};
-use onetool_state::runs::{Owner, RunId, RunStatus};
+use onetool_run::durable::{Journal, Kept};
+use onetool_sdk::{CallContext, Progress, ProgressSink, ToolError};
+use onetool_state::runs::{Owner, RunId, RunStatus, Taken};
 use parking_lot::Mutex;
 use rmcp::model::{InputRequest, InputRequests, InputResponses};
 use serde_json::Value as Json;
@@ -32,8 +33,19 @@ pub(crate) struct LiveRun {
     pub(crate) cancel: CancellationToken,
     state: Mutex<LiveState>,
     changed: watch::Sender<u64>,
-    /// Whether there is a record of it. Held while one is written.
-    pub(super) is_recorded: tokio::sync::Mutex<bool>,
+    /// What others know of it. Held while that changes.
+    pub(super) recording: tokio::sync::Mutex<Recording>,
+}
+
+/// What others know of a run.
+pub(super) enum Recording {
+    /// It was recorded before it began.
+    Before,
+    /// Nothing yet: what it does is in memory.
+    Memory { journal: Arc<Journal>, ctx: Box<CallContext> },
+    /// It was recorded while it ran.
+    Meanwhile { taken: Box<Taken>, kept: Kept },
+    Ended,
 }
 
 #[derive(Default)]
@@ -61,7 +73,7 @@ impl LiveRun {
             cancel: CancellationToken::new(),
             state: Mutex::default(),
             changed: watch::channel(0).0,
-            is_recorded: tokio::sync::Mutex::new(false),
+            recording: tokio::sync::Mutex::new(Recording::Before),
         }
     }
 
@@ -75,7 +87,7 @@ impl LiveRun {
     }
 
     /// What a reply says of the run.
-    pub(super) fn ends_as(&self, reply: &RunReply) -> RunStatus {
+    fn ends_as(&self, reply: &RunReply) -> RunStatus {
         match reply.is_error {
             true if self.cancel.is_cancelled() => RunStatus::Cancelled,
             true => RunStatus::Failed,

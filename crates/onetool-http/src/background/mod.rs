@@ -1,25 +1,28 @@
 //! Background runs: MCP tasks, runs with an idempotency key and `POST /runs`.
 //!
-//! A run is recorded before anybody is told of it, executed here as a task of its own, and its reply is kept until its
-//! time is over. What is kept is behind the state's interfaces, so that a run can be looked at, cancelled and fetched
-//! through every process that shares the state; only questions and progress need the one that executes it.
+//! A run is recorded before anybody is told of it, executed here as a task of its own where there is time and all that it
+//! needs, and its reply is kept until its time is over. What is kept is behind the state's interfaces, so that a run can be
+//! looked at, cancelled and fetched through every process that shares the state, and is taken over by another when its own
+//! ends ([`onetool_run::durable`]); only questions and progress need the one that executes it.
 
 pub(crate) mod key;
 mod live;
-mod reply;
+mod queue;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use onetool_run::durable::{self, Durable, End, Unknown};
 use onetool_run::{RunOptions, RunReply};
 use onetool_sdk::{CallContext, Caller};
 use onetool_state::StateError;
 use onetool_state::runs::{
-    Created, NewRun, Owner, RunId, RunOrigin, RunPage, RunRecord, RunStatus, RunStore, RunStoreError,
+    ApprovalStore, Created, NewRun, Owner, RunId, RunOrigin, RunPage, RunRecord, RunStatus, RunStore, RunStoreError,
+    Taken,
 };
 use parking_lot::Mutex;
 use rmcp::model::{ClientCapabilities, InputRequests, InputResponses};
@@ -29,17 +32,10 @@ pub(crate) use live::{LiveRun, LiveStep};
 
 use crate::mcp::AskedClient;
 use crate::{BackgroundSettings, Principal, Service};
-use live::{LiveClient, LiveProgress};
+use live::{LiveClient, LiveProgress, Recording};
 
-/// How often a process with runs says that it lives and looks whether they were cancelled elsewhere.
-const BEAT: Duration = Duration::from_secs(5);
-/// Beats between two looks for what has expired.
-const BEATS_PER_SWEEP: u32 = 12;
 /// How often a run of another process is looked at by whoever waits for it.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often, and how long apart, a reply is written again that could not be written.
-const WRITE_ATTEMPTS: u32 = 5;
-const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A run to start.
 pub(crate) struct StartRun {
@@ -50,6 +46,8 @@ pub(crate) struct StartRun {
     /// The run that a repeated request means.
     pub(crate) key: Option<String>,
     pub(crate) ttl: Option<Duration>,
+    /// What the server that executes it must have.
+    pub(crate) tags: Vec<String>,
 }
 
 /// Who a run is for, as its tools see it.
@@ -61,11 +59,18 @@ pub(crate) struct RunClient {
     pub(crate) capabilities: Option<ClientCapabilities>,
 }
 
+impl RunClient {
+    fn context(&self) -> CallContext {
+        CallContext { owner: self.owner.clone(), ..CallContext::new(self.caller) }
+    }
+}
+
 /// What came of it.
 pub(crate) enum Started {
     New(Arc<LiveRun>, RunRecord),
-    /// It was started before.
+    /// It was started before, or waits for another server.
     Before(RunRecord),
+    Queued(RunRecord),
 }
 
 /// A run as its owner sees it.
@@ -77,22 +82,9 @@ pub(crate) struct RunView {
 pub(crate) struct Background {
     service: Arc<dyn Service>,
     live: Mutex<HashMap<(Owner, RunId), Arc<LiveRun>>>,
-    /// Runs that are being recorded.
-    starting: AtomicUsize,
-    /// There may be something to give back.
-    has_been_active: AtomicBool,
-}
-
-/// How a run ended, as it is kept.
-struct End {
-    status: RunStatus,
-    reply: Vec<u8>,
-}
-
-impl End {
-    fn of(live: &LiveRun, reply: &RunReply) -> Self {
-        Self { status: live.ends_as(reply), reply: reply::write(reply) }
-    }
+    durable: Arc<Durable>,
+    /// The process ends: nothing new begins here.
+    is_ending: AtomicBool,
 }
 
 async fn blocking<T: Send + 'static>(
@@ -110,18 +102,23 @@ async fn joined<T>(task: tokio::task::JoinHandle<Result<T, RunStoreError>>) -> R
 
 impl Background {
     pub(crate) fn start(service: &Arc<dyn Service>, stop: &CancellationToken) -> Arc<Self> {
+        let durable = service.runner().durable().cloned().unwrap_or_else(|| {
+            let served = service.served();
+            let settings = served.background.durable(false);
+            Arc::new(Durable::new(served.runs.clone(), ApprovalStore::new(&served.state), settings))
+        });
         let background = Arc::new(Self {
             service: service.clone(),
             live: Mutex::default(),
-            starting: AtomicUsize::new(0),
-            has_been_active: AtomicBool::new(false),
+            durable,
+            is_ending: AtomicBool::new(false),
         });
-        crate::task::spawn(keep(Arc::downgrade(&background), stop.clone()));
+        crate::task::spawn(queue::watch(Arc::downgrade(&background), stop.clone()));
         background
     }
 
     fn store(&self) -> RunStore {
-        self.service.served().runs.clone()
+        self.durable.runs()
     }
 
     pub(crate) fn settings(&self) -> BackgroundSettings {
@@ -134,6 +131,11 @@ impl Background {
         blocking(move || store.owner(fingerprint)).await
     }
 
+    /// Whether there is time for another run here.
+    fn has_time(&self) -> bool {
+        !self.is_ending.load(Ordering::Acquire) && self.live.lock().len() < self.settings().max_running
+    }
+
     /// Records a run and starts it, unless it was started before. Whoever asks may go away meanwhile.
     pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
         let background = self.clone();
@@ -142,27 +144,18 @@ impl Background {
 
     async fn record_and_run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
         let id = run.key.as_deref().map_or_else(RunId::random, |key| RunId::of_key(&run.owner, key));
+        let own = self.service.tags();
+        let is_here = self.has_time() && run.tags.iter().all(|tag| own.contains(tag));
         let live = Arc::new(LiveRun::new(id, run.owner, run.command));
-        self.starting.fetch_add(1, Ordering::AcqRel);
-        self.has_been_active.store(true, Ordering::Release);
-        let created = self.create(&live, run.origin, run.ttl).await;
-        let started = self.started(live, run.client, created).await;
-        self.starting.fetch_sub(1, Ordering::AcqRel);
-        started
-    }
-
-    async fn started(
-        self: &Arc<Self>,
-        live: Arc<LiveRun>,
-        client: RunClient,
-        created: Result<Created, RunStoreError>,
-    ) -> Result<Started, RunStoreError> {
-        match created? {
-            Created::New(record) => {
-                *live.is_recorded.lock().await = true;
-                self.spawn(&live, client);
+        let asked = Instant::now();
+        match self.create(&live, run.origin, run.ttl, (&run.client, run.tags), is_here).await? {
+            Created::New(record, Some(claim)) => {
+                let taken = Taken { record: record.clone(), claim };
+                *live.recording.lock().await = Recording::Before;
+                self.spawn_recorded(&live, taken, asked, Some(run.client));
                 Ok(Started::New(live, record))
             }
+            Created::New(record, None) => Ok(Started::Queued(record)),
             Created::Existing(record) => Ok(Started::Before(record)),
         }
     }
@@ -170,7 +163,7 @@ impl Background {
     /// Starts a run that nobody but its request knows of yet.
     pub(crate) fn run_unrecorded(self: &Arc<Self>, owner: Owner, command: String, client: RunClient) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
-        self.spawn(&live, client);
+        self.spawn_unrecorded(&live, client);
         live
     }
 
@@ -185,21 +178,29 @@ impl Background {
     }
 
     async fn record_live(&self, live: &Arc<LiveRun>, origin: RunOrigin) -> Result<RunRecord, RunStoreError> {
-        self.has_been_active.store(true, Ordering::Release);
-        let mut is_recorded = live.is_recorded.lock().await;
-        let record = match self.create(live, origin, None).await? {
-            Created::New(record) | Created::Existing(record) => record,
+        let mut recording = live.recording.lock().await;
+        let Recording::Memory { journal, ctx } = &*recording else {
+            return Err(RunStoreError::NotFound);
         };
-        *is_recorded = true;
-        if live.status().is_final() {
-            // It ended meanwhile, and its end was not recorded.
-            let mut end = Some(End::of(live, &*live.reply().await));
-            self.write(live, &mut end).await?;
-        }
+        let (journal, ctx) = (journal.clone(), ctx.clone());
+        let client = RunClient { caller: ctx.caller, owner: ctx.owner.clone(), capabilities: None };
+        let asked = Instant::now();
+        let created = self.create(live, origin, None, (&client, Vec::new()), true).await?;
+        let Created::New(record, Some(claim)) = created else { return Err(RunStoreError::NotFound) };
+        let taken = Taken { record: record.clone(), claim };
+        let kept = self.durable.adopt(&taken, &journal, asked).await;
+        *recording = Recording::Meanwhile { taken: Box::new(taken), kept };
         Ok(record)
     }
 
-    async fn create(&self, live: &LiveRun, origin: RunOrigin, ttl: Option<Duration>) -> Result<Created, RunStoreError> {
+    async fn create(
+        &self,
+        live: &LiveRun,
+        origin: RunOrigin,
+        ttl: Option<Duration>,
+        (client, tags): (&RunClient, Vec<String>),
+        is_here: bool,
+    ) -> Result<Created, RunStoreError> {
         let (store, settings) = (self.store(), self.settings());
         let new = NewRun {
             id: live.id.clone(),
@@ -208,70 +209,106 @@ impl Background {
             origin,
             created_at: live.created_at,
             ttl: ttl.unwrap_or(settings.ttl).min(settings.max_ttl),
+            tags,
+            client: durable::client_of(&client.context()),
         };
-        blocking(move || store.create(&new, settings.limits)).await
+        blocking(move || store.create(&new, is_here, settings.limits)).await
     }
 
-    fn spawn(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient) {
-        let (background, live) = (self.clone(), live.clone());
-        self.live.lock().insert((live.owner.clone(), live.id.clone()), live.clone());
-        let mut ctx = CallContext::new(client.caller);
-        ctx.owner = client.owner;
-        ctx.run_id = live.id.as_str().into();
+    /// What of a run's context only this process has.
+    fn connect(&self, live: &Arc<LiveRun>, client: Option<RunClient>, ctx: &mut CallContext) {
         ctx.cancel = live.cancel.clone();
         ctx.progress = Arc::new(LiveProgress(live.clone()));
-        if let Some(capabilities) = client.capabilities {
+        if let Some(capabilities) = client.and_then(|client| client.capabilities) {
             let patience = self.service.served().server.mcp.input_timeout;
             let questions = LiveClient { run: live.clone(), patience };
             ctx.client = Some(Arc::new(AskedClient::new(capabilities, questions)));
+        }
+    }
+
+    fn enter(&self, live: &Arc<LiveRun>) {
+        self.live.lock().insert((live.owner.clone(), live.id.clone()), live.clone());
+    }
+
+    fn leave(&self, live: &LiveRun) {
+        self.live.lock().remove(&(live.owner.clone(), live.id.clone()));
+    }
+
+    /// Executes a run that this process has just recorded, or has taken over.
+    fn spawn_recorded(
+        self: &Arc<Self>,
+        live: &Arc<LiveRun>,
+        taken: Taken,
+        asked: Instant,
+        client: Option<RunClient>,
+    ) {
+        let (background, live) = (self.clone(), live.clone());
+        self.enter(&live);
+        crate::task::spawn(async move {
+            let runner = background.service.runner().clone();
+            let durable = background.durable.clone();
+            let is_new = client.is_some();
+            let connect = |ctx: &mut CallContext| background.connect(&live, client, ctx);
+            let work = async {
+                if is_new {
+                    durable.execute_new(&runner, &taken, live.command.clone(), asked, connect).await
+                } else {
+                    durable.execute(&runner, &taken, asked, connect).await
+                }
+            };
+            let end = AssertUnwindSafe(work).catch_unwind().await;
+            let reply = match end {
+                Ok(End::Finished(reply) | End::Suspended(reply) | End::Interrupted(reply)) => reply,
+                Ok(End::Lost) => durable::lost_reply(&live.id),
+                Err(_) => {
+                    let reply = failed_inside();
+                    background.durable.fail(&taken, &reply).await;
+                    reply
+                }
+            };
+            live.finish(Arc::new(reply));
+            background.leave(&live);
+        });
+    }
+
+    fn spawn_unrecorded(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient) {
+        let (background, live) = (self.clone(), live.clone());
+        self.enter(&live);
+        let mut ctx = client.context();
+        ctx.run_id = live.id.as_str().into();
+        background.connect(&live, Some(client), &mut ctx);
+        let journal = background.durable.begin(&mut ctx);
+        if let Ok(mut recording) = live.recording.try_lock() {
+            *recording = Recording::Memory { journal: journal.clone(), ctx: Box::new(ctx.clone()) };
         }
         crate::task::spawn(async move {
             let timeout = background.settings().timeout;
             let runner = background.service.runner().clone();
             let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };
-            let run = AssertUnwindSafe(runner.run_with_options(&live.command, ctx, options)).catch_unwind();
-            let reply = Arc::new(run.await.unwrap_or_else(|_| failed_inside()));
+            let run = AssertUnwindSafe(runner.run_with_options(&live.command, ctx.clone(), options)).catch_unwind();
+            let reply = run.await.unwrap_or_else(|_| failed_inside());
             // Whoever hears of the end finds it in the record.
-            let is_recorded = live.is_recorded.lock().await;
-            let mut end = is_recorded.then(|| End::of(&live, &reply));
-            let written = background.write(&live, &mut end).await;
-            live.finish(reply);
-            drop(is_recorded);
-            if let Err(error) = written {
-                background.write_again(&live, end, error).await;
-            }
-            background.live.lock().remove(&(live.owner.clone(), live.id.clone()));
-        });
-    }
-
-    /// Writes how a run ended. A reply that is too large is replaced by an error that says so.
-    async fn write(&self, live: &Arc<LiveRun>, end: &mut Option<End>) -> Result<(), RunStoreError> {
-        while let Some(End { status, reply }) = end {
-            let (store, limits, status) = (self.store(), self.settings().limits, *status);
-            let (run, content) = (live.clone(), reply.clone());
-            match blocking(move || store.finish((&run.owner, &run.id), status, &content, limits)).await {
-                Ok(_) | Err(RunStoreError::NotFound) => *end = None,
-                Err(error @ RunStoreError::TooLarge { .. }) => {
-                    let text = format!("ValueError: {error}");
-                    let reply = reply::write(&RunReply { text, parts: Vec::new(), is_error: true });
-                    *end = Some(End { status: RunStatus::Failed, reply });
+            let mut recording = live.recording.lock().await;
+            let is_cancelled = live.cancel.is_cancelled();
+            let reply = match std::mem::replace(&mut *recording, Recording::Ended) {
+                Recording::Meanwhile { taken, kept } => {
+                    let end = background.durable.conclude(&taken, &journal, reply, is_cancelled).await;
+                    drop(kept);
+                    match end {
+                        End::Finished(reply) | End::Suspended(reply) | End::Interrupted(reply) => reply,
+                        End::Lost => durable::lost_reply(&live.id),
+                    }
                 }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Tries for a while to write what could not be written.
-    async fn write_again(&self, live: &Arc<LiveRun>, mut end: Option<End>, mut error: RunStoreError) {
-        for attempt in 1..=WRITE_ATTEMPTS {
-            tracing::warn!(run = %live.id, %error, attempt, "the reply of a run could not be kept");
-            tokio::time::sleep(WRITE_PAUSE * attempt).await;
-            match self.write(live, &mut end).await {
-                Ok(()) => return,
-                Err(again) => error = again,
-            }
-        }
+                _ if journal.is_suspended() => {
+                    let parked = background.durable.park(&live.command, &ctx, &journal).await;
+                    parked.unwrap_or(reply)
+                }
+                _ => reply,
+            };
+            live.finish(Arc::new(reply));
+            drop(recording);
+            background.leave(&live);
+        });
     }
 
     fn live(&self, owner: &Owner, id: &RunId) -> Option<Arc<LiveRun>> {
@@ -286,18 +323,6 @@ impl Background {
     pub(crate) async fn get(&self, owner: &Owner, id: &RunId) -> Result<RunView, RunStoreError> {
         let (store, of, which) = (self.store(), owner.clone(), id.clone());
         let record = blocking(move || store.get(&of, &which)).await?;
-        let is_lost = |record: &RunRecord| {
-            !record.status.is_final()
-                && self.store().is_ours(record)
-                && self.live(owner, id).is_none()
-                && self.starting.load(Ordering::Acquire) == 0
-        };
-        if is_lost(&record) {
-            // It ended between the two looks, or its end could not be written.
-            let (store, of, which) = (self.store(), owner.clone(), id.clone());
-            let record = blocking(move || store.interrupt(&of, &which, "its reply was lost")).await?;
-            return Ok(self.view(record));
-        }
         Ok(self.view(record))
     }
 
@@ -333,7 +358,7 @@ impl Background {
     pub(crate) async fn reply(&self, owner: &Owner, id: &RunId) -> Result<Option<RunReply>, RunStoreError> {
         let (store, owner, id) = (self.store(), owner.clone(), id.clone());
         let bytes = blocking(move || store.reply(&owner, &id)).await?;
-        Ok(bytes.and_then(|bytes| reply::read(&bytes)))
+        Ok(bytes.and_then(|bytes| durable::reply::read(&bytes)))
     }
 
     /// Waits until a run has ended or asks something, at most this long.
@@ -342,7 +367,8 @@ impl Background {
         loop {
             let view = self.get(owner, id).await?;
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            if view.record.status != RunStatus::Working || left.is_zero() {
+            let goes_on = matches!(view.record.status, RunStatus::Working | RunStatus::Queued);
+            if !goes_on || left.is_zero() {
                 return Ok(view);
             }
             match self.live(owner, id) {
@@ -359,20 +385,30 @@ impl Background {
     /// Ends a run. One that has ended stays as it is; the record says which.
     pub(crate) async fn cancel(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
         let live = self.live(owner, id);
-        let (store, of, which) = (self.store(), owner.clone(), id.clone());
+        let (store, approvals, of, which) = (self.store(), self.durable.approvals(), owner.clone(), id.clone());
         let record = blocking(move || {
-            store.update(&of, &which, |record| {
-                record.status = RunStatus::Cancelled;
-                record.message = Some("cancelled".to_owned());
-                true
-            })
+            let record = store.cancel(&of, &which)?;
+            if record.approval.is_some() {
+                approvals.forget(&of, &which)?;
+            }
+            Ok(record)
         })
         .await?;
-        // Another process that has it looks at the record.
-        if let Some(live) = live {
+        if let Some(live) = live.filter(|_| record.status == RunStatus::Cancelled) {
             live.cancel.cancel();
         }
         Ok(record)
+    }
+
+    /// Lets a run go on that was interrupted.
+    pub(crate) async fn resume(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<RunRecord, RunStoreError> {
+        self.durable.resume(owner, id, unknown).await
+    }
+
+    /// Gives a run up that was interrupted.
+    pub(crate) async fn abandon(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
+        let (store, owner, id) = (self.store(), owner.clone(), id.clone());
+        blocking(move || store.abandon(&owner, &id)).await
     }
 
     /// Ends a run and forgets it.
@@ -393,69 +429,26 @@ impl Background {
         }
     }
 
-    /// Ends all runs: the process does.
+    /// How many background runs are under way here.
+    pub(crate) fn under_way(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// Takes no further runs from the queue, and starts none: those that come in wait for others.
+    pub(crate) fn stop_taking(&self) {
+        self.is_ending.store(true, Ordering::Release);
+    }
+
+    /// The process ends: runs that have not ended are given back, and others go on with them.
     pub(crate) async fn shutdown(&self) {
+        self.stop_taking();
+        let handed = self.durable.hand_back().await;
+        if handed > 0 {
+            tracing::info!(handed, "runs were given back");
+        }
         let live: Vec<Arc<LiveRun>> = self.live.lock().values().cloned().collect();
-        let store = self.store();
-        let runs: Vec<(Owner, RunId)> = live.iter().map(|live| (live.owner.clone(), live.id.clone())).collect();
-        let _ = blocking(move || {
-            for (owner, id) in runs {
-                if let Err(error) = store.interrupt(&owner, &id, "the server was stopped")
-                    && !matches!(error, RunStoreError::NotFound)
-                {
-                    tracing::warn!(%error, "a run was not marked as interrupted");
-                }
-            }
-            store.leave();
-            Ok(())
-        })
-        .await;
         for live in live {
             live.cancel.cancel();
-        }
-    }
-
-    /// Says that this process lives, and ends what was cancelled elsewhere.
-    async fn beat(&self) {
-        let live: Vec<Arc<LiveRun>> = self.live.lock().values().cloned().collect();
-        let is_idle = live.is_empty() && self.starting.load(Ordering::Acquire) == 0;
-        if is_idle && !self.has_been_active.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        let store = self.store();
-        let _ = blocking(move || {
-            if is_idle {
-                store.leave();
-                return Ok(());
-            }
-            store.beat()?;
-            for run in live {
-                if run.is_recorded.try_lock().is_ok_and(|is_recorded| *is_recorded) {
-                    match store.get(&run.owner, &run.id) {
-                        Ok(record) if !record.status.is_final() => {}
-                        Ok(_) | Err(RunStoreError::NotFound) => run.cancel.cancel(),
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            Ok(())
-        })
-        .await
-        .inspect_err(|error| tracing::warn!(%error, "background runs could not be looked after"));
-    }
-}
-
-async fn keep(background: std::sync::Weak<Background>, stop: CancellationToken) {
-    for count in 1_u32.. {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(BEAT) => {}
-        }
-        let Some(background) = background.upgrade() else { return };
-        background.beat().await;
-        if count % BEATS_PER_SWEEP == 0 {
-            let store = background.store();
-            let _ = blocking(move || store.sweep()).await;
         }
     }
 }

@@ -122,9 +122,10 @@ impl Handler {
         let background = &self.shared.background;
         let owner = background.owner(binding.principal).await?;
         let start =
-            StartRun { owner, command: binding.command.to_owned(), origin: RunOrigin::Call, client, key, ttl: None };
+            StartRun { owner, command: binding.command.to_owned(), origin: RunOrigin::Call, client, key, ttl: None, tags: Vec::new() };
         Ok(match background.run(start).await? {
             Started::New(run, _) => Joined::Live(run),
+            Started::Queued(record) => Joined::Elsewhere(record.owner, record.id),
             Started::Before(record) => match background.find(&record.owner, &record.id) {
                 Some(run) => Joined::Live(run),
                 None => Joined::Elsewhere(record.owner, record.id),
@@ -144,6 +145,7 @@ impl Handler {
                         Err(error) => failed(&error),
                     };
                 }
+                Ok(view) if view.record.status == RunStatus::Suspended => return result_of(without_reply(&view.record)),
                 // Its questions are asked where it runs.
                 Ok(_) => tokio::time::sleep(Duration::from_millis(200)).await,
                 Err(error) => return failed(&error),

@@ -23,7 +23,8 @@ pub(super) fn created(record: &RunRecord, settings: &BackgroundSettings) -> Crea
 
 fn task(record: &RunRecord, settings: &BackgroundSettings) -> Task {
     let status = match record.status {
-        RunStatus::Working => TaskStatus::Working,
+        RunStatus::Working | RunStatus::Queued | RunStatus::Suspended => TaskStatus::Working,
+        RunStatus::Interrupted => TaskStatus::Failed,
         RunStatus::InputRequired => TaskStatus::InputRequired,
         RunStatus::Completed | RunStatus::Failed => TaskStatus::Completed,
         RunStatus::Cancelled => TaskStatus::Cancelled,
@@ -90,10 +91,10 @@ impl Handler {
         let background = &self.shared.background;
         let RunView { record, questions } = background.get(&owner, &id).await.map_err(|error| refused(&error))?;
         let payload = match record.status {
-            RunStatus::Working => TaskPayload::Working,
+            RunStatus::Working | RunStatus::Queued | RunStatus::Suspended => TaskPayload::Working,
             RunStatus::InputRequired => TaskPayload::InputRequired { input_requests: questions },
             RunStatus::Cancelled => TaskPayload::Cancelled,
-            RunStatus::Completed | RunStatus::Failed => {
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Interrupted => {
                 match background.reply(&owner, &id).await.map_err(|error| refused(&error))? {
                     Some(reply) => {
                         let result = serde_json::to_value(result_of(reply)).unwrap_or_default();

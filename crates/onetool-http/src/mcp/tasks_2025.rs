@@ -203,6 +203,7 @@ impl Handler {
             client: client_of(context),
             key: idempotency_key(context)?,
             ttl: task.get("ttl").and_then(Json::as_u64).map(Duration::from_millis),
+            tags: Vec::new(),
         };
         let record = match background.run(start).await {
             Ok(Started::New(run, record)) => {
@@ -213,7 +214,7 @@ impl Handler {
                 }
                 record
             }
-            Ok(Started::Before(record)) => record,
+            Ok(Started::Before(record) | Started::Queued(record)) => record,
             Err(error) => {
                 let message =
                     failed(&error).content.first().and_then(|block| block.as_text().map(|it| it.text.clone()));
@@ -259,10 +260,10 @@ impl Handler {
 
 fn status(status: RunStatus) -> &'static str {
     match status {
-        RunStatus::Working => "working",
+        RunStatus::Working | RunStatus::Queued | RunStatus::Suspended => "working",
         RunStatus::InputRequired => "input_required",
         RunStatus::Completed => "completed",
-        RunStatus::Failed => "failed",
+        RunStatus::Failed | RunStatus::Interrupted => "failed",
         RunStatus::Cancelled => "cancelled",
     }
 }

@@ -7,8 +7,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use onetool_run::RunReply;
+use onetool_run::durable::Unknown;
 use onetool_sdk::Caller;
-use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
+use onetool_state::runs::{Owner, ReportedCall, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
@@ -23,6 +24,9 @@ use crate::{ApiError, Principal};
 
 /// The longest that one request waits for a run.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Tags of one run, and bytes of one tag.
+const MAX_TAGS: usize = 16;
+const MAX_TAG: usize = 100;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -30,6 +34,8 @@ pub(super) fn routes() -> Routes {
         .invoke(routes!(get, delete))
         .invoke(routes!(result))
         .invoke(routes!(cancel))
+        .invoke(routes!(resume))
+        .invoke(routes!(abandon))
 }
 
 /// A run to start in the background.
@@ -41,6 +47,36 @@ pub struct StartBody {
     /// How long the run is kept, in seconds from now.
     #[serde(default)]
     pub ttl_seconds: Option<u32>,
+    /// What the server that executes it must have: `pack:github`, `server:db`, `package:pandas`, or a word of
+    /// `server.tags`. It waits in the queue until one has all of them and time.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}
+
+/// How an interrupted run goes on.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeBody {
+    /// What becomes of calls of which nobody knows whether they took place: `repeat` makes them again, `raise` gives the
+    /// code an error in their place.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub unknown: Unknown,
+}
+
+/// A call, for people.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallBody {
+    pub number: u64,
+    pub tool: String,
+    /// As JSON, shortened.
+    pub arguments: String,
+}
+
+impl From<ReportedCall> for CallBody {
+    fn from(call: ReportedCall) -> Self {
+        Self { number: call.number, tool: call.tool, arguments: call.arguments }
+    }
 }
 
 /// How far a background run is.
@@ -48,7 +84,7 @@ pub struct StartBody {
 #[serde(rename_all = "camelCase")]
 pub struct RunBody {
     pub id: String,
-    /// `working`, `input_required`, `completed`, `failed` or `cancelled`.
+    /// `queued`, `working`, `input_required`, `suspended`, `completed`, `failed`, `cancelled` or `interrupted`.
     #[schema(value_type = String)]
     pub status: RunStatus,
     /// The first line of its command.
@@ -68,10 +104,23 @@ pub struct RunBody {
     /// The whole command, where one run is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The permission that a suspended run waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// Of a run that was interrupted: calls that were made, and are not made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<Vec<CallBody>>,
+    /// Of a run that was interrupted: calls of which nobody knows whether they took place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Vec<CallBody>>,
 }
 
 impl From<RunRecord> for RunBody {
     fn from(run: RunRecord) -> Self {
+        let bodies = |calls: Vec<ReportedCall>| calls.into_iter().map(CallBody::from).collect();
+        let (done, unknown) = run.calls.map(|calls| (bodies(calls.done), bodies(calls.unknown))).unzip();
         Self {
             id: run.id.to_string(),
             status: run.status,
@@ -83,6 +132,10 @@ impl From<RunRecord> for RunBody {
             finished_at: run.finished_at,
             ttl_ms: run.ttl_ms,
             command: None,
+            tags: run.tags,
+            approval: run.approval.filter(|_| run.status == RunStatus::Suspended),
+            done,
+            unknown,
         }
     }
 }
@@ -137,7 +190,9 @@ impl From<RunStoreError> for ApiError {
         let error = match error {
             RunStoreError::NotFound => Self::not_found(message),
             RunStoreError::TooMany { .. } | RunStoreError::State(_) => Self::busy(message),
-            RunStoreError::OtherCommand => Self::conflict(message),
+            RunStoreError::OtherCommand | RunStoreError::NotInterrupted(_) | RunStoreError::Lost => {
+                Self::conflict(message)
+            }
             RunStoreError::TooLarge { .. } => Self::too_large(message),
             RunStoreError::Cursor => Self::invalid("the page token is not valid"),
         };
@@ -161,6 +216,14 @@ fn wait_of(query: Option<&str>) -> Result<Duration, ApiError> {
         Some(Ok(seconds)) => Ok(Duration::from_secs(seconds.into()).min(MAX_WAIT)),
         Some(Err(_)) => Err(ApiError::invalid("wait is a whole number of seconds from 0")),
     }
+}
+
+fn checked_tags(tags: Vec<String>) -> Result<Vec<String>, ApiError> {
+    let is_tag = |tag: &String| (1..=MAX_TAG).contains(&tag.len()) && !tag.chars().any(char::is_control);
+    if tags.len() <= MAX_TAGS && tags.iter().all(is_tag) {
+        return Ok(tags);
+    }
+    Err(ApiError::invalid(format!("tags are at most {MAX_TAGS} words of 1 to {MAX_TAG} bytes")))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
@@ -194,9 +257,10 @@ async fn start(
         client: RunClient { caller: Caller::Rest, owner: principal.owner(None), capabilities: None },
         key,
         ttl: body.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        tags: checked_tags(body.tags)?,
     };
     let (status, record) = match state.background.run(run).await? {
-        Started::New(_, record) => (StatusCode::ACCEPTED, record),
+        Started::New(_, record) | Started::Queued(record) => (StatusCode::ACCEPTED, record),
         Started::Before(record) => (StatusCode::OK, record),
     };
     let location = HeaderValue::from_str(&format!("/runs/{}", record.id)).ok();
@@ -288,6 +352,50 @@ async fn cancel(
 ) -> Result<Json<RunBody>, ApiError> {
     let (owner, id) = place(&state, principal, &id).await?;
     Ok(Json(state.background.cancel(&owner, &id).await?.into()))
+}
+
+/// Lets a run go on that was interrupted: calls whose outcome is known are not made again.
+#[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", request_body = ResumeBody,
+    params(("id" = String, Path)), responses(
+    (status = 202, description = "it waits for a server that has time", body = RunBody),
+    (status = 400, body = ErrorReply),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it was not interrupted", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn resume(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let has_body = request.headers().get(header::CONTENT_LENGTH).is_none_or(|length| length != "0")
+        && request.headers().contains_key(header::CONTENT_TYPE);
+    let body: ResumeBody = match has_body {
+        true => input::json(request, state.served.server.api.max_body_bytes).await?,
+        false => ResumeBody::default(),
+    };
+    let (owner, id) = place(&state, principal, &id).await?;
+    let record = state.background.resume(&owner, &id, body.unknown).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunBody::from(record))).into_response())
+}
+
+/// Gives a run up that was interrupted.
+#[utoipa::path(post, path = "/runs/{id}/abandon", tag = "runs", params(("id" = String, Path)), responses(
+    (status = 200, body = RunBody),
+    (status = 404, body = ErrorReply),
+    (status = 409, description = "it was not interrupted", body = ErrorReply),
+    (status = 503, body = ErrorReply),
+))]
+async fn abandon(
+    State(state): State<RestState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<Json<RunBody>, ApiError> {
+    let (owner, id) = place(&state, principal, &id).await?;
+    Ok(Json(state.background.abandon(&owner, &id).await?.into()))
 }
 
 /// Ends a background run and forgets it with its result.

@@ -21,11 +21,11 @@ pub fn pack(results: Arc<dyn ResultReader>, plans: Arc<dyn Documents>) -> Native
         name: "std",
         description: "End, plan, and look into stored results.",
         tools: vec![
-            done::tool(),
-            todo::read_tool(list.clone()),
+            done::tool().read_only(),
+            todo::read_tool(list.clone()).read_only(),
             todo::write_tool(list),
-            results::cache_tool(results.clone()),
-            results::grep_tool(results),
+            results::cache_tool(results.clone()).read_only(),
+            results::grep_tool(results).read_only(),
         ],
     }
 }

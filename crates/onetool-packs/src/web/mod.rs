@@ -38,7 +38,11 @@ pub fn pack(settings: WebSettings) -> NativePack {
     NativePack {
         name: "web",
         description: "Read web pages as Markdown, text, JSON or bytes, and search the web.",
-        tools: vec![fetch_tool(fetcher.clone()), fetch_all_tool(fetcher.clone()), search::tool(fetcher)],
+        tools: vec![
+            fetch_tool(fetcher.clone()).read_only(),
+            fetch_all_tool(fetcher.clone()).read_only(),
+            search::tool(fetcher).read_only(),
+        ],
     }
 }
 

@@ -14,6 +14,7 @@ mod overview;
 mod packs;
 mod reload;
 mod result;
+mod resume;
 mod save;
 mod search;
 mod sessions;
@@ -28,7 +29,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use onetool_sandbox::Sessions;
-use onetool_sdk::NativePack;
+use onetool_sdk::{Effect, NativePack};
 use onetool_sdk::{CallContext, ToolError, Value};
 use onetool_state::stats::StatsRecorder;
 use schemars::JsonSchema;
@@ -39,7 +40,7 @@ pub use overview::pack_overview;
 pub(crate) use result::shown as shown_result;
 pub use search::SearchIndex;
 
-use crate::ToolboxState;
+use crate::{Runner, ToolboxState};
 
 /// What is worth a moment's waiting, while servers are still starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,11 @@ pub trait Toolbox: Send + Sync {
     /// Runs code as part of a call, and gives its value.
     async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError>;
 
+    /// Runs commands, where runs are kept that can be resumed.
+    fn runner(&self) -> Option<Runner> {
+        None
+    }
+
     /// Reads the configuration again. Blocks; on an error the last good state stays.
     fn reload(&self) -> Result<(), ToolError>;
 }
@@ -76,22 +82,23 @@ pub fn ot_pack(toolbox: Weak<dyn Toolbox>, stats: Arc<StatsRecorder>) -> NativeP
         name: "ot",
         description: "About this toolbox: find tools, read stored results, see health and statistics",
         tools: vec![
-            tools::tool(&toolbox),
-            packs::tool(&toolbox),
-            aliases::tool(&toolbox),
-            snippets::tool(&toolbox),
-            config::tool(&toolbox),
-            health::tool(&toolbox),
-            help::tool(&toolbox),
+            tools::tool(&toolbox).read_only(),
+            packs::tool(&toolbox).read_only(),
+            aliases::tool(&toolbox).read_only(),
+            snippets::tool(&toolbox).read_only(),
+            config::tool(&toolbox).read_only(),
+            health::tool(&toolbox).read_only(),
+            help::tool(&toolbox).read_only(),
             notify::tool(&toolbox),
-            reload::tool(&toolbox),
-            stats::tool(&toolbox, stats),
-            result::tool(&toolbox),
-            sessions::list(&toolbox),
-            sessions::end(&toolbox),
-            save::tool(&toolbox),
-            timed::tool(),
-            version::tool(),
+            reload::tool(&toolbox).with_effect(Effect::Idempotent),
+            stats::tool(&toolbox, stats).with_effect(Effect::Idempotent),
+            result::tool(&toolbox).read_only(),
+            sessions::list(&toolbox).read_only(),
+            sessions::end(&toolbox).with_effect(Effect::Idempotent),
+            save::tool(&toolbox).with_effect(Effect::Idempotent),
+            resume::tool(&toolbox).with_effect(Effect::Transparent),
+            timed::tool().with_effect(Effect::Transparent),
+            version::tool().read_only(),
         ],
     }
 }

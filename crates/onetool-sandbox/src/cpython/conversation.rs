@@ -158,6 +158,8 @@ impl Conversation<'_> {
             max_value_bytes: self.limits.max_value_bytes,
             max_value_items: Budget::max_nodes(self.limits),
             keeps_names: self.keeps_names,
+            // A session goes on with what its earlier programs left.
+            seed: if self.keeps_names { None } else { self.host.seed() },
         };
         let mut line = serde_json::to_vec(&order).map_err(|error| Failure::Crashed(error.to_string()))?;
         line.push(b'\n');

@@ -395,6 +395,8 @@ class Run:
         for name in (VALUE, *self.read_back):
             self.globals.pop(name, None)  # of an earlier program
         _files.allow(order["files"], order["folder"])
+        if order.get("seed") is not None:
+            _determine(order["seed"], self.source, HostFunction(None, _CLOCK))
 
     def resolve(self, tree):
         """Asks the host for names that are neither ours nor Python's."""

@@ -41,6 +41,8 @@ pub(super) struct Order<'a> {
     pub(super) max_value_items: usize,
     /// Whether the child is to wait for another program, which will see the names of this one.
     pub(super) keeps_names: bool,
+    /// Where random numbers begin, where they and the time are the host's.
+    pub(super) seed: Option<u64>,
 }
 
 /// What a child says.

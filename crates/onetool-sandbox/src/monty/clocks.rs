@@ -3,10 +3,13 @@
 use chrono::{FixedOffset, Local, Utc};
 use onetool_sdk::{DateTimeValue, Value};
 
+use crate::Host;
+
 /// The answer to an operating system call; nothing where there is none.
-pub(super) fn answer(function: &str, arguments: &[Value]) -> Option<Value> {
+pub(super) fn answer(function: &str, arguments: &[Value], host: &dyn Host) -> Option<Value> {
+    let now = || host.now().unwrap_or_else(Utc::now);
     match function {
-        "date.today" => Some(Value::Date(Local::now().date_naive())),
+        "date.today" => Some(Value::Date(now().with_timezone(&Local).date_naive())),
         "datetime.now" => {
             let offset = match arguments.first() {
                 Some(Value::TimeDelta(offset)) => {
@@ -15,10 +18,8 @@ pub(super) fn answer(function: &str, arguments: &[Value]) -> Option<Value> {
                 _ => None,
             };
             let at = match offset {
-                Some(offset) => {
-                    DateTimeValue { naive: Utc::now().with_timezone(&offset).naive_local(), offset: Some(offset) }
-                }
-                None => DateTimeValue { naive: Local::now().naive_local(), offset: None },
+                Some(offset) => DateTimeValue { naive: now().with_timezone(&offset).naive_local(), offset: Some(offset) },
+                None => DateTimeValue { naive: now().with_timezone(&Local).naive_local(), offset: None },
             };
             Some(Value::DateTime(at))
         }

@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
                     if self.lookups > self.limits.max_calls.saturating_mul(LOOKUPS_PER_CALL) {
                         return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
                     }
-                    let answer = match clocks::answer(&function, &arguments) {
+                    let answer = match clocks::answer(&function, &arguments, &*self.host) {
                         Some(value) => Some(Ok(value)),
                         None => self.file(program, &function, &arguments).await?,
                     };

@@ -6,6 +6,7 @@
 
 mod blobs;
 mod documents;
+mod jobs;
 mod leases;
 mod processes;
 mod trail;
@@ -24,4 +25,5 @@ pub async fn check(open: Open<'_>) {
     leases::check(open).await;
     leases::check_limits(open).await;
     trail::check(open).await;
+    jobs::check(open).await;
 }

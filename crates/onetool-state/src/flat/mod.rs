@@ -9,6 +9,7 @@
 mod batch;
 mod blobs;
 mod documents;
+mod jobs;
 mod leases;
 mod memory;
 mod scan;
@@ -22,10 +23,11 @@ use std::time::Duration;
 
 use blobs::FlatBlobs;
 use documents::FlatDocuments;
+use jobs::FlatJobs;
 use leases::FlatLeases;
 use trail::{FlatTrail, StreamFile};
 
-use crate::interface::{Backend, Blobs, Collection, Documents, Leases, Limits, Retention, Stream, Trail};
+use crate::interface::{Backend, Blobs, Collection, Documents, Jobs, Leases, Limits, Retention, Stream, Trail};
 
 /// How long a change waits for another process's change.
 const LOCK_WAIT: Duration = Duration::from_secs(20);
@@ -123,6 +125,10 @@ impl FlatPlaces {
         self.with_documents(Collection::RUNS, DocumentFolder::new(folder.join("records")).with_max_bytes(RUN_BYTES))
             .with_documents(Collection::RUN_CONTENTS, DocumentFolder::new(folder.join("contents")))
             .with_documents(
+                Collection::APPROVALS,
+                DocumentFolder::new(folder.join("approvals")).with_max_bytes(RUN_BYTES),
+            )
+            .with_documents(
                 Collection::SESSIONS,
                 DocumentFolder::new(folder.join("sessions")).with_max_bytes(RUN_BYTES),
             )
@@ -150,6 +156,7 @@ pub struct FlatFiles {
     documents: Arc<FlatDocuments>,
     leases: Arc<FlatLeases>,
     trail: Arc<FlatTrail>,
+    jobs: Arc<FlatJobs>,
 }
 
 impl FlatFiles {
@@ -159,6 +166,7 @@ impl FlatFiles {
             documents: Arc::new(FlatDocuments::new(places.documents)),
             leases: Arc::new(FlatLeases::new(places.root.join("state"))),
             trail: Arc::new(FlatTrail::new(places.root.clone(), places.streams)),
+            jobs: Arc::new(FlatJobs::new(places.root.join("runs").join("queue"))),
             root: places.root,
             blobs: places.blobs,
         }
@@ -193,5 +201,9 @@ impl Backend for FlatFiles {
 
     fn trail(&self) -> Arc<dyn Trail> {
         self.trail.clone()
+    }
+
+    fn jobs(&self) -> Arc<dyn Jobs> {
+        self.jobs.clone()
     }
 }

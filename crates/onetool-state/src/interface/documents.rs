@@ -37,8 +37,10 @@ impl Collection {
     pub const TOKENS: Self = Self("tokens");
     /// Code that runs kept for later.
     pub const SAVED: Self = Self("saved");
+    /// Permissions that runs wait for.
+    pub const APPROVALS: Self = Self("approvals");
 
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::BUNDLES,
         Self::PINS,
         Self::LISTINGS,
@@ -48,6 +50,7 @@ impl Collection {
         Self::SESSIONS,
         Self::TOKENS,
         Self::SAVED,
+        Self::APPROVALS,
     ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.

@@ -1,8 +1,8 @@
 //! What shared state can do, whoever keeps it.
 //!
-//! Five interfaces: [`Documents`] (small, versioned, with compare-and-swap and a feed of changes), [`Blobs`] (large, read
-//! in pieces, with expiry), [`Leases`] (who may do something now, with a fence), [`Limits`] (token buckets) and [`Trail`]
-//! (lines that are only appended). A [`Backend`] offers all of them; [`crate::flat`] is the first, and `crate::contract`
+//! Six interfaces: [`Documents`] (small, versioned, with compare-and-swap and a feed of changes), [`Blobs`] (large, read
+//! in pieces, with expiry), [`Leases`] (who may do something now, with a fence), [`Limits`] (token buckets), [`Trail`]
+//! (lines that are only appended) and [`Jobs`] (work that outlives its process, with a journal). A [`Backend`] offers all of them; [`crate::flat`] is the first, and `crate::contract`
 //! says what every backend must do. The rules over them (bundles, results, statistics) know no backend.
 //!
 //! The methods are asynchronous because a backend may be a network away. Code that blocks anyway uses
@@ -11,6 +11,7 @@
 mod blobs;
 mod documents;
 mod error;
+mod jobs;
 mod leases;
 mod limits;
 mod trail;
@@ -22,6 +23,7 @@ pub use documents::{
     Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
 };
 pub use error::StateError;
+pub use jobs::{Claim, Holder, JobState, Jobs, Rest};
 pub use leases::{Lease, Leases};
 pub use limits::{Bucket, Granted, Limits, Rate};
 pub use trail::{Merge, Position, Stream, Trail, TrailRead, Visit};
@@ -41,6 +43,8 @@ pub trait Backend: Send + Sync {
     fn limits(&self) -> Arc<dyn Limits>;
 
     fn trail(&self) -> Arc<dyn Trail>;
+
+    fn jobs(&self) -> Arc<dyn Jobs>;
 }
 
 /// A backend, shared.

@@ -45,6 +45,11 @@ impl RunId {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
+    /// The run that is known by this name in logs, where that is an id.
+    pub fn of_run(name: &str) -> Self {
+        name.parse().unwrap_or_else(|_| Self::random())
+    }
+
     /// The run that an owner's idempotency key stands for: always the same one.
     pub fn of_key(owner: &Owner, key: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("onetool run by idempotency key");
@@ -79,18 +84,39 @@ impl FromStr for RunId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// It waits for a server that has time, and what it needs.
+    Queued,
     Working,
     /// It asked its client something and waits for the answer.
     InputRequired,
+    /// A call of it waits for a person's permission. No process is busy with it meanwhile.
+    Suspended,
     Completed,
     /// Its reply is an error, or there is none because its process ended.
     Failed,
     Cancelled,
+    /// Its process ended, and nobody knows whether a call took place that must not be made twice. It may be resumed.
+    Interrupted,
 }
 
 impl RunStatus {
+    /// In the words of REST.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Suspended => "suspended",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether nothing happens any more by itself.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted)
     }
 }
 
@@ -116,6 +142,10 @@ pub struct NewRun {
     pub created_at: DateTime<Utc>,
     /// How long it is kept, from its creation.
     pub ttl: Duration,
+    /// What a server must have to execute it.
+    pub tags: Vec<String>,
+    /// For whom it runs, as whoever executes it understands it.
+    pub client: serde_json::Value,
 }
 
 /// What is known of a run without its command and its reply.
@@ -139,24 +169,73 @@ pub struct RunRecord {
     pub node: String,
     /// Tells whether a repeated request means the same run.
     pub command_hash: String,
+    /// Grows with every process that takes it over.
+    #[serde(default)]
+    pub fence: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// For whom it runs.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub client: serde_json::Value,
+    /// The permission that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// What was done and what is unknown, of a run that was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallReport>,
+}
+
+/// What became of a run's calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallReport {
+    /// Calls whose outcome is known: they are not made again.
+    pub done: Vec<ReportedCall>,
+    /// Calls that were begun and of which nobody knows whether they took place.
+    pub unknown: Vec<ReportedCall>,
+    /// Calls that this leaves out.
+    #[serde(default)]
+    pub more: usize,
+}
+
+/// One call, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedCall {
+    pub number: u64,
+    pub tool: String,
+    /// Shortened, values with secret names masked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+}
+
+/// Where a run begins.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) node: &'a str,
+    /// This process executes it at once.
+    pub(super) is_here: bool,
 }
 
 impl RunRecord {
-    pub(super) fn new(new: &NewRun, node: &str) -> Self {
+    pub(super) fn new(new: &NewRun, place: Place<'_>) -> Self {
         let line = new.command.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         Self {
             id: new.id.clone(),
             owner: new.owner.clone(),
             title: line.chars().take(TITLE_CHARS).collect(),
             origin: new.origin,
-            status: RunStatus::Working,
+            status: if place.is_here { RunStatus::Working } else { RunStatus::Queued },
             message: None,
             created_at: new.created_at,
             updated_at: new.created_at,
             finished_at: None,
             ttl_ms: u64::try_from(new.ttl.as_millis()).unwrap_or(u64::MAX),
-            node: node.to_owned(),
+            node: if place.is_here { place.node.to_owned() } else { String::new() },
             command_hash: Self::hash(&new.command),
+            fence: u64::from(place.is_here),
+            tags: new.tags.clone(),
+            client: new.client.clone(),
+            approval: None,
+            calls: None,
         }
     }
 
@@ -176,4 +255,16 @@ impl RunRecord {
         u64::try_from(age).is_ok_and(|age| age >= self.ttl_ms)
             && (now - finished).num_seconds() >= TIME_TO_FETCH_SECONDS.min(self.ttl_ms.div_ceil(1000).cast_signed())
     }
+}
+
+/// A record as a copy of the state has it: one that is under way is interrupted there. `None` for what is not a record.
+pub(crate) fn copied(content: &[u8]) -> Option<Vec<u8>> {
+    let mut record: RunRecord = serde_json::from_slice(content).ok()?;
+    if matches!(record.status, RunStatus::Queued | RunStatus::Working | RunStatus::InputRequired) {
+        record.status = RunStatus::Interrupted;
+        record.message = Some("interrupted: the state was copied while it was under way".to_owned());
+        record.updated_at = Utc::now();
+        record.finished_at = Some(record.updated_at);
+    }
+    serde_json::to_vec(&record).ok()
 }

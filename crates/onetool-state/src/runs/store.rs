@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::Utc;
 use parking_lot::Mutex;
 
-use super::record::{NewRun, Owner, RunId, RunRecord, RunStatus};
+use super::record::{NewRun, Owner, Place, RunId, RunRecord, RunStatus};
 use crate::interface::{
-    Blobs, Change, Collection, Condition, Cursor, Documents, Effort, Expect, Guard, Key, Lease, Leases, Retention,
-    Revision, State, StateError,
+    Blobs, Change, Claim, Collection, Condition, Cursor, Documents, Effort, Expect, Guard, Holder, Jobs, Key,
+    Retention, Revision, State, StateError,
 };
 use crate::wait;
 
-/// A process that does not say for this long that it lives has ended.
-const LEASE: Duration = Duration::from_secs(15);
+/// A process that does not say for this long that it lives has lost its runs to others.
+pub const LEASE: Duration = Duration::from_secs(15);
+/// A record without a job this long after its last change was never put into the queue.
+const SUBMIT_GRACE: chrono::TimeDelta = chrono::TimeDelta::seconds(20);
+/// A page of interrupted runs shows so many calls each.
+pub const REPORTED_CALLS: usize = 50;
 /// How often a change is decided anew because something else changed meanwhile.
 const ATTEMPTS: usize = 32;
 
@@ -47,6 +51,11 @@ pub enum RunStoreError {
     TooLarge { bytes: usize, limit: usize },
     #[error("the cursor is not valid")]
     Cursor,
+    /// Another process has it now: nothing may be written.
+    #[error("another server has taken the run over")]
+    Lost,
+    #[error("the run is {0}\nhint: only a run that was interrupted can be resumed or abandoned")]
+    NotInterrupted(&'static str),
     #[error(transparent)]
     State(#[from] StateError),
 }
@@ -54,7 +63,8 @@ pub enum RunStoreError {
 /// What came of a wish to record a run.
 #[derive(Debug)]
 pub enum Created {
-    New(RunRecord),
+    /// With the right to execute it, unless it waits for somebody else.
+    New(RunRecord, Option<Claim>),
     /// The same run was started before.
     Existing(RunRecord),
 }
@@ -71,7 +81,7 @@ pub struct RunPage {
 #[derive(Clone)]
 pub struct RunStore {
     documents: Arc<dyn Documents>,
-    leases: Arc<dyn Leases>,
+    pub(super) jobs: Arc<dyn Jobs>,
     blobs: Arc<dyn Blobs>,
     /// This process.
     node: Arc<str>,
@@ -82,13 +92,10 @@ pub struct RunStore {
 struct Known {
     cursor: Cursor,
     runs: HashMap<Key, (RunRecord, Revision)>,
-    /// Until when other processes certainly live.
-    alive: HashMap<String, Instant>,
-    lease: Option<(Lease, Instant)>,
     secret: Option<[u8; 32]>,
 }
 
-fn key(owner: &Owner, id: &RunId) -> Result<Key, StateError> {
+pub(super) fn key(owner: &Owner, id: &RunId) -> Result<Key, StateError> {
     format!("{}/{id}", owner.as_str()).parse()
 }
 
@@ -100,25 +107,32 @@ fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, StateError> {
     serde_json::to_vec(value).map_err(|error| StateError::Invalid(error.to_string()))
 }
 
-fn lease_name(node: &str) -> String {
-    format!("runs-{node}")
+/// The name of a reply: a process that was too slow writes to another place than the one that took over.
+fn reply_name(fence: u64) -> String {
+    if fence <= 1 { "reply".to_owned() } else { format!("reply-{fence}") }
 }
+
+/// Replies of more holders than this are not looked for when a run is forgotten.
+const MAX_REPLIES: u64 = 50;
 
 impl RunStore {
     /// `node` names this process; another one must have another name.
     pub fn new(state: &State, node: &str) -> Self {
         Self {
             documents: state.documents(),
-            leases: state.leases(),
+            jobs: state.jobs(),
             blobs: state.blobs(Retention::default()),
             node: node.into(),
             known: Arc::default(),
         }
     }
 
-    /// Whether this process executes a run, as far as its record says.
-    pub fn is_ours(&self, run: &RunRecord) -> bool {
-        *run.node == *self.node
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    pub(super) fn holder(&self) -> Holder<'_> {
+        Holder { node: &self.node, ttl: LEASE }
     }
 
     /// The owner behind a token's fingerprint. Nobody learns the token from it.
@@ -131,11 +145,22 @@ impl RunStore {
         Ok(Owner::of(&secret, fingerprint))
     }
 
-    /// Records a run that is about to start. One with the same id is the same run, if it has the same command.
-    pub fn create(&self, new: &NewRun, limits: RunLimits) -> Result<Created, RunStoreError> {
+    /// The owner behind the owner of a call: a token, or this machine.
+    pub fn owner_of(&self, owner: &str) -> Result<Owner, RunStoreError> {
+        let token = owner.strip_prefix("token:").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        token.map_or_else(|| Ok(Owner::local()), |fingerprint| self.owner(fingerprint))
+    }
+
+    /// Whether both are the same place.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.jobs, &other.jobs)
+    }
+
+    /// Records a run that is about to start: here, or wherever there is time for it. One with the same id is the same
+    /// run, if it has the same command.
+    pub fn create(&self, new: &NewRun, is_here: bool, limits: RunLimits) -> Result<Created, RunStoreError> {
         let (key, now) = (key(&new.owner, &new.id)?, Utc::now());
-        self.beat()?;
-        let record = RunRecord::new(new, &self.node);
+        let mut record = RunRecord::new(new, Place { node: &self.node, is_here });
         let bytes = json(&record)?;
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -144,12 +169,11 @@ impl RunStore {
             match existing {
                 Some(existing) if existing.is_expired(now) => self.remove_all([&existing])?,
                 Some(existing) if existing.is_of(&new.command) => {
-                    return Ok(Created::Existing(self.settled(existing)?));
+                    return Ok(Created::Existing(existing));
                 }
                 Some(_) => return Err(RunStoreError::OtherCommand),
                 None => {}
             }
-            let others = others.into_iter().map(|run| self.settled(run)).collect::<Result<Vec<_>, _>>()?;
             let (ended, active): (Vec<_>, Vec<_>) = others.into_iter().partition(|run| run.status.is_final());
             if active.len() >= limits.active {
                 return Err(RunStoreError::TooMany { count: active.len() });
@@ -166,8 +190,12 @@ impl RunStore {
             let condition = Condition { expect: Expect::Absent, guard: Some(guard) };
             match wait(self.documents.put(Collection::RUNS, &key, &bytes, &condition)) {
                 Ok(revision) => {
-                    self.known.lock().runs.insert(key, (record.clone(), revision));
-                    return Ok(Created::New(record));
+                    self.known.lock().runs.insert(key.clone(), (record.clone(), revision));
+                    let claim = wait(self.jobs.submit(&key, &new.tags, is_here.then(|| self.holder())))?;
+                    if claim.is_none() {
+                        record.status = RunStatus::Queued;
+                    }
+                    return Ok(Created::New(record, claim));
                 }
                 Err(error @ (StateError::Conflict(_) | StateError::Stale(_))) => last = Some(error),
                 Err(error) => return Err(error.into()),
@@ -205,8 +233,17 @@ impl RunStore {
             let (micros, id) = place(run);
             format!("{micros}-{id}")
         });
-        let runs = runs.into_iter().map(|run| self.settled(run)).collect::<Result<_, _>>()?;
         Ok(RunPage { runs, next })
+    }
+
+    /// All runs of all owners, the newest first. For whoever has the state itself.
+    pub fn all(&self) -> Result<Vec<RunRecord>, RunStoreError> {
+        let now = Utc::now();
+        self.refresh()?;
+        let mut runs: Vec<RunRecord> = self.known.lock().runs.values().map(|(run, _)| run.clone()).collect();
+        runs.retain(|run| !run.is_expired(now));
+        runs.sort_by_key(|run| std::cmp::Reverse(run.created_at));
+        Ok(runs)
     }
 
     pub fn command(&self, owner: &Owner, id: &RunId) -> Result<String, RunStoreError> {
@@ -216,7 +253,8 @@ impl RunStore {
 
     /// The reply of a run that has one.
     pub fn reply(&self, owner: &Owner, id: &RunId) -> Result<Option<Vec<u8>>, RunStoreError> {
-        self.content(owner, id, "reply")
+        let fence = self.read(&key(owner, id)?)?.map_or(0, |(record, _)| record.fence);
+        self.content(owner, id, &reply_name(fence))
     }
 
     /// Changes a run that has not ended. `change` says whether there is anything to write.
@@ -226,21 +264,42 @@ impl RunStore {
         id: &RunId,
         change: impl Fn(&mut RunRecord) -> bool,
     ) -> Result<RunRecord, RunStoreError> {
-        let key = key(owner, id)?;
+        self.change(&key(owner, id)?, |record| Ok(!record.status.is_final() && change(record)))
+    }
+
+    /// Changes a run that this process has. Fails with [`RunStoreError::Lost`] where it does not have it any more.
+    pub(super) fn update_held(&self, claim: &Claim, change: impl Fn(&mut RunRecord)) -> Result<RunRecord, RunStoreError> {
+        self.change(&claim.job, |record| {
+            if record.status.is_final() {
+                return Ok(false);
+            }
+            if record.fence > claim.fence {
+                return Err(RunStoreError::Lost);
+            }
+            record.fence = claim.fence;
+            record.node.clone_from(&claim.node);
+            change(record);
+            Ok(true)
+        })
+    }
+
+    pub(super) fn change(
+        &self,
+        key: &Key,
+        change: impl Fn(&mut RunRecord) -> Result<bool, RunStoreError>,
+    ) -> Result<RunRecord, RunStoreError> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let (mut record, revision) = self.read(&key)?.ok_or(RunStoreError::NotFound)?;
-            if record.status.is_final() || !change(&mut record) {
+            let (mut record, revision) = self.read(key)?.ok_or(RunStoreError::NotFound)?;
+            if !change(&mut record)? {
                 return Ok(record);
             }
             record.updated_at = Utc::now();
-            if record.status.is_final() {
-                record.finished_at = Some(record.updated_at);
-            }
+            record.finished_at = record.status.is_final().then_some(record.updated_at);
             let condition = Expect::Revision(revision).into();
-            match wait(self.documents.put(Collection::RUNS, &key, &json(&record)?, &condition)) {
+            match wait(self.documents.put(Collection::RUNS, key, &json(&record)?, &condition)) {
                 Ok(revision) => {
-                    self.known.lock().runs.insert(key, (record.clone(), revision));
+                    self.known.lock().runs.insert(key.clone(), (record.clone(), revision));
                     return Ok(record);
                 }
                 Err(error @ StateError::Conflict(_)) => last = Some(error),
@@ -253,20 +312,24 @@ impl RunStore {
     /// Ends a run with its reply. A run that ended already stays as it is.
     pub fn finish(
         &self,
-        run: (&Owner, &RunId),
+        claim: &Claim,
         status: RunStatus,
         reply: &[u8],
         limits: RunLimits,
     ) -> Result<RunRecord, RunStoreError> {
-        let (owner, id) = run;
         if reply.len() > limits.reply_bytes {
             return Err(RunStoreError::TooLarge { bytes: reply.len(), limit: limits.reply_bytes });
         }
-        self.put_content(&content_key(owner, id, "reply")?, reply)?;
-        self.update(owner, id, |record| {
+        let content: Key = format!("{}.{}", claim.job, reply_name(claim.fence)).parse()?;
+        self.put_content(&content, reply)?;
+        let record = self.update_held(claim, |record| {
             record.status = status;
-            true
-        })
+            record.message = None;
+            record.approval = None;
+            record.calls = None;
+        })?;
+        wait(self.jobs.remove(&claim.job))?;
+        Ok(record)
     }
 
     /// Forgets a run that has ended.
@@ -284,74 +347,32 @@ impl RunStore {
             known.runs.values().map(|(run, _)| run).filter(|run| run.is_expired(now)).cloned().collect()
         };
         self.remove_all(&expired)?;
+        let open: Vec<RunRecord> = {
+            let known = self.known.lock();
+            known.runs.values().map(|(run, _)| run).filter(|run| !run.status.is_final()).cloned().collect()
+        };
+        for run in open {
+            self.settled(run)?;
+        }
         Ok(expired.len())
     }
 
-    /// Says that this process lives. To be repeated every few seconds while it has runs.
-    pub fn beat(&self) -> Result<(), RunStoreError> {
-        const FRESH: Duration = Duration::from_secs(4);
-        let held = self.known.lock().lease.clone();
-        let lease = match held {
-            Some((_, since)) if since.elapsed() < FRESH => return Ok(()),
-            Some((lease, _)) => match wait(self.leases.renew(&lease, LEASE)) {
-                Ok(()) => Some(lease),
-                Err(StateError::LeaseLost(_)) => self.acquire()?,
-                Err(error) => return Err(error.into()),
-            },
-            None => self.acquire()?,
-        };
-        self.known.lock().lease = lease.map(|lease| (lease, Instant::now()));
-        Ok(())
-    }
-
-    /// Says that this process has no runs any more.
-    pub fn leave(&self) {
-        let lease = self.known.lock().lease.take();
-        if let Some((lease, _)) = lease
-            && let Err(error) = wait(self.leases.release(&lease))
-        {
-            tracing::debug!(%error, "a lease was not given back");
-        }
-    }
-
-    fn acquire(&self) -> Result<Option<Lease>, StateError> {
-        wait(self.leases.acquire(&lease_name(&self.node), &self.node, LEASE))
-    }
-
-    /// Whether the process of a run lives.
-    fn is_alive(&self, node: &str) -> Result<bool, StateError> {
-        if *node == *self.node || self.known.lock().alive.get(node).is_some_and(|until| *until > Instant::now()) {
-            return Ok(true);
-        }
-        // Whoever can take a process's lease knows that it does not hold it any more.
-        match wait(self.leases.acquire(&lease_name(node), &self.node, Duration::from_millis(1)))? {
-            Some(lease) => {
-                wait(self.leases.release(&lease))?;
-                self.known.lock().alive.remove(node);
-                Ok(false)
-            }
-            None => {
-                self.known.lock().alive.insert(node.to_owned(), Instant::now() + LEASE / 5);
-                Ok(true)
-            }
-        }
-    }
-
-    /// The same run, ended if its process did.
+    /// The same run, put into the queue if whoever recorded it ended before they could.
     fn settled(&self, run: RunRecord) -> Result<RunRecord, RunStoreError> {
-        if run.status.is_final() || self.is_alive(&run.node)? {
+        // A server of an earlier version keeps no jobs.
+        let is_foreign = run.fence == 0 && !run.node.is_empty();
+        if run.status.is_final() || is_foreign || Utc::now() - run.updated_at < SUBMIT_GRACE {
             return Ok(run);
         }
-        self.interrupt(&run.owner, &run.id, "the server that ran it ended")
+        let key = key(&run.owner, &run.id)?;
+        if wait(self.jobs.state(&key))?.is_none() && !self.is_final(&key)? {
+            wait(self.jobs.submit(&key, &run.tags, None))?;
+        }
+        Ok(run)
     }
 
-    /// Ends a run that nobody executes any more.
-    pub fn interrupt(&self, owner: &Owner, id: &RunId, reason: &str) -> Result<RunRecord, RunStoreError> {
-        self.update(owner, id, |record| {
-            record.status = RunStatus::Failed;
-            record.message = Some(format!("interrupted: {reason}"));
-            true
-        })
+    fn is_final(&self, key: &Key) -> Result<bool, RunStoreError> {
+        Ok(self.read(key)?.is_none_or(|(record, _)| record.status.is_final()))
     }
 
     /// The owner's other runs, and the one with this key.
@@ -362,7 +383,7 @@ impl RunStore {
         (others.map(|(_, (run, _))| run.clone()).collect(), existing)
     }
 
-    fn read(&self, key: &Key) -> Result<Option<(RunRecord, Revision)>, RunStoreError> {
+    pub(super) fn read(&self, key: &Key) -> Result<Option<(RunRecord, Revision)>, RunStoreError> {
         let Some(document) = wait(self.documents.get(Collection::RUNS, key))? else { return Ok(None) };
         let record = serde_json::from_slice(&document.content)
             .map_err(|error| StateError::Invalid(format!("the record of run {key} cannot be read: {error}")))?;
@@ -416,8 +437,10 @@ impl RunStore {
             let record = key(&run.owner, &run.id)?;
             wait(self.documents.delete(Collection::RUNS, &record, &Expect::Anything.into()))?;
             self.known.lock().runs.remove(&record);
-            for what in ["command", "reply"] {
-                let content = content_key(&run.owner, &run.id, what)?;
+            wait(self.jobs.remove(&record))?;
+            let replies = (1..=run.fence.clamp(1, MAX_REPLIES)).map(reply_name);
+            for what in std::iter::once("command".to_owned()).chain(replies) {
+                let content = content_key(&run.owner, &run.id, &what)?;
                 wait(self.documents.delete(Collection::RUN_CONTENTS, &content, &Expect::Anything.into()))?;
             }
         }

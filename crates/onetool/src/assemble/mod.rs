@@ -22,6 +22,7 @@ use std::time::Duration;
 use onetool_config::RestartKeys;
 use onetool_http::{Bundles, Served};
 use onetool_proxy::ProxySource;
+use onetool_run::durable::Durable;
 use onetool_run::{Runner, SavedCode, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
@@ -53,6 +54,8 @@ pub struct App {
     served: Mutex<Arc<Served>>,
     /// What people watch and decide; a reload keeps it.
     watch: Watch,
+    /// Runs that survive this process.
+    durable: Arc<Durable>,
     /// Whether this process serves, and so can wait for somebody who signs in to a server.
     stays: AtomicBool,
     /// It serves HTTP, so browsers can come back to it.
@@ -123,13 +126,17 @@ impl App {
         let sandbox = Arc::new(Sandbox::new(monty_settings(&resolved, executable), cpython_settings(&resolved)));
         let settings = SharedSettings::new(resolved.clone());
         let parts = Parts::build(&settings, traces)?;
-        let watch = Watch::new(&resolved);
+        let keeps = traces.are_kept(&resolved) || resolved.state.is_some();
+        let durable = Arc::new(service::durable(&resolved, &parts));
+        let watch = Watch::new(&resolved, &durable);
         Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
-            runner: Runner::new(
-                Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone())),
-                sandbox,
-                resolved.run.clone(),
-            ),
+            runner: {
+                let toolbox = Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone()));
+                let runner = Runner::new(toolbox, sandbox, resolved.run.clone());
+                // A folder that is not a project stays as it is.
+                if keeps { runner.with_durable(durable.clone()) } else { runner }
+            },
+            durable,
             this: app.clone(),
             places,
             traces,
@@ -160,6 +167,11 @@ impl App {
     /// Code that runs kept for later.
     pub fn saved(&self) -> Arc<SavedCode> {
         self.parts.lock().saved.value.clone()
+    }
+
+    /// Runs that survive this process.
+    pub fn durable(&self) -> &Arc<Durable> {
+        &self.durable
     }
 
     pub fn switches(&self) -> &Switches {

@@ -34,6 +34,7 @@ impl App {
         self.settings.replace(settings.clone());
         *self.parts.lock() = parts.clone();
         *self.served.lock() = service::served(&settings, &parts);
+        service::renew_durable(&self.durable, &settings, &parts);
         self.runner.toolbox().replace(toolbox::parts(&settings, &parts, &self.watch, &pending, self.this.clone()));
         self.runner.replace_settings(settings.run.clone());
         let (sandbox, python) = (self.runner.sandbox().clone(), cpython_settings(&settings));

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use onetool_http::rest::admin::AdminParts;
 use onetool_http::{LogMessage, Served, Service};
 use onetool_run::Runner;
+use onetool_run::durable::Durable;
 use onetool_sdk::CallContext;
+use onetool_state::runs::ApprovalStore;
 use tokio::sync::broadcast;
 use tracing::level_filters::LevelFilter;
 
@@ -27,6 +29,16 @@ impl Service for App {
 
     fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage> {
         crate::log::listen(level)
+    }
+
+    fn tags(&self) -> Vec<String> {
+        let settings = self.settings();
+        let shared = self.runner.toolbox().now();
+        let mut tags = settings.server.tags.clone();
+        tags.extend(shared.catalog().packs().map(|pack| format!("pack:{}", pack.name)));
+        tags.extend(settings.servers.iter().map(|server| format!("server:{}", server.name)));
+        tags.extend(settings.run.packages.iter().map(|package| format!("package:{}", package_name(package))));
+        tags
     }
 
     fn admin(&self) -> Option<AdminParts> {
@@ -65,6 +77,24 @@ impl Service for App {
     async fn shutdown(&self) {
         Self::shutdown(self).await;
     }
+}
+
+/// Runs that survive this process.
+pub(super) fn durable(settings: &Resolved, parts: &Parts) -> Durable {
+    let approvals = ApprovalStore::new(&parts.state.value);
+    Durable::new(parts.runs.value.clone(), approvals, settings.background.durable(settings.run_keys.durable))
+}
+
+/// The same after a reload.
+pub(super) fn renew_durable(durable: &Durable, settings: &Resolved, parts: &Parts) {
+    let approvals = ApprovalStore::new(&parts.state.value);
+    durable.replace(parts.runs.value.clone(), approvals, settings.background.durable(settings.run_keys.durable));
+}
+
+/// The name of a package without its version: `pandas` of `pandas[io]>=2`.
+fn package_name(requirement: &str) -> &str {
+    let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')));
+    requirement[..end.unwrap_or(requirement.len())].trim()
 }
 
 /// What REST and MCP show of a configuration.

@@ -74,6 +74,10 @@ impl ToolboxView for App {
         stream::iter(waits).for_each_concurrent(AWAITED_AT_ONCE, |wait| wait).await;
     }
 
+    fn runner(&self) -> Option<onetool_run::Runner> {
+        Some(self.runner.clone())
+    }
+
     async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
         self.runner.evaluate(code, ctx).await
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use onetool_run::activity::Activity;
 use onetool_run::approvals::{Approvals, StandingApprovals};
+use onetool_run::durable::Durable;
 use onetool_state::switches::Switches;
 
 use crate::config::Resolved;
@@ -17,11 +18,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(settings: &Resolved) -> Self {
+    pub(super) fn new(settings: &Resolved, durable: &Arc<Durable>) -> Self {
         let kept = settings.global.as_ref().map(|global| KeptApprovals::new(global, &settings.folder));
         Self {
             activity: Arc::default(),
-            approvals: Arc::new(Approvals::new(kept.map(|kept| Arc::new(kept) as Arc<dyn StandingApprovals>))),
+            approvals: Arc::new(
+                Approvals::new(kept.map(|kept| Arc::new(kept) as Arc<dyn StandingApprovals>)).with_durable(durable),
+            ),
             switches: Arc::new(Switches::new(settings.own.join("switches.json"))),
         }
     }

@@ -18,6 +18,7 @@ mod new_file;
 mod packs;
 mod progress;
 mod run;
+mod runs;
 mod saved;
 mod scaffold;
 mod secret_values;
@@ -115,6 +116,12 @@ enum Command {
     Dev(dev::DevArgs),
     /// List, show or remove code that runs saved with ot.save
     Saved(saved::SavedArgs),
+    /// List, show, cancel, resume or abandon background runs
+    Runs(runs::RunsArgs),
+    /// Allow a call that waits for a person, or list what waits
+    Approve(runs::ApproveArgs),
+    /// Refuse a call that waits for a person
+    Deny(runs::DenyArgs),
     /// Trust what came with this folder's repository, after showing what it would run
     Trust(trust::TrustArgs),
     /// Show which version this is and where it came from
@@ -169,6 +176,9 @@ pub fn main() -> ExitCode {
             Command::Scaffold(args) => scaffold::main(args, cli.location),
             Command::Dev(args) => dev::main(args, cli.location).await,
             Command::Saved(args) => saved::main(args, cli.location).await,
+            Command::Runs(args) => runs::main(args, cli.location).await,
+            Command::Approve(args) => runs::approve(args, cli.location).await,
+            Command::Deny(args) => runs::deny(args, cli.location).await,
             Command::SelfCommand(args) => self_command::main(args),
             Command::Completions(args) => completions::main(args),
             Command::Complete(args) => complete::main(&args),

@@ -6,7 +6,7 @@ use onetool_state_postgres::testing::Server;
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value as Json, json};
 
-use crate::client::{HttpServer, PATIENCE, Project};
+use crate::client::{HttpServer, PATIENCE, Project, eventually};
 
 const ERA: &str = "2026-07-28";
 
@@ -122,21 +122,24 @@ async fn what_a_token_started_belongs_to_it() {
 }
 
 #[tokio::test]
-async fn a_run_whose_server_was_killed_is_told_as_interrupted() {
+async fn a_run_is_interrupted_when_its_server_ends_and_nobody_knows_what_it_did() {
     let project = project("");
     let server = project.serve_http().await;
-    let (_, run) = server.post("/runs", json!({"command": "slow.nap(seconds=600)"})).await;
+    let (_, run) = server.post("/runs", json!({"command": counting(&project, 600.0)})).await;
+    eventually("the call is under way", || times(&project) == 1).await;
     server.kill().await;
     let server = project.serve_http().await;
     let ended = finished(&server, run["id"].as_str().unwrap()).await;
-    assert_eq!(ended["status"], "failed", "{ended}");
+    assert_eq!(ended["status"], "interrupted", "{ended}");
     assert!(ended["message"].as_str().unwrap().starts_with("interrupted"), "{ended}");
-    // One that is told to end says so itself.
-    let (_, run) = server.post("/runs", json!({"command": "slow.nap(seconds=600)"})).await;
+    // One that is told to end gives its runs back.
+    let (_, run) = server.post("/runs", json!({"command": counting(&project, 600.0)})).await;
+    eventually("the call is under way", || times(&project) == 2).await;
     server.stop().await;
     let server = project.serve_http().await;
     let ended = finished(&server, run["id"].as_str().unwrap()).await;
-    assert_eq!(ended["message"], "interrupted: the server was stopped", "{ended}");
+    assert_eq!(ended["unknown"][0]["tool"], "slow.count", "{ended}");
+    assert_eq!(times(&project), 2, "nothing was repeated");
 }
 
 async fn keyed(request: RequestBuilder, key: &str) -> (u16, Json) {

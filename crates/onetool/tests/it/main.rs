@@ -12,6 +12,7 @@ mod cases;
 mod client;
 mod command_line;
 mod commands;
+mod durable;
 mod experience;
 mod fuzz;
 mod interrupted;

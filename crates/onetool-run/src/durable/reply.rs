@@ -2,10 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use onetool_run::RunReply;
 use onetool_sdk::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+
+use crate::runner::RunReply;
 
 #[derive(Serialize, Deserialize)]
 struct KeptReply {
@@ -23,7 +24,8 @@ enum KeptPart {
     Other(Json),
 }
 
-pub(super) fn write(reply: &RunReply) -> Vec<u8> {
+/// A reply as bytes.
+pub fn write(reply: &RunReply) -> Vec<u8> {
     let part = |part: &Part| match part {
         Part::Text(text) => KeptPart::Text(text.clone()),
         Part::Image { media_type, data } => {
@@ -36,7 +38,8 @@ pub(super) fn write(reply: &RunReply) -> Vec<u8> {
     serde_json::to_vec(&kept).unwrap_or_default()
 }
 
-pub(super) fn read(bytes: &[u8]) -> Option<RunReply> {
+/// `None` for what is not a reply.
+pub fn read(bytes: &[u8]) -> Option<RunReply> {
     let kept: KeptReply = serde_json::from_slice(bytes).ok()?;
     let part = |part: KeptPart| match part {
         KeptPart::Text(text) => Part::Text(text),

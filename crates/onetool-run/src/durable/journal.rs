@@ -1,0 +1,536 @@
+//! The journal of one run: written before a call leaves and after it returns, read when the run is run again.
+//!
+//! A program is a function of the answers it gets. So a run that lost its process is run again from its beginning, each
+//! call that was made is answered from the journal, and only what comes after is really called. Calls that change nothing
+//! are written too, but only together with the next line that matters: they cost nothing of their own.
+//!
+//! **Invariant:** a call that must not be made twice leaves only after its line is on disk under the current fence. Without
+//! an outcome it is unknown, and is never made again unless somebody says so.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use onetool_sdk::{
+    Arguments, CallJournal, Effect, ErrorKind, JournaledCall, QualifiedName, Recall, ToolError, Value,
+};
+use onetool_state::interface::Claim;
+use onetool_state::runs::{ApprovalRecord, CallReport, REPORTED_CALLS, ReportedCall, RunStore, RunStoreError};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::{Line, Outcome, Unknown};
+use crate::replay::weight;
+
+/// Bytes of a run's outcomes that are kept at most, in memory and in the journal.
+const MAX_BYTES: usize = 32 << 20;
+/// Of one outcome. A larger one of a call that may be made again is not kept.
+const MAX_OUTCOME: usize = 4 << 20;
+/// Looks at the clock that are written.
+const MAX_TIMES: usize = 10_000;
+/// How long a run that is about to be suspended waits for its other calls.
+const SETTLE: Duration = Duration::from_secs(30);
+/// How long apart a line is written again that could not be written.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// A journal, in memory until it is attached to a record of the run.
+pub struct Journal {
+    inner: Mutex<Inner>,
+    /// One writer at a time, in the order in which they came.
+    held: tokio::sync::Mutex<Option<(RunStore, Claim)>>,
+    is_attached: AtomicBool,
+    /// Ends the run.
+    stop: CancellationToken,
+    seed: u64,
+    is_continued: bool,
+    /// A call has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Calls that were made and have not been asked for again.
+    known: Vec<Known>,
+    times: VecDeque<i64>,
+    time_count: usize,
+    /// Not written yet.
+    pending: Vec<Line>,
+    written: u64,
+    next_call: u64,
+    /// How often each call was asked for.
+    asked: HashMap<String, u64>,
+    verdicts: HashMap<(String, u64), bool>,
+    /// Calls under way that must not be made twice.
+    under_way: BTreeMap<u64, ReportedCall>,
+    done: Vec<ReportedCall>,
+    more_done: usize,
+    bytes: usize,
+    has_gap: bool,
+    fate: Fate,
+}
+
+/// A call of an earlier process.
+struct Known {
+    n: u64,
+    tool: String,
+    hash: String,
+    args: String,
+    is_free: bool,
+    outcome: Option<Outcome>,
+    unknown: Option<Unknown>,
+}
+
+/// What becomes of the run besides its reply.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Fate {
+    #[default]
+    Running,
+    /// It waits for a person.
+    Suspended(Question),
+    /// It asked for something else than the first time.
+    Strayed(String),
+    /// Another process has it.
+    Lost,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) tool: String,
+    pub(super) arguments: String,
+    pub(super) hash: String,
+    pub(super) nth: u64,
+}
+
+impl Journal {
+    /// Of a run that begins. `stop` ends it.
+    pub(crate) fn new(run: &str, stop: CancellationToken) -> Self {
+        Self::with(Inner::default(), run, stop, false)
+    }
+
+    fn with(inner: Inner, run: &str, stop: CancellationToken, is_continued: bool) -> Self {
+        let hash = blake3::derive_key("onetool random numbers of a run", run.as_bytes());
+        let (first, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        Self {
+            inner: Mutex::new(inner),
+            held: tokio::sync::Mutex::new(None),
+            is_attached: AtomicBool::new(false),
+            stop,
+            // Python's and JSON's integers alike.
+            seed: u64::from_le_bytes(*first) >> 11,
+            is_continued,
+            ended: Notify::new(),
+        }
+    }
+
+    /// Of a run that an earlier process has begun.
+    pub(super) fn read(
+        run: &str,
+        lines: &[String],
+        approvals: &[ApprovalRecord],
+        stop: CancellationToken,
+    ) -> Result<Self, String> {
+        let mut inner = Inner { written: lines.len() as u64, ..Inner::default() };
+        for line in lines {
+            let line: Line = serde_json::from_str(line).map_err(|error| format!("its journal cannot be read: {error}"))?;
+            inner.take(line);
+        }
+        for approval in approvals {
+            if let Some(verdict) = &approval.verdict {
+                inner.verdicts.insert((approval.hash.clone(), approval.nth), verdict.is_allowed);
+            }
+        }
+        Ok(Self::with(inner, run, stop, true))
+    }
+
+    /// From now on what happens is written, and what has happened so far is.
+    pub(crate) async fn attach(&self, store: &RunStore, claim: &Claim) -> Result<(), ToolError> {
+        *self.held.lock().await = Some((store.clone(), claim.clone()));
+        self.is_attached.store(true, Ordering::Release);
+        self.flush().await
+    }
+
+    pub(super) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// What an earlier process left unclear; `None` where the run can go on.
+    pub(super) fn trouble(&self) -> Option<(String, CallReport)> {
+        let inner = self.inner.lock();
+        let is_unknown = |call: &&Known| call.outcome.is_none() && call.unknown.is_none();
+        let unknown: Vec<&Known> = inner.known.iter().filter(is_unknown).collect();
+        let reason = if inner.has_gap {
+            "its server ended, and not everything that it did was recorded".to_owned()
+        } else if unknown.is_empty() {
+            return None;
+        } else {
+            let names: Vec<&str> = unknown.iter().take(5).map(|call| call.tool.as_str()).collect();
+            format!("its server ended while {} was under way; nobody knows whether it took place", names.join(", "))
+        };
+        Some((reason, inner.report()))
+    }
+
+    /// What was done and what is unknown.
+    pub(super) fn report(&self) -> CallReport {
+        self.inner.lock().report()
+    }
+
+    /// Calls that are unknown, by number.
+    pub(super) fn unknown(&self) -> Vec<u64> {
+        self.inner.lock().known.iter().filter(|call| call.outcome.is_none()).map(|call| call.n).collect()
+    }
+
+    pub(super) fn fate(&self) -> Fate {
+        let mut inner = self.inner.lock();
+        if matches!(inner.fate, Fate::Running)
+            && let Some(left) = inner.known.iter().find(|call| !call.is_free)
+        {
+            let text = format!("it ended without asking for {}({}), which it did before", left.tool, left.args);
+            inner.fate = Fate::Strayed(text);
+        }
+        inner.fate.clone()
+    }
+
+    /// Whether a person is asked before the run goes on.
+    pub fn is_suspended(&self) -> bool {
+        matches!(self.inner.lock().fate, Fate::Suspended(_))
+    }
+
+    /// The run belongs to another process now: nothing is called any more.
+    pub(super) fn lose(&self) {
+        self.inner.lock().fate = Fate::Lost;
+        self.stop.cancel();
+    }
+
+    /// Calls that are under way come to their end; no other begins. Then everything is written.
+    pub(super) async fn settle(&self, patience: Duration) {
+        {
+            let mut inner = self.inner.lock();
+            if matches!(inner.fate, Fate::Running) {
+                inner.fate = Fate::Lost;
+            }
+        }
+        let _ = tokio::time::timeout(patience, self.until_quiet()).await;
+        let _ = tokio::time::timeout(patience, self.flush()).await;
+        self.stop.cancel();
+    }
+
+    async fn until_quiet(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.inner.lock().under_way.is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Writes what is not written yet. Does nothing while the journal is in memory.
+    pub(super) async fn flush(&self) -> Result<(), ToolError> {
+        let held = self.held.lock().await;
+        let Some((store, claim)) = &*held else { return Ok(()) };
+        let (first, lines) = {
+            let mut inner = self.inner.lock();
+            if inner.has_gap && inner.written == 0 {
+                inner.pending = vec![Line::Gap];
+            }
+            let lines: Result<Vec<String>, _> = inner.pending.iter().map(serde_json::to_string).collect();
+            (inner.written, lines.map_err(|error| ToolError::internal(error.to_string()))?)
+        };
+        if lines.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let (store, claim, lines) = (store.clone(), claim.clone(), lines.clone());
+            let written = tokio::task::spawn_blocking(move || store.append(&claim, first, &lines).map(|()| lines.len()));
+            match written.await {
+                Ok(Ok(count)) => {
+                    let mut inner = self.inner.lock();
+                    inner.pending.drain(..count);
+                    inner.written += count as u64;
+                    return Ok(());
+                }
+                Ok(Err(RunStoreError::Lost)) => {
+                    self.lose();
+                    return Err(lost());
+                }
+                // The lines that may have been written are not written twice.
+                Ok(Err(error)) if !self.stop.is_cancelled() => {
+                    tracing::warn!(%error, "a line of a run's journal could not be written yet");
+                    tokio::select! {
+                        () = tokio::time::sleep(PAUSE) => {}
+                        () = self.stop.cancelled() => return Err(lost()),
+                    }
+                }
+                Ok(Err(error)) => return Err(ToolError::unavailable(error.to_string())),
+                Err(error) => return Err(ToolError::internal(format!("the journal failed inside: {error}"))),
+            }
+        }
+    }
+}
+
+fn lost() -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, "another server has taken the run over")
+}
+
+impl Inner {
+    /// One line of an earlier process.
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Call { n, tool, hash, args } => {
+                self.next_call = self.next_call.max(n + 1);
+                self.known.retain(|call| call.n != n);
+                self.known.push(Known { n, tool, hash, args, is_free: false, outcome: None, unknown: None });
+            }
+            Line::Done { n, tool, hash, args, free, outcome } => {
+                self.next_call = self.next_call.max(n + 1);
+                self.known.retain(|call| call.n != n);
+                if !free {
+                    self.note_done(ReportedCall { number: n, tool: tool.clone(), arguments: args.clone() });
+                }
+                let known =
+                    Known { n, tool, hash, args, is_free: free, outcome: Some(outcome), unknown: None };
+                self.known.push(known);
+            }
+            Line::Time { at } => {
+                self.time_count += 1;
+                self.times.push_back(at);
+            }
+            Line::Again { calls, unknown } => {
+                for call in self.known.iter_mut().filter(|call| call.outcome.is_none() && calls.contains(&call.n)) {
+                    call.unknown = Some(unknown);
+                }
+            }
+            Line::Gap => self.has_gap = true,
+        }
+    }
+
+    fn note_done(&mut self, call: ReportedCall) {
+        if self.done.len() < REPORTED_CALLS {
+            self.done.push(call);
+        } else {
+            self.more_done += 1;
+        }
+    }
+
+    fn report(&self) -> CallReport {
+        let unknown = self.known.iter().filter(|call| call.outcome.is_none());
+        let unknown = unknown.map(|call| ReportedCall {
+            number: call.n,
+            tool: call.tool.clone(),
+            arguments: call.args.clone(),
+        });
+        let unknown: Vec<ReportedCall> = unknown.chain(self.under_way.values().cloned()).collect();
+        let more = self.more_done + unknown.len().saturating_sub(REPORTED_CALLS);
+        CallReport { done: self.done.clone(), unknown: unknown.into_iter().take(REPORTED_CALLS).collect(), more }
+    }
+
+    fn stray(&mut self, text: String) -> ToolError {
+        if matches!(self.fate, Fate::Running) {
+            self.fate = Fate::Strayed(text);
+        }
+        ToolError::internal("the run went another way than before")
+    }
+
+    fn require_running(&self) -> Result<(), ToolError> {
+        match &self.fate {
+            Fate::Running => Ok(()),
+            Fate::Suspended(_) => Err(ToolError::new(ErrorKind::Cancelled, "the run waits for a permission")),
+            Fate::Strayed(_) => Err(ToolError::internal("the run went another way than before")),
+            Fate::Lost => Err(lost()),
+        }
+    }
+
+    /// Whether there is room for so many bytes more.
+    fn reserve(&mut self, bytes: usize) -> bool {
+        if self.bytes.saturating_add(bytes) > MAX_BYTES {
+            return false;
+        }
+        self.bytes += bytes;
+        true
+    }
+}
+
+/// Names a call by what is called and with what.
+fn hash(name: &QualifiedName, version: Option<&str>, arguments: &Arguments) -> String {
+    let positional: Vec<_> = arguments.positional.iter().map(Value::to_wire).collect();
+    let named: BTreeMap<&String, _> = arguments.named.iter().map(|(name, value)| (name, value.to_wire())).collect();
+    let text = serde_json::json!([name.to_string(), version, positional, named]).to_string();
+    blake3::hash(text.as_bytes()).to_hex()[..32].to_owned()
+}
+
+#[async_trait]
+impl CallJournal for Journal {
+    fn recall(
+        &self,
+        name: &QualifiedName,
+        version: Option<&str>,
+        arguments: &Arguments,
+        effect: Effect,
+    ) -> Result<Recall, ToolError> {
+        let hash = hash(name, version, arguments);
+        let mut inner = self.inner.lock();
+        inner.require_running()?;
+        let asked = inner.asked.entry(hash.clone()).or_default();
+        let nth = *asked;
+        *asked += 1;
+        let Some(place) = inner.known.iter().position(|call| call.hash == hash) else {
+            let other = inner.known.iter().find(|call| !call.is_free);
+            if let Some(other) = other.filter(|_| !effect.may_repeat()) {
+                let shown = crate::activity::shown_arguments(arguments);
+                let text = format!("it asked for {name}({shown}) where {}({}) was recorded", other.tool, other.args);
+                let error = inner.stray(text);
+                drop(inner);
+                self.stop.cancel();
+                return Err(error);
+            }
+            let number = inner.next_call;
+            inner.next_call += 1;
+            return Ok(Recall::New(JournaledCall { number, hash, nth, effect }));
+        };
+        let known = inner.known.remove(place);
+        let Some(outcome) = known.outcome else {
+            return match known.unknown {
+                Some(Unknown::Raise) => Ok(Recall::Known(Err(ToolError::unavailable(format!(
+                    "nobody knows whether {name} took place: the server that called it ended"
+                ))))),
+                _ => Ok(Recall::New(JournaledCall { number: known.n, hash, nth, effect })),
+            };
+        };
+        match outcome.given() {
+            Some(outcome) => Ok(Recall::Known(outcome)),
+            None => {
+                let error = inner.stray(format!("the outcome of {name} was too large to be kept"));
+                drop(inner);
+                self.stop.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin(&self, name: &QualifiedName, call: &JournaledCall, shown: String) -> Result<(), ToolError> {
+        {
+            let mut inner = self.inner.lock();
+            inner.require_running()?;
+            if call.effect.may_repeat() {
+                return Ok(());
+            }
+            let tool = name.to_string();
+            let report = ReportedCall { number: call.number, tool: tool.clone(), arguments: shown.clone() };
+            inner.under_way.insert(call.number, report);
+            inner.pending.push(Line::Call { n: call.number, tool, hash: call.hash.clone(), args: shown });
+        }
+        let flushed = self.flush().await;
+        // It may have been lost, or suspended, while the line was written.
+        let outcome = flushed.and_then(|()| self.inner.lock().require_running());
+        if outcome.is_err() {
+            self.inner.lock().under_way.remove(&call.number);
+            self.ended.notify_waiters();
+        }
+        outcome
+    }
+
+    async fn end(
+        &self,
+        name: &QualifiedName,
+        call: &JournaledCall,
+        outcome: &Result<Value, ToolError>,
+    ) -> Result<(), ToolError> {
+        let is_free = call.effect.may_repeat();
+        let was_cut = matches!(outcome, Err(ToolError { kind: ErrorKind::Cancelled, .. })) && self.stop.is_cancelled();
+        {
+            let mut inner = self.inner.lock();
+            let report = inner.under_way.remove(&call.number);
+            if !was_cut {
+                let size = outcome.as_ref().map_or(256, |value| weight(value, MAX_OUTCOME));
+                let fits = size <= MAX_OUTCOME && inner.reserve(size);
+                let line = Line::Done {
+                    n: call.number,
+                    tool: name.to_string(),
+                    hash: call.hash.clone(),
+                    args: report.as_ref().map(|report| report.arguments.clone()).unwrap_or_default(),
+                    free: is_free,
+                    outcome: if fits { Outcome::of(outcome) } else { Outcome::Cut },
+                };
+                if fits || !is_free {
+                    inner.pending.push(line);
+                }
+                if let Some(report) = report {
+                    inner.note_done(report);
+                }
+            } else if let Some(report) = report {
+                // Nobody knows what it did.
+                inner.known.push(Known {
+                    n: call.number,
+                    tool: report.tool,
+                    hash: call.hash.clone(),
+                    args: report.arguments,
+                    is_free: false,
+                    outcome: None,
+                    unknown: None,
+                });
+            }
+        }
+        self.ended.notify_waiters();
+        if is_free || was_cut {
+            return Ok(());
+        }
+        // What was done must be known before the run acts on it.
+        self.flush().await
+    }
+
+    fn verdict(&self, call: &JournaledCall) -> Option<bool> {
+        self.inner.lock().verdicts.get(&(call.hash.clone(), call.nth)).copied()
+    }
+
+    fn can_suspend(&self) -> bool {
+        let inner = self.inner.lock();
+        !inner.has_gap && matches!(inner.fate, Fate::Running | Fate::Suspended(_))
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.is_attached.load(Ordering::Acquire)
+    }
+
+    async fn suspend(&self, name: &QualifiedName, call: &JournaledCall, shown: String) -> ToolError {
+        {
+            let mut inner = self.inner.lock();
+            if matches!(inner.fate, Fate::Running) {
+                let (tool, hash) = (name.to_string(), call.hash.clone());
+                inner.fate = Fate::Suspended(Question { tool, arguments: shown, hash, nth: call.nth });
+            }
+        }
+        // What is under way beside this call comes to its end first.
+        let _ = tokio::time::timeout(SETTLE, self.until_quiet()).await;
+        self.stop.cancel();
+        ToolError::new(ErrorKind::Cancelled, format!("{name} waits for a permission"))
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        let mut inner = self.inner.lock();
+        if let Some(at) = inner.times.pop_front().and_then(DateTime::from_timestamp_micros) {
+            return at;
+        }
+        let now = DateTime::from_timestamp_micros(Utc::now().timestamp_micros()).unwrap_or_else(Utc::now);
+        if inner.time_count < MAX_TIMES {
+            inner.time_count += 1;
+            inner.pending.push(Line::Time { at: now.timestamp_micros() });
+        }
+        now
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn is_continued(&self) -> bool {
+        self.is_continued
+    }
+}
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

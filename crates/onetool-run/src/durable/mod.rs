@@ -1,0 +1,600 @@
+//! Runs that survive their process: taken, journaled, suspended, taken over, resumed.
+//!
+//! [`Durable`] is what a process has of them. It executes a run that it has a claim on ([`Durable::execute`]): reads what an
+//! earlier process left, runs the code, and writes what came of it. Where a run is known only to its own request, it
+//! begins in memory, and becomes such a run the moment that it must wait for a person ([`Durable::park`]).
+
+mod journal;
+mod keeper;
+mod lines;
+pub mod reply;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use onetool_sdk::{CallContext, Caller, ToolError};
+use onetool_state::StateError;
+use onetool_state::runs::{
+    ApprovalRecord, ApprovalStore, CallReport, Created, NewRun, Owner, RunId, RunLimits, RunOrigin, RunRecord,
+    RunStatus, RunStore, RunStoreError, Taken, Verdict,
+};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use tokio_util::sync::CancellationToken;
+
+use crate::runner::{RunOptions, RunReply, Runner};
+use journal::{Fate, Question};
+pub use journal::Journal;
+use keeper::Keeper;
+pub use keeper::Kept;
+use lines::Line;
+pub use lines::Unknown;
+
+/// A run that was taken over this often is not taken over again: it may be what ends its servers.
+const MAX_FENCE: u64 = 100;
+/// How long a run that is handed over waits for its calls under way.
+const HAND_OVER: Duration = Duration::from_secs(2);
+/// How long apart an end is written again that could not be written.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Arguments in a message, in characters.
+const SHOWN_ARGUMENTS: usize = 400;
+
+/// What such runs may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DurableSettings {
+    pub limits: RunLimits,
+    /// How long a run is kept, from its start.
+    pub ttl: Duration,
+    /// How long a run may take.
+    pub timeout: Duration,
+    /// How long a call waits for a permission.
+    pub approval_ttl: Duration,
+    /// Every run is one: `run.durable`.
+    pub always: bool,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// It has a reply, which is kept.
+    Finished(RunReply),
+    /// It waits for a person; the reply says for what.
+    Suspended(RunReply),
+    /// A person must decide whether it goes on; the reply says why.
+    Interrupted(RunReply),
+    /// Another process has it now, or it was cancelled.
+    Lost,
+}
+
+/// For whom a run runs, as its record has it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Client {
+    #[serde(default)]
+    owner: String,
+    #[serde(default)]
+    caller: String,
+}
+
+/// The runs of this process that survive it.
+pub struct Durable {
+    places: RwLock<Places>,
+    keeper: Arc<Keeper>,
+}
+
+#[derive(Clone)]
+struct Places {
+    runs: RunStore,
+    approvals: ApprovalStore,
+    settings: DurableSettings,
+    /// Where people decide, for people.
+    page: Option<String>,
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RunStoreError> + Send + 'static,
+) -> Result<T, RunStoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(StateError::Invalid(format!("the shared state failed inside: {error}")).into()))
+}
+
+/// What of a context goes with a run to another process.
+pub fn client_of(ctx: &CallContext) -> Json {
+    let caller = match ctx.caller {
+        Caller::Run => "run",
+        Caller::Rest => "rest",
+        Caller::Cli => "cli",
+        Caller::Rust => "rust",
+        Caller::Tool => "tool",
+    };
+    serde_json::to_value(Client { owner: ctx.owner.to_string(), caller: caller.to_owned() }).unwrap_or_default()
+}
+
+/// The context of a run that another process began.
+pub fn context_of(record: &RunRecord) -> CallContext {
+    let client: Client = serde_json::from_value(record.client.clone()).unwrap_or_default();
+    let caller = match client.caller.as_str() {
+        "rest" => Caller::Rest,
+        "cli" => Caller::Cli,
+        "rust" => Caller::Rust,
+        _ => Caller::Run,
+    };
+    let mut ctx = CallContext::new(caller);
+    ctx.owner = client.owner.into();
+    ctx.run_id = record.id.as_str().into();
+    ctx
+}
+
+impl Durable {
+    pub fn new(runs: RunStore, approvals: ApprovalStore, settings: DurableSettings) -> Self {
+        let places = Places { runs, approvals, settings, page: None };
+        Self { places: RwLock::new(places), keeper: Arc::default() }
+    }
+
+    /// A reload may bring others. Runs under way go on with what they have.
+    pub fn replace(&self, runs: RunStore, approvals: ApprovalStore, settings: DurableSettings) {
+        let mut places = self.places.write();
+        *places = Places { runs, approvals, settings, page: places.page.take() };
+    }
+
+    /// Where people decide: the address of the admin page.
+    pub fn set_page(&self, address: Option<String>) {
+        self.places.write().page = address;
+    }
+
+    pub fn runs(&self) -> RunStore {
+        self.places.read().runs.clone()
+    }
+
+    pub fn approvals(&self) -> ApprovalStore {
+        self.places.read().approvals.clone()
+    }
+
+    pub fn settings(&self) -> DurableSettings {
+        self.places.read().settings
+    }
+
+    /// Gives a run a journal in memory: it may have to wait for a person, or be recorded while it runs.
+    pub fn begin(&self, ctx: &mut CallContext) -> Arc<Journal> {
+        let stop = ctx.cancel.child_token();
+        let journal = Arc::new(Journal::new(&ctx.run_id, stop.clone()));
+        ctx.cancel = stop;
+        ctx.journal = Some(journal.clone());
+        journal
+    }
+
+    /// A run that began in memory was recorded: from now on its journal is written, and it is kept.
+    pub async fn adopt(&self, taken: &Taken, journal: &Arc<Journal>, asked: Instant) -> Kept {
+        let store = self.runs();
+        let kept = self.keeper.keep(&store, &taken.claim, journal, asked);
+        // A journal that cannot be written stops the run by itself.
+        let _ = journal.attach(&store, &taken.claim).await;
+        kept
+    }
+
+    /// Ends a run whose execution failed inside.
+    pub async fn fail(&self, taken: &Taken, reply: &RunReply) {
+        let (store, claim, bytes) = (self.runs(), taken.claim.clone(), reply::write(reply));
+        let limits = self.settings().limits;
+        let _ = blocking(move || store.finish(&claim, RunStatus::Failed, &bytes, limits)).await;
+    }
+
+    /// The owner of a run, by the owner of its calls.
+    pub fn owner_of(&self, ctx: &CallContext) -> Result<Owner, RunStoreError> {
+        self.places.read().runs.owner_of(&ctx.owner)
+    }
+
+    /// Executes a run that this process has taken. `adjust` adds to its context what only this process has.
+    pub async fn execute(
+        &self,
+        runner: &Runner,
+        taken: &Taken,
+        asked: Instant,
+        adjust: impl FnOnce(&mut CallContext),
+    ) -> End {
+        match self.prepared(taken, asked).await {
+            Ok(Prepared::Ready { journal, command, kept }) => {
+                self.run(runner, taken, Running { journal, command, kept }, adjust).await
+            }
+            Ok(Prepared::Interrupted(reply)) => End::Interrupted(reply),
+            Err(RunStoreError::NotFound) => {
+                let text = "RuntimeError: the command of the run is gone".to_owned();
+                let reply = RunReply { text, parts: Vec::new(), is_error: true };
+                self.fail(taken, &reply).await;
+                End::Finished(reply)
+            }
+            Err(error) => {
+                tracing::warn!(run = %taken.record.id, %error, "a run that was taken could not be begun");
+                let (store, claim) = (self.runs(), taken.claim.clone());
+                let _ = blocking(move || store.give_back(&claim, onetool_state::interface::Rest::Waiting)).await;
+                End::Lost
+            }
+        }
+    }
+
+    /// The same for one that this process has just recorded: nothing is left of an earlier one.
+    pub async fn execute_new(
+        &self,
+        runner: &Runner,
+        taken: &Taken,
+        command: String,
+        asked: Instant,
+        adjust: impl FnOnce(&mut CallContext),
+    ) -> End {
+        let journal = Arc::new(Journal::new(taken.record.id.as_str(), CancellationToken::new()));
+        let store = self.runs();
+        let kept = self.keeper.keep(&store, &taken.claim, &journal, asked);
+        let _ = journal.attach(&store, &taken.claim).await;
+        self.run(runner, taken, Running { journal, command, kept }, adjust).await
+    }
+
+    async fn prepared(&self, taken: &Taken, asked: Instant) -> Result<Prepared, RunStoreError> {
+        let Places { runs, approvals, .. } = self.places.read().clone();
+        let (store, of) = (runs.clone(), taken.clone());
+        let (lines, command, asked_for) = blocking(move || {
+            let lines = store.journal(&of.claim)?;
+            let command = store.command(&of.record.owner, &of.record.id)?;
+            Ok((lines, command, approvals.of(&of.record.owner, &of.record.id)?))
+        })
+        .await?;
+        let run = taken.record.id.as_str();
+        let journal = match Journal::read(run, &lines, &asked_for, CancellationToken::new()) {
+            Ok(journal) => Arc::new(journal),
+            Err(reason) => return self.interrupt(taken, &reason, CallReport::default()).await,
+        };
+        if let Some((reason, report)) = journal.trouble() {
+            return self.interrupt(taken, &reason, report).await;
+        }
+        if taken.claim.fence > MAX_FENCE {
+            let reason = format!("{MAX_FENCE} servers have begun it, and none has ended it");
+            return self.interrupt(taken, &reason, journal.report()).await;
+        }
+        let kept = self.keeper.keep(&runs, &taken.claim, &journal, asked);
+        if journal.attach(&runs, &taken.claim).await.is_err() {
+            return Err(RunStoreError::Lost);
+        }
+        Ok(Prepared::Ready { journal, command, kept })
+    }
+
+    async fn interrupt(&self, taken: &Taken, reason: &str, report: CallReport) -> Result<Prepared, RunStoreError> {
+        let (store, claim) = (self.runs(), taken.claim.clone());
+        let (why, kept) = (reason.to_owned(), report.clone());
+        blocking(move || store.interrupt(&claim, &why, kept)).await?;
+        Ok(Prepared::Interrupted(interrupted_reply(&taken.record.id, reason, &report)))
+    }
+
+    async fn run(
+        &self,
+        runner: &Runner,
+        taken: &Taken,
+        running: Running,
+        adjust: impl FnOnce(&mut CallContext),
+    ) -> End {
+        let Running { journal, command, kept } = running;
+        let mut ctx = context_of(&taken.record);
+        adjust(&mut ctx);
+        let asked_to_stop = ctx.cancel.clone();
+        // Whoever cancels the run means its end; the journal ends only its process.
+        let stop = journal.stop().clone();
+        let guard = stop.clone();
+        let watching = tokio::spawn({
+            let asked_to_stop = asked_to_stop.clone();
+            async move {
+                tokio::select! {
+                    () = asked_to_stop.cancelled() => guard.cancel(),
+                    () = guard.cancelled() => {}
+                }
+            }
+        });
+        ctx.cancel = stop.clone();
+        ctx.journal = Some(journal.clone());
+        let options = RunOptions { timeout: Some(self.settings().timeout), ..RunOptions::default() };
+        let reply = runner.run_with_options(&command, ctx, options).await;
+        let is_cancelled = asked_to_stop.is_cancelled();
+        stop.cancel();
+        let _ = watching.await;
+        let end = self.conclude(taken, &journal, reply, is_cancelled).await;
+        drop(kept);
+        end
+    }
+
+    /// Writes what came of a run.
+    pub async fn conclude(&self, taken: &Taken, journal: &Arc<Journal>, reply: RunReply, is_cancelled: bool) -> End {
+        let id = &taken.record.id;
+        let written = match journal.fate() {
+            _ if is_cancelled => self.write(taken, journal, RunStatus::Cancelled, reply).await,
+            Fate::Lost => return End::Lost,
+            Fate::Running => {
+                let status = if reply.is_error { RunStatus::Failed } else { RunStatus::Completed };
+                self.write(taken, journal, status, reply).await
+            }
+            Fate::Strayed(how) => {
+                let reason = format!("when it was run again it went another way: {how}");
+                let report = journal.report();
+                let reply = interrupted_reply(id, &reason, &report);
+                let (store, claim) = (self.runs(), taken.claim.clone());
+                blocking(move || store.interrupt(&claim, &reason, report)).await.map(|_| End::Interrupted(reply))
+            }
+            Fate::Suspended(question) => self.suspend(taken, journal, question).await.map(End::Suspended),
+        };
+        written.unwrap_or_else(|error| {
+            tracing::warn!(run = %id, %error, "the end of a run could not be written");
+            End::Lost
+        })
+    }
+
+    /// Keeps a reply, for as long as the run is ours. One that is too large is replaced by an error that says so.
+    async fn write(
+        &self,
+        taken: &Taken,
+        journal: &Journal,
+        mut status: RunStatus,
+        mut reply: RunReply,
+    ) -> Result<End, RunStoreError> {
+        let limits = self.settings().limits;
+        loop {
+            let (store, claim, bytes) = (self.runs(), taken.claim.clone(), reply::write(&reply));
+            let which = (taken.record.owner.clone(), taken.record.id.clone(), self.approvals());
+            let written = blocking(move || {
+                store.finish(&claim, status, &bytes, limits)?;
+                which.2.forget(&which.0, &which.1)?;
+                Ok(())
+            });
+            match written.await {
+                Ok(()) => return Ok(End::Finished(reply)),
+                Err(RunStoreError::NotFound) => return Ok(End::Finished(reply)),
+                Err(error @ RunStoreError::TooLarge { .. }) => {
+                    status = RunStatus::Failed;
+                    reply = RunReply { text: format!("ValueError: {error}"), parts: Vec::new(), is_error: true };
+                }
+                Err(RunStoreError::State(error)) if !matches!(journal.fate(), Fate::Lost) => {
+                    tracing::warn!(run = %taken.record.id, %error, "the reply of a run could not be kept yet");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn suspend(
+        &self,
+        taken: &Taken,
+        journal: &Journal,
+        question: Question,
+    ) -> Result<RunReply, RunStoreError> {
+        journal.flush().await.map_err(|error| StateError::Invalid(error.to_string()))?;
+        let Places { runs, approvals, settings, page } = self.places.read().clone();
+        let (record, claim) = (taken.record.clone(), taken.claim.clone());
+        blocking(move || {
+            let before = approvals.of(&record.owner, &record.id)?;
+            let same = |one: &&ApprovalRecord| one.is_waiting() && one.hash == question.hash && one.nth == question.nth;
+            let now = Utc::now();
+            let ttl = chrono::TimeDelta::from_std(settings.approval_ttl).unwrap_or(chrono::TimeDelta::days(365));
+            let asked = match before.iter().find(same) {
+                Some(asked) => asked.clone(),
+                None => {
+                    let asked = ApprovalRecord {
+                        id: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(),
+                        owner: record.owner.clone(),
+                        run: record.id.clone(),
+                        tool: question.tool.clone(),
+                        arguments: question.arguments.clone(),
+                        hash: question.hash.clone(),
+                        nth: question.nth,
+                        at: now,
+                        expires_at: now + ttl,
+                        verdict: None,
+                    };
+                    approvals.ask(&asked)?;
+                    asked
+                }
+            };
+            let message = format!("waits for permission to call {}; approval {}", asked.tool, asked.id);
+            runs.suspend(&claim, &asked.id, &message)?;
+            // Somebody may have decided before it was suspended.
+            if approvals.get(&asked.id)?.is_some_and(|asked| !asked.is_waiting()) {
+                runs.wake(&record.owner, &record.id)?;
+            }
+            Ok(suspended_reply(&asked, page.as_deref()))
+        })
+        .await
+    }
+
+    /// Keeps a run that its request alone knew of, because it must wait for a person. `None` where that cannot be.
+    pub async fn park(&self, command: &str, ctx: &CallContext, journal: &Arc<Journal>) -> Option<RunReply> {
+        let Fate::Suspended(question) = journal.fate() else { return None };
+        let parked = self.record(command, ctx, RunOrigin::Call, RunId::of_run(&ctx.run_id)).await;
+        let taken = match parked {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return None,
+            Err(error) => {
+                tracing::warn!(%error, "a run cannot wait for a permission");
+                return None;
+            }
+        };
+        let kept = async {
+            journal.attach(&self.runs(), &taken.claim).await?;
+            self.suspend(&taken, journal, question).await.map_err(|error| ToolError::unavailable(error.to_string()))
+        };
+        match kept.await {
+            Ok(reply) => Some(reply),
+            Err(error) => {
+                tracing::warn!(%error, "a run cannot wait for a permission");
+                None
+            }
+        }
+    }
+
+    async fn record(
+        &self,
+        command: &str,
+        ctx: &CallContext,
+        origin: RunOrigin,
+        id: RunId,
+    ) -> Result<Option<Taken>, RunStoreError> {
+        let Places { runs, settings, .. } = self.places.read().clone();
+        let (command, owner, client) = (command.to_owned(), ctx.owner.clone(), client_of(ctx));
+        blocking(move || {
+            let new = NewRun {
+                id,
+                owner: runs.owner_of(&owner)?,
+                command,
+                origin,
+                created_at: Utc::now(),
+                ttl: settings.ttl,
+                tags: Vec::new(),
+                client,
+            };
+            Ok(match runs.create(&new, true, settings.limits)? {
+                Created::New(record, Some(claim)) => Some(Taken { record, claim }),
+                _ => None,
+            })
+        })
+        .await
+    }
+
+    /// Executes a command as a run that survives this process, from its beginning.
+    pub(crate) async fn run_recorded(&self, runner: &Runner, command: &str, ctx: &CallContext) -> Option<RunReply> {
+        let asked = Instant::now();
+        let id = RunId::of_run(&ctx.run_id);
+        let taken = match self.record(command, ctx, RunOrigin::Call, id.clone()).await {
+            Ok(taken) => taken?,
+            Err(error) => {
+                let text = format!("RuntimeError: the run cannot be recorded (run.durable): {error}");
+                return Some(RunReply { text, parts: Vec::new(), is_error: true });
+            }
+        };
+        let own = ctx.clone();
+        let end = self
+            .execute_new(runner, &taken, command.to_owned(), asked, move |ctx| {
+                let (run_id, journal) = (ctx.run_id.clone(), ctx.journal.clone());
+                *ctx = CallContext { run_id, journal, ..own };
+            })
+            .await;
+        Some(match end {
+            End::Finished(reply) | End::Suspended(reply) | End::Interrupted(reply) => reply,
+            End::Lost => lost_reply(&id),
+        })
+    }
+
+    /// Lets a run go on that was interrupted. Says so by taking it: whoever calls executes it.
+    pub async fn reopen(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<Taken, RunStoreError> {
+        let (store, owner, id) = (self.runs(), owner.clone(), id.clone());
+        blocking(move || {
+            let taken = store.reopen(&owner, &id)?;
+            let lines = store.journal(&taken.claim)?;
+            let journal = Journal::read(id.as_str(), &lines, &[], CancellationToken::new())
+                .map_err(|reason| RunStoreError::State(StateError::Invalid(reason)))?;
+            let decided = Line::Again { calls: journal.unknown(), unknown };
+            let line = serde_json::to_string(&decided).map_err(|error| StateError::Invalid(error.to_string()))?;
+            store.append(&taken.claim, lines.len() as u64, &[line])?;
+            Ok(taken)
+        })
+        .await
+    }
+
+    /// The same, for whoever has time.
+    pub async fn resume(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<RunRecord, RunStoreError> {
+        let taken = self.reopen(owner, id, unknown).await?;
+        let (store, owner, id) = (self.runs(), owner.clone(), id.clone());
+        blocking(move || {
+            store.hand_over(&taken.claim)?;
+            store.get(&owner, &id)
+        })
+        .await
+    }
+
+    /// Decides about a call that waits without a process. `None` where none waits under this id.
+    pub fn decide(&self, id: &str, is_allowed: bool, by: &str) -> Result<Option<ApprovalRecord>, RunStoreError> {
+        let Places { runs, approvals, .. } = self.places.read().clone();
+        let verdict = Verdict { is_allowed, at: Utc::now(), by: by.to_owned() };
+        let decided = approvals.decide(id, &verdict)?;
+        if let Some(asked) = &decided {
+            match runs.wake(&asked.owner, &asked.run) {
+                Ok(_) | Err(RunStoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(decided)
+    }
+
+    /// What waits for a person without a process, the oldest first. What has waited too long is refused on this occasion.
+    pub fn waiting(&self) -> Result<Vec<ApprovalRecord>, RunStoreError> {
+        let mut all = self.approvals().list()?;
+        let now = Utc::now();
+        for asked in all.iter().filter(|asked| asked.is_waiting() && asked.expires_at <= now) {
+            self.decide(&asked.id, false, "nobody, in time")?;
+        }
+        all.retain(|asked| asked.is_waiting() && asked.expires_at > now);
+        Ok(all)
+    }
+
+    /// Gives back all runs that have not ended, so that others go on with them. Calls that are under way get a moment to
+    /// end; no other begins.
+    pub async fn hand_back(&self) -> usize {
+        let held = self.keeper.journals();
+        let handed = held.into_iter().map(|(store, claim, journal)| async move {
+            journal.settle(HAND_OVER).await;
+            blocking(move || store.hand_over(&claim)).await.inspect_err(|error| {
+                tracing::warn!(%error, "a run could not be given back; others take it over when its time is over");
+            })
+        });
+        futures_util::future::join_all(handed).await.into_iter().filter(Result::is_ok).count()
+    }
+}
+
+/// A run that is about to be executed.
+struct Running {
+    journal: Arc<Journal>,
+    command: String,
+    kept: Kept,
+}
+
+enum Prepared {
+    Ready { journal: Arc<Journal>, command: String, kept: Kept },
+    Interrupted(RunReply),
+}
+
+fn clipped(text: &str) -> String {
+    if text.chars().count() <= SHOWN_ARGUMENTS {
+        return text.to_owned();
+    }
+    text.chars().take(SHOWN_ARGUMENTS).chain(['…']).collect()
+}
+
+/// What a client is told of a run that waits for a permission.
+fn suspended_reply(asked: &ApprovalRecord, page: Option<&str>) -> RunReply {
+    let ApprovalRecord { id, run, tool, arguments, .. } = asked;
+    let page = page.map(|page| format!(", or at {page}")).unwrap_or_default();
+    let text = format!(
+        "PermissionError: {tool} needs the user's permission; the run waits for it and is not lost\n\
+         call: {tool}({})\nrun: {run}\ndecide: onetool approve {id}   (or: onetool deny {id}){page}\n\
+         hint: once it is approved the run goes on by itself; ot.resume('{run}') gives its result. Do not run it again.",
+        clipped(arguments),
+    );
+    RunReply { text, parts: Vec::new(), is_error: true }
+}
+
+/// What a client is told of a run of which nobody knows what it did.
+fn interrupted_reply(id: &RunId, reason: &str, report: &CallReport) -> RunReply {
+    let list = |calls: &[onetool_state::runs::ReportedCall]| {
+        let lines = calls.iter().map(|call| format!("\n  {}({})", call.tool, clipped(&call.arguments)));
+        if calls.is_empty() { " none".to_owned() } else { lines.collect::<String>() }
+    };
+    let text = format!(
+        "RuntimeError: the run was interrupted: {reason}\ndone:{}\nunknown:{}\n\
+         hint: look whether the unknown calls took place; then ot.resume('{id}') makes them again, and \
+         onetool runs abandon {id} gives the run up",
+        list(&report.done),
+        list(&report.unknown),
+    );
+    RunReply { text, parts: Vec::new(), is_error: true }
+}
+
+/// What a client is told whose run another server has.
+pub fn lost_reply(id: &RunId) -> RunReply {
+    let text = format!("RuntimeError: another server goes on with the run\nhint: ot.resume('{id}') gives its result");
+    RunReply { text, parts: Vec::new(), is_error: true }
+}

@@ -1,0 +1,203 @@
+//! Runs that this process has: taken from the queue, held, given back, suspended, interrupted, resumed.
+//!
+//! Whoever has a run has a [`Claim`]. Its fence is in every write, so that a process that lost a run without noticing
+//! cannot change anything of it any more.
+
+use std::time::Duration;
+
+use super::record::{CallReport, Owner, RunId, RunRecord, RunStatus};
+use super::store::{LEASE, RunStore, RunStoreError, key};
+use crate::interface::{Claim, Key, Rest, StateError};
+use crate::wait;
+
+/// A run that this process has taken.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    pub record: RunRecord,
+    pub claim: Claim,
+}
+
+impl RunStore {
+    /// Takes a run that waits for somebody who has these tags, or whose process has ended.
+    pub fn take_next(&self, tags: &[String]) -> Result<Option<Taken>, RunStoreError> {
+        while let Some(claim) = wait(self.jobs.claim(self.holder(), tags))? {
+            if let Some(taken) = self.taken(claim)? {
+                return Ok(Some(taken));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes this run, wherever it waits. `None` while another process has it, and once it has ended.
+    pub fn take(&self, owner: &Owner, id: &RunId) -> Result<Option<Taken>, RunStoreError> {
+        match wait(self.jobs.claim_one(&key(owner, id)?, self.holder()))? {
+            Some(claim) => self.taken(claim),
+            None => Ok(None),
+        }
+    }
+
+    fn taken(&self, claim: Claim) -> Result<Option<Taken>, RunStoreError> {
+        let taken = self.update_held(&claim, |record| {
+            record.status = RunStatus::Working;
+            record.message = None;
+        });
+        match taken {
+            Ok(record) if record.status == RunStatus::Interrupted => {
+                // Its journal is needed if it is resumed.
+                self.give_back(&claim, Rest::Parked)?;
+                Ok(None)
+            }
+            Ok(record) if record.status.is_final() => {
+                wait(self.jobs.remove(&claim.job))?;
+                Ok(None)
+            }
+            Ok(record) => Ok(Some(Taken { record, claim })),
+            Err(RunStoreError::NotFound) => {
+                wait(self.jobs.remove(&claim.job))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Holds runs for another [`LEASE`]. Answers those that others have now, or that were cancelled.
+    pub fn renew(&self, claims: &[Claim]) -> Result<Vec<Key>, RunStoreError> {
+        Ok(wait(self.jobs.renew(claims, LEASE))?)
+    }
+
+    /// Gives a run back before its end.
+    pub fn give_back(&self, claim: &Claim, rest: Rest) -> Result<(), RunStoreError> {
+        match wait(self.jobs.release(claim, rest)) {
+            Ok(()) => Ok(()),
+            Err(StateError::LeaseLost(_)) => Err(RunStoreError::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives a run back so that another process goes on with it at once.
+    pub fn hand_over(&self, claim: &Claim) -> Result<(), RunStoreError> {
+        self.update_held(claim, |record| {
+            record.status = RunStatus::Queued;
+            record.message = Some("its server was stopped; another one goes on with it".to_owned());
+        })?;
+        self.give_back(claim, Rest::Waiting)
+    }
+
+    /// A run waits for a person, without a process.
+    pub fn suspend(&self, claim: &Claim, approval: &str, message: &str) -> Result<RunRecord, RunStoreError> {
+        let record = self.update_held(claim, |record| {
+            record.status = RunStatus::Suspended;
+            record.approval = Some(approval.to_owned());
+            record.message = Some(message.to_owned());
+        })?;
+        self.give_back(claim, Rest::Parked)?;
+        Ok(record)
+    }
+
+    /// A run that was suspended may go on.
+    pub fn wake(&self, owner: &Owner, id: &RunId) -> Result<bool, RunStoreError> {
+        let key = key(owner, id)?;
+        let is_there = wait(self.jobs.wake(&key))?;
+        if is_there {
+            self.change(&key, |record| {
+                let waits = record.status == RunStatus::Suspended;
+                if waits {
+                    record.status = RunStatus::Queued;
+                    record.message = None;
+                }
+                Ok(waits)
+            })?;
+        }
+        Ok(is_there)
+    }
+
+    /// A run ends because nobody knows whether a call took place. What it did stays known.
+    pub fn interrupt(
+        &self,
+        claim: &Claim,
+        message: &str,
+        calls: CallReport,
+    ) -> Result<RunRecord, RunStoreError> {
+        let record = self.update_held(claim, |record| {
+            record.status = RunStatus::Interrupted;
+            record.message = Some(format!("interrupted: {message}"));
+            record.calls = Some(calls.clone());
+        })?;
+        self.give_back(claim, Rest::Parked)?;
+        Ok(record)
+    }
+
+    /// Takes a run that was interrupted, to go on with it.
+    pub fn reopen(&self, owner: &Owner, id: &RunId) -> Result<Taken, RunStoreError> {
+        let key = key(owner, id)?;
+        let (record, _) = self.read(&key)?.ok_or(RunStoreError::NotFound)?;
+        if record.status != RunStatus::Interrupted {
+            return Err(RunStoreError::NotInterrupted(record.status.name()));
+        }
+        let claim = wait(self.jobs.claim_one(&key, self.holder()))?.ok_or(RunStoreError::Lost)?;
+        let record = self.change(&key, |record| {
+            if record.status != RunStatus::Interrupted {
+                return Err(RunStoreError::NotInterrupted(record.status.name()));
+            }
+            record.status = RunStatus::Working;
+            record.message = None;
+            record.calls = None;
+            record.fence = claim.fence;
+            record.node.clone_from(&claim.node);
+            Ok(true)
+        })?;
+        Ok(Taken { record, claim })
+    }
+
+    /// Ends a run for good that was interrupted.
+    pub fn abandon(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
+        let key = key(owner, id)?;
+        let record = self.change(&key, |record| {
+            if record.status != RunStatus::Interrupted {
+                return Err(RunStoreError::NotInterrupted(record.status.name()));
+            }
+            record.status = RunStatus::Cancelled;
+            record.message = Some("abandoned after it was interrupted".to_owned());
+            Ok(true)
+        })?;
+        wait(self.jobs.remove(&key))?;
+        Ok(record)
+    }
+
+    /// Ends a run, whoever has it.
+    pub fn cancel(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
+        let record = self.update(owner, id, |record| {
+            record.status = RunStatus::Cancelled;
+            record.message = Some("cancelled".to_owned());
+            true
+        })?;
+        if record.status == RunStatus::Cancelled {
+            // Whoever has it finds out, and can write no more.
+            wait(self.jobs.remove(&key(owner, id)?))?;
+        }
+        Ok(record)
+    }
+
+    /// Writes to the journal of a run that this process has.
+    pub fn append(&self, claim: &Claim, first: u64, lines: &[String]) -> Result<(), RunStoreError> {
+        match wait(self.jobs.append(claim, first, lines)) {
+            Ok(()) => Ok(()),
+            Err(StateError::LeaseLost(_)) => Err(RunStoreError::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub fn journal(&self, claim: &Claim) -> Result<Vec<String>, RunStoreError> {
+        Ok(wait(self.jobs.journal(&claim.job))?)
+    }
+
+    /// How many runs wait for somebody who has time.
+    pub fn waiting(&self) -> Result<u64, RunStoreError> {
+        Ok(wait(self.jobs.waiting())?)
+    }
+
+    /// How often to look for runs that wait.
+    pub fn look_every(&self) -> Duration {
+        self.jobs.look_every()
+    }
+}
