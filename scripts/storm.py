@@ -48,6 +48,13 @@ def program(name):
     return found or sys.exit(f"storm: {name} is missing (Debian: apt-get install postgresql nginx-light)")
 
 
+def new_id():
+    """A UUID of version 7, as bundles have."""
+    number = (int(time.time() * 1000) << 80) | random.getrandbits(80)
+    number = (number & ~(0xF << 76)) | (7 << 76)
+    return str(uuid.UUID(int=(number & ~(3 << 62)) | (2 << 62)))
+
+
 class Upstream:
     """Counts what must not happen twice, by key. Now and then it is slow, so that servers die while they wait for it."""
 
@@ -271,7 +278,7 @@ class Storm:
         while self.running():
             # Few names, many who want them: who comes first has it.
             slug = f"s{random.randrange(10_000_000):07d}" if random.random() < 0.6 else f"wanted{random.randrange(40)}"
-            key = str(uuid.uuid4())
+            key = new_id()
             try:
                 status, body = self.client.ask("PUT", f"/tools/bundles/{key}", {"slug": slug})
                 if status in (200, 201):
@@ -435,6 +442,8 @@ def until_answered(client, method, path, body=None, wanted=(200, 201), patience=
             if status in wanted:
                 return answer
             answer = f"{status} {answer}"
+            if status == 400:
+                sys.exit(f"storm: {method} {path}: {answer}")
         except Away as error:
             answer = str(error)
         if time.time() > until:
@@ -469,7 +478,7 @@ stats: {{enabled: false}}
         for node in nodes:
             until_answered(Client(node.port), "GET", "/readyz")
         client = Client(balancer.port)
-        bundle = f"/tools/bundles/{uuid.uuid4()}"
+        bundle = f"/tools/bundles/{new_id()}"
         until_answered(client, "PUT", bundle, {"slug": "storm"})
         for slug, (method, path, properties) in TOOLS.items():
             tool = {
