@@ -246,6 +246,7 @@ class Storm:
         self.numbers = collections.Counter()
         self.bundles = {}  # acknowledged: id -> slug
         self.runs = {}  # acknowledged: id -> keys of its effects
+        self.resumed = set()  # by somebody who has the code told that a call is unknown
         self.violations = []
 
     def count(self, what, by=1):
@@ -370,8 +371,7 @@ class Storm:
                     body = self.look(run)
                     if body["status"] == "suspended":
                         self.approve(body)
-                    elif body["status"] in TERMINAL:
-                        self.judge(run, body)
+                    elif body["status"] in TERMINAL and self.judge(run, body):
                         left.discard(run)
                 except Away:
                     time.sleep(0.2)
@@ -383,6 +383,7 @@ class Storm:
             self.violation(f"the run {run} has no end: {body}")
 
     def judge(self, run, body):
+        """Whether this is the end of it."""
         self.count(f"runs {body['status']}")
         counts = [self.upstream.counts[key] for key in self.runs[run]]
         if body["status"] == "completed" and any(count != 1 for count in counts):
@@ -391,17 +392,14 @@ class Storm:
             # Whoever is asked gives it up, or goes on without repeating anything.
             choice = random.choice(["resume", "abandon"])
             answer = {"unknown": "raise"} if choice == "resume" else None
-            try:
-                self.client.ask("POST", f"/runs/{run}/{choice}", answer)
-                self.count(f"interrupted runs: {choice}")
-            except Away:
-                pass
-        if body["status"] == "failed":
-            try:
-                _, result = self.client.ask("GET", f"/runs/{run}/result")
-                self.violation(f"the run {run} failed: {json.dumps(result)[:400]}")
-            except Away:
-                self.violation(f"the run {run} failed: {body}")
+            self.client.ask("POST", f"/runs/{run}/{choice}", answer)
+            self.count(f"interrupted runs: {choice}")
+            self.resumed.add(run)
+            return False
+        if body["status"] == "failed" and run not in self.resumed:
+            _, result = self.client.ask("GET", f"/runs/{run}/result")
+            self.violation(f"the run {run} failed: {json.dumps(result)[:400]}")
+        return True
 
     def check(self):
         for key, count in self.upstream.counts.items():

@@ -430,7 +430,8 @@ impl Background {
     }
 
     /// How many background runs are under way here.
-    pub(crate) fn under_way(&self) -> usize {
+    #[expect(dead_code, reason = "a server that ends waits for them")]
+    pub(crate) fn active(&self) -> usize {
         self.live.lock().len()
     }
 

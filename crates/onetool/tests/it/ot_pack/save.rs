@@ -98,7 +98,7 @@ fn saved_code_has_the_rights_of_the_moment_it_runs_in() {
     house.err("saved.writes(p='c.txt')");
     assert!(!house.project.path().join("c.txt").exists());
     let error = house.err("1\not.save('more', 'More')");
-    assert!(error.contains("cannot ask its user"), "{error}");
+    assert!(error.contains("needs the user's permission"), "{error}");
     // Code that runs itself ends.
     let error = house.err("saved.writes.nothing");
     assert!(!error.is_empty());
