@@ -72,6 +72,8 @@ keys! {
         poll_interval: Duration = Duration::from_secs(1), live;
         /// Background runs at once in one server; more wait in the queue for one that has time.
         max_running: usize [Shape::Count(0, 10_000)] = 32, live;
+        /// Outcomes of calls that one run's journal keeps, in megabytes; a run that has more cannot go on elsewhere.
+        max_journal_mb: usize [Shape::Count(1, 1024)] = 32, live;
         /// Seconds that a run waits for a permission when nobody is there to ask; after that the call is refused.
         approval_ttl: Duration = Duration::from_hours(24), live;
     }
@@ -87,6 +89,7 @@ impl BackgroundSettings {
             ttl: self.ttl,
             timeout: self.timeout,
             approval_ttl: self.approval_ttl,
+            journal_bytes: self.journal_bytes,
             always,
         }
     }
@@ -108,6 +111,7 @@ impl From<&BackgroundKeys> for BackgroundSettings {
             poll_interval: keys.poll_interval,
             max_running: keys.max_running,
             approval_ttl: keys.approval_ttl,
+            journal_bytes: keys.max_journal_mb << 20,
         }
     }
 }

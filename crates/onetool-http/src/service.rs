@@ -87,6 +87,8 @@ pub struct BackgroundSettings {
     pub max_running: usize,
     /// How long a call waits for a permission when nobody is there.
     pub approval_ttl: Duration,
+    /// Of outcomes that one run's journal keeps.
+    pub journal_bytes: usize,
 }
 
 /// The section `server` of a configuration.

@@ -25,8 +25,6 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{Line, Outcome, Unknown};
 use crate::replay::weight;
 
-/// Bytes of a run's outcomes that are kept at most, in memory and in the journal.
-const MAX_BYTES: usize = 32 << 20;
 /// Of one outcome. A larger one of a call that may be made again is not kept.
 const MAX_OUTCOME: usize = 4 << 20;
 /// Looks at the clock that are written.
@@ -68,6 +66,7 @@ struct Inner {
     done: Vec<ReportedCall>,
     more_done: usize,
     bytes: usize,
+    max_bytes: usize,
     has_gap: bool,
     fate: Fate,
 }
@@ -106,9 +105,9 @@ pub(super) struct Question {
 }
 
 impl Journal {
-    /// Of a run that begins. `stop` ends it.
-    pub(crate) fn new(run: &str, stop: CancellationToken) -> Self {
-        Self::with(Inner::default(), run, stop, false)
+    /// Of a run that begins. Outcomes take at most `max_bytes`; `stop` ends the run.
+    pub(crate) fn new(run: &str, max_bytes: usize, stop: CancellationToken) -> Self {
+        Self::with(Inner { max_bytes, ..Inner::default() }, run, stop, false)
     }
 
     fn with(inner: Inner, run: &str, stop: CancellationToken, is_continued: bool) -> Self {
@@ -131,10 +130,12 @@ impl Journal {
         run: &str,
         lines: &[String],
         approvals: &[ApprovalRecord],
+        max_bytes: usize,
         stop: CancellationToken,
     ) -> Result<Self, String> {
-        let mut inner = Inner { written: lines.len() as u64, ..Inner::default() };
+        let mut inner = Inner { written: lines.len() as u64, max_bytes, ..Inner::default() };
         for line in lines {
+            inner.bytes += line.len();
             let line: Line = serde_json::from_str(line).map_err(|error| format!("its journal cannot be read: {error}"))?;
             inner.take(line);
         }
@@ -346,7 +347,7 @@ impl Inner {
 
     /// Whether there is room for so many bytes more.
     fn reserve(&mut self, bytes: usize) -> bool {
-        if self.bytes.saturating_add(bytes) > MAX_BYTES {
+        if self.bytes.saturating_add(bytes) > self.max_bytes {
             return false;
         }
         self.bytes += bytes;

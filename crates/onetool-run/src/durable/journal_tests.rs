@@ -7,6 +7,8 @@ use onetool_state::runs::{Created, NewRun, Owner, RunId, RunLimits, RunOrigin, T
 
 use super::*;
 
+const ROOM: usize = 1 << 20;
+
 const LIMITS: RunLimits = RunLimits { active: 9, kept: 9, reply_bytes: 1000 };
 
 struct Place {
@@ -56,13 +58,13 @@ async fn call(journal: &Journal, tool: &str, text: &str, effect: Effect) -> Resu
 
 fn again(place: &Place) -> Journal {
     let lines = place.store.journal(&place.taken.claim).unwrap();
-    Journal::read("run", &lines, &[], CancellationToken::new()).unwrap()
+    Journal::read("run", &lines, &[], ROOM, CancellationToken::new()).unwrap()
 }
 
 #[tokio::test]
 async fn calls_with_a_known_outcome_are_not_made_again_and_reads_cost_no_line_of_their_own() {
     let place = place();
-    let journal = Journal::new("run", CancellationToken::new());
+    let journal = Journal::new("run", ROOM, CancellationToken::new());
     journal.attach(&place.store, &place.taken.claim).await.unwrap();
     let now = journal.now();
     call(&journal, "read", "a", Effect::ReadOnly).await.unwrap();
@@ -81,13 +83,13 @@ async fn calls_with_a_known_outcome_are_not_made_again_and_reads_cost_no_line_of
     assert!(call(&journal, "read", "b", Effect::ReadOnly).await.unwrap().1, "what was not written is read again");
     assert!(call(&journal, "send", "a", Effect::Unknown).await.unwrap().1, "a second one is another call");
     assert!(matches!(journal.fate(), Fate::Running));
-    assert_eq!(journal.seed(), Journal::new("run", CancellationToken::new()).seed());
+    assert_eq!(journal.seed(), Journal::new("run", ROOM, CancellationToken::new()).seed());
 }
 
 #[tokio::test]
 async fn a_call_without_an_outcome_is_unknown_until_somebody_decides() {
     let place = place();
-    let journal = Journal::new("run", CancellationToken::new());
+    let journal = Journal::new("run", ROOM, CancellationToken::new());
     journal.attach(&place.store, &place.taken.claim).await.unwrap();
     call(&journal, "send", "a", Effect::Unknown).await.unwrap();
     let Recall::New(begun) = journal.recall(&name("send"), None, &one("b"), Effect::Unknown).unwrap() else {
@@ -104,7 +106,7 @@ async fn a_call_without_an_outcome_is_unknown_until_somebody_decides() {
         let mut lines = place.store.journal(&place.taken.claim).unwrap();
         let decided = Line::Again { calls: again(&place).unknown(), unknown };
         lines.push(serde_json::to_string(&decided).unwrap());
-        let journal = Journal::read("run", &lines, &[], CancellationToken::new()).unwrap();
+        let journal = Journal::read("run", &lines, &[], ROOM, CancellationToken::new()).unwrap();
         assert!(journal.trouble().is_none());
         assert!(!call(&journal, "send", "a", Effect::Unknown).await.unwrap().1);
         match call(&journal, "send", "b", Effect::Unknown).await {
@@ -117,7 +119,7 @@ async fn a_call_without_an_outcome_is_unknown_until_somebody_decides() {
 #[tokio::test]
 async fn code_that_goes_another_way_is_stopped_before_it_does_anything() {
     let place = place();
-    let journal = Journal::new("run", CancellationToken::new());
+    let journal = Journal::new("run", ROOM, CancellationToken::new());
     journal.attach(&place.store, &place.taken.claim).await.unwrap();
     call(&journal, "send", "a", Effect::Unknown).await.unwrap();
     let journal = again(&place);
@@ -134,11 +136,23 @@ async fn code_that_goes_another_way_is_stopped_before_it_does_anything() {
 #[tokio::test]
 async fn whoever_lost_the_run_makes_no_further_call() {
     let place = place();
-    let journal = Journal::new("run", CancellationToken::new());
+    let journal = Journal::new("run", ROOM, CancellationToken::new());
     journal.attach(&place.store, &place.taken.claim).await.unwrap();
     place.store.hand_over(&place.taken.claim).unwrap();
     place.store.take_next(&[]).unwrap().unwrap();
     let error = call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
     assert!(error.message.contains("another server"), "{error:?}");
     assert!(matches!(journal.fate(), Fate::Lost) && journal.stop().is_cancelled());
+}
+
+#[tokio::test]
+async fn an_outcome_for_which_there_is_no_room_stops_the_second_run() {
+    let place = place();
+    let journal = Journal::new("run", 10, CancellationToken::new());
+    journal.attach(&place.store, &place.taken.claim).await.unwrap();
+    call(&journal, "send", "a", Effect::Unknown).await.unwrap();
+    let journal = again(&place);
+    call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
+    let Fate::Strayed(how) = journal.fate() else { panic!("it cannot go on") };
+    assert!(how.contains("too large"), "{how}");
 }

@@ -51,6 +51,8 @@ pub struct DurableSettings {
     pub timeout: Duration,
     /// How long a call waits for a permission.
     pub approval_ttl: Duration,
+    /// Bytes of a run's outcomes that its journal keeps.
+    pub journal_bytes: usize,
     /// Every run is one: `run.durable`.
     pub always: bool,
 }
@@ -159,7 +161,7 @@ impl Durable {
     /// Gives a run a journal in memory: it may have to wait for a person, or be recorded while it runs.
     pub fn begin(&self, ctx: &mut CallContext) -> Arc<Journal> {
         let stop = ctx.cancel.child_token();
-        let journal = Arc::new(Journal::new(&ctx.run_id, stop.clone()));
+        let journal = Arc::new(Journal::new(&ctx.run_id, self.settings().journal_bytes, stop.clone()));
         ctx.cancel = stop;
         ctx.journal = Some(journal.clone());
         journal
@@ -223,7 +225,7 @@ impl Durable {
         asked: Instant,
         adjust: impl FnOnce(&mut CallContext),
     ) -> End {
-        let journal = Arc::new(Journal::new(taken.record.id.as_str(), CancellationToken::new()));
+        let journal = Arc::new(Journal::new(taken.record.id.as_str(), self.settings().journal_bytes, CancellationToken::new()));
         let store = self.runs();
         let kept = self.keeper.keep(&store, &taken.claim, &journal, asked);
         let _ = journal.attach(&store, &taken.claim).await;
@@ -240,7 +242,7 @@ impl Durable {
         })
         .await?;
         let run = taken.record.id.as_str();
-        let journal = match Journal::read(run, &lines, &asked_for, CancellationToken::new()) {
+        let journal = match Journal::read(run, &lines, &asked_for, self.settings().journal_bytes, CancellationToken::new()) {
             Ok(journal) => Arc::new(journal),
             Err(reason) => return self.interrupt(taken, &reason, CallReport::default()).await,
         };
@@ -485,7 +487,7 @@ impl Durable {
         blocking(move || {
             let taken = store.reopen(&owner, &id)?;
             let lines = store.journal(&taken.claim)?;
-            let journal = Journal::read(id.as_str(), &lines, &[], CancellationToken::new())
+            let journal = Journal::read(id.as_str(), &lines, &[], 0, CancellationToken::new())
                 .map_err(|reason| RunStoreError::State(StateError::Invalid(reason)))?;
             let decided = Line::Again { calls: journal.unknown(), unknown };
             let line = serde_json::to_string(&decided).map_err(|error| StateError::Invalid(error.to_string()))?;
