@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
 REQUIREMENTS = HERE / "requirements.txt"
-TOPICS = ["core", "worker", "proxy", "http", "load", "files", "python"]
+TOPICS = ["core", "worker", "proxy", "http", "load", "files", "python", "team"]
 
 
 def environment_python() -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from report import Row, as_json, render
 
 OUT = Path(__file__).resolve().parent / "out"
-MODULES = {"core": "topics.core", "worker": "topics.worker", "proxy": "topics.proxy", "http": "topics.rest", "load": "topics.load", "files": "topics.files", "python": "topics.python"}
+MODULES = {"core": "topics.core", "worker": "topics.worker", "proxy": "topics.proxy", "http": "topics.rest", "load": "topics.load", "files": "topics.files", "python": "topics.python", "team": "topics.team"}
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,12 @@ pub struct HttpEngine {
     pub(crate) settings: HttpSettings,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) client: OnceLock<Client>,
-    pub(crate) hosts: Limiters<String>,
+    pub(crate) hosts: Limiters,
     pub(crate) clocks: Clocks,
     pub(crate) tokens: TokenStore,
     /// Where tokens are shared with other processes.
     pub(crate) state: Option<State>,
-    tools: Limiters<ToolId>,
+    tools: Limiters,
     sequences: SequenceSettings,
 }
 
@@ -94,8 +94,8 @@ impl HttpEngine {
             settings,
             secrets,
             client: OnceLock::new(),
-            tools: Limiters::new(),
-            hosts: Limiters::new(),
+            tools: Limiters::new("tool"),
+            hosts: Limiters::new("host"),
             clocks: Clocks::default(),
             tokens: TokenStore::default(),
             state: None,
@@ -119,7 +119,9 @@ impl HttpEngine {
 
     /// Shares tokens with everyone who uses the same state.
     #[must_use]
-    pub fn sharing(self, state: State) -> Self {
+    pub fn sharing(mut self, state: State) -> Self {
+        self.tools.share(&state);
+        self.hosts.share(&state);
         Self { state: Some(state), ..self }
     }
 
@@ -197,8 +199,11 @@ impl HttpEngine {
     }
 
     /// Counts a call of a tool that has a limit of its own.
-    pub(crate) fn check_tool_rate(&self, tool: ToolId, limit: Option<NonZeroU32>) -> Result<(), ToolError> {
-        limit.map_or(Ok(()), |limit| self.tools.check(tool, limit, "this tool"))
+    pub(crate) async fn check_tool_rate(&self, tool: ToolId, limit: Option<NonZeroU32>) -> Result<(), ToolError> {
+        match limit {
+            Some(limit) => self.tools.check(&tool.to_string(), limit, "this tool").await,
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn call(
@@ -225,6 +230,7 @@ impl HttpEngine {
         let budget = tool.timeout.min(longest).min(ctx.remaining().unwrap_or(Duration::MAX));
         let mut trip = Trip::new(tool, started + budget, report);
         trip.single_attempt = ctx.single_attempt;
+        trip.trace = ctx.trace_headers();
         let result = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => Err(ToolError::new(ErrorKind::Cancelled, "the call was cancelled")),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
-use http::{Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use onetool_outbound::{AllowedHosts, CheckedResolver, ForbiddenAddress, client_builder};
-use onetool_sdk::{ErrorKind, ToolError};
+use onetool_sdk::{ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders};
 use reqwest::{Client, Url};
 
 use super::auth::{Learned, ReadyAuth, TokenAge, TokenOrder, Wanted};
@@ -26,6 +26,8 @@ pub(crate) struct Trip<'a> {
     /// What must be masked beside the secrets: tokens and signatures.
     pub(crate) masks: Vec<String>,
     token: Option<(String, TokenAge)>,
+    /// The trace that the call is part of.
+    pub(crate) trace: Option<TraceHeaders>,
     /// Whoever calls does the retries.
     pub(crate) single_attempt: bool,
     /// Tokens that were refused.
@@ -42,6 +44,7 @@ impl<'a> Trip<'a> {
             report,
             masks: Vec::new(),
             token: None,
+            trace: None,
             single_attempt: false,
             refused: Vec::new(),
             second_chances: 0,
@@ -185,13 +188,16 @@ impl HttpEngine {
             if !self.permits(trip.tool, &request.url) {
                 return Err(Failure::last(not_allowed(&request.url)));
             }
-            self.count_call(&request.url)?;
+            self.count_call(&request.url).await?;
             let mut sent = request.clone();
             if let Some(auth) = request.auth.as_deref().filter(|_| request.url.origin() == home) {
                 let masks = auth
                     .apply(&mut sent, &self.clocks, trip.token.as_ref().map(|(token, _)| token.as_str()))
                     .map_err(Failure::last)?;
                 trip.masks.extend(masks);
+            }
+            if let Some(trace) = &trip.trace {
+                pass_on(trace, &mut sent.headers);
             }
             let (response, learned) = self.send_head(&sent).await?;
             let status = response.status();
@@ -211,15 +217,15 @@ impl HttpEngine {
 
     /// One request and its whole reply, without redirects: what token endpoints are asked with.
     pub(crate) async fn send(&self, request: &Rendered) -> Result<Reply, Failure> {
-        self.count_call(&request.url)?;
+        self.count_call(&request.url).await?;
         let (response, _) = self.send_head(request).await?;
         self.receive(response, request).await
     }
 
-    fn count_call(&self, url: &Url) -> Result<(), Failure> {
+    async fn count_call(&self, url: &Url) -> Result<(), Failure> {
         let Some(limit) = self.settings.max_calls_per_minute else { return Ok(()) };
         let host = host_of(url);
-        self.hosts.check(host.clone(), limit, &host).map_err(Failure::last)
+        self.hosts.check(&host, limit, &host).await.map_err(Failure::last)
     }
 
     async fn send_head(&self, request: &Rendered) -> Result<(reqwest::Response, Learned), Failure> {
@@ -291,6 +297,19 @@ impl HttpEngine {
             .build()
             .map_err(|error| Failure::last(ToolError::internal(format!("no HTTP client: {error}"))))?;
         Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// Says which trace a request belongs to, unless the tool says so itself.
+fn pass_on(trace: &TraceHeaders, headers: &mut HeaderMap) {
+    if headers.contains_key(TRACEPARENT) {
+        return;
+    }
+    if let Ok(parent) = HeaderValue::try_from(&trace.parent) {
+        headers.insert(TRACEPARENT, parent);
+    }
+    if let Some(state) = trace.state.as_deref().and_then(|state| HeaderValue::try_from(state).ok()) {
+        headers.insert(TRACESTATE, state);
     }
 }
 

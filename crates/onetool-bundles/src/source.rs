@@ -438,7 +438,7 @@ impl ToolSource for BundleSource {
                 ToolError::unavailable(format!("{} can't be used: {reason}", call.name())).with_hint("store it anew")
             })?;
         let arguments = fitting(&compiled.arguments, arguments, &picked.tool.arg_schema)?;
-        self.inner.engine.check_tool_rate(picked.tool.id, picked.tool.max_calls_per_minute)?;
+        self.inner.engine.check_tool_rate(picked.tool.id, picked.tool.max_calls_per_minute).await?;
         self.inner.store.record_call(picked.tool.id, Utc::now());
         let mut report = CallReport::default();
         let outcome = match &compiled.work {

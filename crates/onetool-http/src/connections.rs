@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,8 +17,10 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +28,8 @@ use tokio_util::task::TaskTracker;
 const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take for a request's head, and how long an idle connection stays.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to agree on keys.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take for its first when others wait for the place.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 /// The largest head of a request.
@@ -42,6 +46,24 @@ pub struct PeerAddress(pub SocketAddr);
 
 /// Serves until `shutdown`, then lets requests in flight end.
 pub async fn serve_connections(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
+    serve_with(listener, router, ConnectionOptions::default(), shutdown).await
+}
+
+/// How connections are served.
+#[derive(Clone, Default)]
+pub(crate) struct ConnectionOptions {
+    /// Without it, plain HTTP.
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// Counts open connections.
+    pub(crate) open: Arc<AtomicUsize>,
+}
+
+pub(crate) async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    options: ConnectionOptions,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     let abort = CancellationToken::new();
@@ -67,11 +89,14 @@ pub async fn serve_connections(listener: TcpListener, router: Router, shutdown: 
         };
         let connection = Connection { router: router.clone(), shutdown: shutdown.clone(), crowded: crowded.clone() };
         let abort = abort.clone();
+        let options = options.clone();
         connections.spawn(async move {
+            options.open.fetch_add(1, Ordering::Relaxed);
             tokio::select! {
                 () = abort.cancelled() => {}
-                () = connection.converse(stream) => {}
+                () = connection.begin(stream, options.tls) => {}
             }
+            options.open.fetch_sub(1, Ordering::Relaxed);
             drop(slot);
         });
     }
@@ -92,11 +117,23 @@ struct Connection {
 }
 
 impl Connection {
-    /// Answers requests until the client has no more, or the connection is to end.
-    async fn converse(self, stream: TcpStream) {
+    async fn begin(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         // Small replies must not wait for more to come.
         let _ = stream.set_nodelay(true);
         let address = stream.peer_addr().ok();
+        let Some(tls) = tls else { return self.converse(stream, address).await };
+        match tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await {
+            Ok(Ok(stream)) => self.converse(stream, address).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on TLS"),
+            Err(_) => tracing::debug!("a client took too long to agree on TLS"),
+        }
+    }
+
+    /// Answers requests until the client has no more, or the connection is to end.
+    async fn converse<S>(self, stream: S, address: Option<SocketAddr>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
         let asked = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicBool::new(false));
         let service = {

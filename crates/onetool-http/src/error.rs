@@ -73,6 +73,13 @@ impl ApiError {
         error
     }
 
+    /// The server ends; another one, or the next, may be asked.
+    pub(crate) fn stopping(message: impl Into<String>, retry_after: u64) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message);
+        error.retry_after = Some(retry_after);
+        error
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }

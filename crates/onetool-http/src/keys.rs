@@ -1,12 +1,16 @@
 //! The section `server`: how OneTool serves HTTP; and `background`: runs that nobody waits for.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, keys};
+use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, expand_home, keys};
 use onetool_run::durable::DurableSettings;
 use onetool_state::runs::RunLimits;
 
-use crate::{AccessToken, ApiSettings, BackgroundSettings, McpSettings, Scope, ServerSettings, parse_address};
+use crate::{
+    AccessToken, ApiSettings, BackgroundSettings, McpSettings, MetricsSettings, Scope, ServerSettings, TlsSettings,
+    parse_address,
+};
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
 
@@ -48,6 +52,14 @@ keys! {
         input_timeout: Duration = Duration::from_mins(10), live;
         /// Serve HTTP+SSE too, the transport of MCP 2024-11-05, at /sse.
         legacy_sse: bool = false, live;
+        /// Seconds that what is under way may go on when the server is told to end; it takes nothing new meanwhile.
+        drain: Duration [Shape::Number(0.0, 86_400.0)] = Duration::from_secs(30), live;
+        /// Answer `GET /metrics`, for Prometheus. Where tokens are needed, one with the scope read.
+        metrics: bool = true, live;
+        /// A token that opens /metrics and nothing else.
+        metrics_token: Option<Expandable> = None, live, example "${METRICS_TOKEN}";
+        /// Serve HTTPS with this certificate. Without it, plain HTTP.
+        tls: Option<TlsKeys> = None, restart;
     }
 }
 
@@ -123,6 +135,16 @@ impl Default for BackgroundSettings {
 }
 
 keys! {
+    /// Certificate and key, in PEM files below `.onetool` or at absolute paths. Changed files are read again by themselves.
+    pub struct TlsKeys {
+        /// The certificate of this server, then those that signed it.
+        certificate: Option<String> = None, restart, example "tls/server.pem";
+        /// Its private key. No tool can read this file.
+        key: Option<String> = None, restart, example "tls/server.key";
+    }
+}
+
+keys! {
     /// One token.
     pub struct TokenKeys {
         /// The token itself; better a reference to a secret.
@@ -162,10 +184,21 @@ impl ServerSettings {
         });
         let mut hosts = keys.allowed_hosts.clone();
         hosts.extend(public_url.iter().map(|(_, host)| host.clone()));
+        let token = match keys.metrics_token.as_ref().map(|token| reader.expand(token)).transpose() {
+            Ok(token) => token.filter(|token| !token.is_empty()),
+            Err(name) => {
+                let message = format!("no secret and no variable '{name}'; nobody can use this token");
+                reader.problem(&["server", "metrics_token"], &message);
+                None
+            }
+        };
         Self {
             public_url: public_url.map(|(address, _)| address),
             bind,
             tokens,
+            drain: keys.drain,
+            metrics: MetricsSettings { is_on: keys.metrics, token },
+            tls: tls(reader, keys.tls.as_ref()),
             api: ApiSettings::from(&keys),
             mcp: McpSettings::from(&keys),
             hosts,
@@ -221,6 +254,21 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self::from(&ServerKeys::default())
     }
+}
+
+/// Where the files are. A section that cannot be read as it was meant names none: the server then does not start, because
+/// plain HTTP is not what was asked for.
+fn tls(reader: &Reader, keys: Option<&TlsKeys>) -> Option<TlsSettings> {
+    if keys.is_none() && !reader.is_wrong(&["server", "tls"]) {
+        return None;
+    }
+    let own = reader.places().own();
+    let path = |path: Option<&String>| match path.map(|path| path.trim()).filter(|path| !path.is_empty()) {
+        Some(path) => own.join(expand_home(path)),
+        None => PathBuf::new(),
+    };
+    let keys = keys.cloned().unwrap_or_default();
+    Some(TlsSettings { certificate: path(keys.certificate.as_ref()), key: path(keys.key.as_ref()) })
 }
 
 /// Without its last token the server would be open to all; so a token that is missing stays, as one that nobody knows.

@@ -8,9 +8,11 @@ mod address;
 mod background;
 mod browser;
 mod connections;
+mod drain;
 mod error;
 pub mod keys;
 pub mod mcp;
+pub mod metrics;
 mod probes;
 mod quiet;
 pub mod rest;
@@ -18,12 +20,17 @@ mod service;
 mod sign_in;
 mod site;
 mod task;
+mod tls;
+mod trace;
 mod unread;
 
 pub use access::{AccessError, AccessPolicy, AccessToken, Principal, Scope};
 pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
 pub use connections::{PeerAddress, serve_connections};
 pub use error::ApiError;
-pub use service::{ApiSettings, BackgroundSettings, Bundles, LogMessage, McpSettings, Served, ServerSettings, Service};
+pub use service::{
+    ApiSettings, BackgroundSettings, Bundles, LogMessage, McpSettings, MetricsSettings, Served, ServerSettings, Service,
+};
 pub use sign_in::CALLBACK_PATH;
 pub use site::{Audience, ServeError, router, serve};
+pub use tls::{TlsError, TlsSettings};

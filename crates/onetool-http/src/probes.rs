@@ -11,16 +11,19 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use crate::Served;
+use crate::drain::Drain;
 
-pub(crate) fn router(served: Arc<Served>) -> Router {
+pub(crate) fn router(served: Arc<Served>, drain: Drain) -> Router {
     Router::new()
         .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
-        .route("/readyz", get(move || async move { readiness(&served) }))
+        .route("/readyz", get(move || async move { readiness(&served, &drain) }))
 }
 
-fn readiness(served: &Served) -> impl IntoResponse + use<> {
+fn readiness(served: &Served, drain: &Drain) -> impl IntoResponse + use<> {
     let store = &served.bundles.store;
-    let reason = if !store.is_loaded(Duration::ZERO) {
+    let reason = if drain.has_begun() {
+        Some("the server is stopping")
+    } else if !store.is_loaded(Duration::ZERO) {
         Some("bundles are being read")
     } else if store.is_cut_off() {
         Some("the shared state is unavailable")

@@ -15,7 +15,8 @@ use tokio::sync::broadcast;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-use crate::AccessToken;
+use crate::metrics::Metrics;
+use crate::{AccessToken, TlsSettings};
 use crate::rest::admin::AdminParts;
 
 /// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
@@ -49,6 +50,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Called when no request has come for a while after a burst of them: memory may be given back. May block.
     fn quiet(&self) {}
+
+    /// Adds what the program measures of itself.
+    fn measure(&self, _metrics: &mut Metrics) {}
 
     /// Ends child processes and writes what is not written yet.
     async fn shutdown(&self);
@@ -105,8 +109,21 @@ pub struct ServerSettings {
     pub origins: Vec<String>,
     /// `server.tags`: what runs may ask for.
     pub tags: Vec<String>,
+    /// How long what is under way may go on after the end was called.
+    pub drain: Duration,
+    pub metrics: MetricsSettings,
+    /// Without it, the server speaks plain HTTP.
+    pub tls: Option<TlsSettings>,
     pub api: ApiSettings,
     pub mcp: McpSettings,
+}
+
+/// Whether and to whom `/metrics` answers.
+#[derive(Clone, Default)]
+pub struct MetricsSettings {
+    pub is_on: bool,
+    /// A token for `/metrics` alone, beside those with the scope `read`.
+    pub token: Option<String>,
 }
 
 /// What MCP over HTTP keeps for its clients.

@@ -1,29 +1,38 @@
 //! Serving over HTTP: the admin page, REST and MCP at one address. Loopback unless tokens are configured.
+//!
+//! The first signal begins the end ([`crate::drain`]), the second one ends at once.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::access::{protect, same_site};
 use crate::background::Background;
+use crate::connections::{ConnectionOptions, serve_with};
+use crate::drain::{self, Admission, Drain, Draining};
+use crate::metrics::{self, MetricsRoute, Requests, SiteMeasures};
 use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
 use crate::rest::{self, Admin, RestState};
-use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, sign_in, unread};
+use crate::tls::{Tls, TlsError};
+use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, sign_in, trace, unread};
 
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// How long what was cancelled may take to answer.
+const ANSWER_GRACE: Duration = Duration::from_secs(3);
 
 /// Why a server does not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +41,8 @@ pub enum ServeError {
     Access(#[from] AccessError),
     #[error("cannot listen at {address}: {source}")]
     Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot serve: {0}")]
     Io(#[from] io::Error),
 }
@@ -47,42 +58,71 @@ pub enum Audience {
 
 /// Serves until the process is told to end.
 pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Audience) -> Result<(), ServeError> {
+    metrics::started();
     let stop = CancellationToken::new();
     let sessions = (audience == Audience::Browser).then(|| Arc::new(PageSessions::default()));
-    let site = Site::new(service.clone(), address.ip(), &stop, sessions.clone())?;
-    let background = site.background.clone();
-    let router = Arc::new(site).into_router();
+    let site = Arc::new(Site::new(service.clone(), address.ip(), &stop, sessions.clone())?);
+    let tls = service.served().server.tls.clone().map(Tls::open).transpose()?;
+    let options =
+        ConnectionOptions { tls: tls.as_ref().map(Tls::acceptor), open: site.requests.connections.clone() };
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
     crate::task::spawn(async move { warming.warm_up().await });
+    if let Some(tls) = tls {
+        crate::task::spawn(tls.follow(stop.clone()));
+    }
     // Where we listen is data: with port 0 only we know.
     let local = listener.local_addr()?;
     if let Some(durable) = service.runner().durable() {
-        durable.set_page(Some(format!("http://{local}/#/approvals")));
+        durable.set_page(Some(format!("{scheme}://{local}/#/approvals")));
     }
-    eprintln!("listening at http://{local}");
+    eprintln!("listening at {scheme}://{local}");
     if std::io::stderr().is_terminal() {
         eprintln!("  MCP /mcp, admin page /, REST /tools and /api, its description /docs; Ctrl-C ends it");
     }
     if let Some(code) = sessions.and_then(|sessions| sessions.code()) {
-        browser::open(&format!("http://{local}/#code={code}"));
+        browser::open(&format!("{scheme}://{local}/#code={code}"));
     }
-    let ending = stop.clone();
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::listen()?;
+    let serving = crate::task::spawn(serve_with(listener, site.clone().into_router(), options, stop.clone()));
+    signals.next().await;
     crate::task::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-        ending.cancel();
+        signals.next().await;
+        tracing::warn!("told to end a second time: what was under way is lost");
+        std::process::exit(FORCED_EXIT);
     });
-    serve_connections(listener, router, stop).await?;
+    site.drain().await;
+    stop.cancel();
+    serving.await.map_err(io::Error::other)??;
     let ending = async {
-        background.shutdown().await;
+        site.background.shutdown().await;
         service.shutdown().await;
     };
     let _ = tokio::time::timeout(SHUTDOWN_GRACE, ending).await;
     Ok(())
+}
+
+/// The exit code of a server that was told to end twice.
+const FORCED_EXIT: i32 = 130;
+
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end with `stop`.
@@ -98,9 +138,11 @@ struct Site {
     mcp: Router,
     background: Arc<Background>,
     traffic: Arc<Traffic>,
+    requests: Arc<Requests>,
+    measures: SiteMeasures,
+    drain: Drain,
     sessions: Option<Arc<PageSessions>>,
     running: Arc<Mutex<HashMap<String, CancellationToken>>>,
-    stop: CancellationToken,
     current: Mutex<(Arc<Served>, Router)>,
 }
 
@@ -115,14 +157,24 @@ impl Site {
         let background = Background::start(&service, stop);
         let traffic = Arc::<Traffic>::default();
         crate::task::spawn(traffic.clone().watch(service.clone(), stop.clone()));
-        let mcp = mcp::router(&service, &background, stop);
+        let drain = Drain::default();
+        let (mcp, sessions_open) = mcp::router(&service, &background, stop, drain.beginning());
         if let Some(admin) = service.admin() {
             admin.activity.watch();
             admin.operations.take_callbacks();
         }
         let current = Mutex::new((served.clone(), Router::new()));
-        let (stop, running) = (stop.clone(), Arc::default());
-        let site = Self { service, address, mcp, background, traffic, sessions, running, stop, current };
+        let requests = Arc::<Requests>::default();
+        let measures = SiteMeasures {
+            service: service.clone(),
+            background: background.clone(),
+            sessions: sessions_open,
+            requests: requests.clone(),
+            drain: drain.clone(),
+        };
+        let running = Arc::default();
+        let site =
+            Self { service, address, mcp, background, traffic, requests, measures, drain, sessions, running, current };
         let router = site.build(&served)?;
         site.current.lock().1 = router;
         Ok(site)
@@ -130,15 +182,74 @@ impl Site {
 
     fn into_router(self: Arc<Self>) -> Router {
         Router::new().fallback(move |request: Request| {
-            self.traffic.count();
-            let router = self.router();
-            async move {
-                let (request, rest) = unread::lend(request);
-                let mut response = router.oneshot(request).await?;
-                rest.settle(&mut response).await;
-                Ok::<_, Infallible>(response)
-            }
+            let site = self.clone();
+            async move { Ok::<_, Infallible>(site.answer(request).await) }
         })
+    }
+
+    /// Answers one request, and measures it.
+    async fn answer(&self, mut request: Request) -> Response {
+        self.traffic.count();
+        let started = Instant::now();
+        let method = request.method().clone();
+        let under_way = self.drain.enter(&request);
+        let mut response = match self.drain.admit(&request) {
+            Admission::Serve => self.serve(request).await,
+            Admission::Finish => {
+                request.extensions_mut().insert(Draining);
+                self.serve(request).await
+            }
+            Admission::Refuse => {
+                let (request, rest) = unread::lend(request);
+                drop(request);
+                let mut response = drain::refusal().into_response();
+                rest.settle(&mut response).await;
+                response
+            }
+        };
+        if self.drain.has_begun() {
+            drain::close(&mut response);
+        }
+        let route = response.extensions().get::<MetricsRoute>().map(|route| route.0.as_str().to_owned());
+        self.requests.add(route.as_deref(), &method, response.status(), started.elapsed());
+        drain::hold(response, under_way)
+    }
+
+    async fn serve(&self, request: Request) -> Response {
+        let (request, rest) = unread::lend(request);
+        let headers = request.headers().clone();
+        let answer = trace::within(&headers, self.router().oneshot(request));
+        let mut response = tokio::select! {
+            biased;
+            response = answer => response.unwrap_or_else(|never| match never {}),
+            () = self.drain.given_up() => drain::refusal().into_response(),
+        };
+        rest.settle(&mut response).await;
+        response
+    }
+
+    /// Finishes what is under way, and cancels what is left when the time is over.
+    async fn drain(&self) {
+        self.drain.begin();
+        self.background.stop_taking();
+        let limit = self.service.served().server.drain;
+        let work = self.service.runner().toolbox().work().clone();
+        let is_busy = || work.runs() > 0 || self.background.active() > 0;
+        let (requests, runs) = (self.drain.requests(), work.runs());
+        tracing::info!(requests, runs, limit_s = limit.as_secs_f64(), "the server is stopping");
+        if requests + runs > 0 && io::stderr().is_terminal() {
+            eprintln!("finishing {requests} requests and {runs} runs; Ctrl-C ends at once");
+        }
+        if tokio::time::timeout(limit, self.drain.finished(is_busy)).await.is_ok() {
+            return;
+        }
+        tracing::warn!(requests = self.drain.requests(), runs = work.runs(), "what is under way is cancelled");
+        // Background runs first: they are handed back or marked before their cancellation could end them.
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.background.shutdown()).await;
+        work.cancel_all();
+        if tokio::time::timeout(ANSWER_GRACE, self.drain.finished(|| work.runs() > 0)).await.is_err() {
+            self.drain.give_up();
+        }
     }
 
     fn router(&self) -> Router {
@@ -160,8 +271,8 @@ impl Site {
         let admin = self
             .service
             .admin()
-            .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.stop.clone() }));
-        let probes = probes::router(served.clone());
+            .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.drain.beginning().clone() }));
+        let probes = probes::router(served.clone(), self.drain.clone());
         let sign_ins = same_site(sign_in::router(self.service.clone()), access.clone());
         let rest = rest::router(RestState {
             service: self.service.clone(),
@@ -170,6 +281,11 @@ impl Site {
             background: self.background.clone(),
             admin,
         });
-        Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes).merge(sign_ins))
+        let mut all = rest.merge(protect(self.mcp.clone(), access.clone(), Scope::Invoke)).merge(probes).merge(sign_ins);
+        if served.server.metrics.is_on {
+            let measures = self.measures.clone();
+            all = all.merge(metrics::router(access, served.server.metrics.token.clone(), move || measures.now()));
+        }
+        Ok(metrics::routed(all))
     }
 }

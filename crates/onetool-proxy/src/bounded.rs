@@ -11,8 +11,9 @@ use std::sync::Arc;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
+use onetool_sdk::{TRACEPARENT, TRACESTATE};
 use reqwest::{Client, RequestBuilder, Response};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, GetMeta as _, JsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
 use rmcp::transport::streamable_http_client::{
@@ -137,6 +138,18 @@ impl BoundedClient {
     }
 }
 
+/// The trace that a message says it belongs to, as headers too: whatever stands between us and the server reads those.
+fn trace(message: &ClientJsonRpcMessage) -> impl Iterator<Item = (&'static str, HeaderValue)> {
+    let meta = match message {
+        JsonRpcMessage::Request(request) => Some(request.request.get_meta()),
+        _ => None,
+    };
+    [TRACEPARENT, TRACESTATE].into_iter().filter_map(move |name| {
+        let value = meta?.0.get(name)?.as_str()?;
+        Some((name, HeaderValue::try_from(value).ok()?))
+    })
+}
+
 impl StreamableHttpClient for BoundedClient {
     type Error = reqwest::Error;
 
@@ -155,6 +168,9 @@ impl StreamableHttpClient for BoundedClient {
                 request = request.bearer_auth(token);
             }
             for (name, value) in &custom_headers {
+                request = request.header(name, value);
+            }
+            for (name, value) in trace(&message) {
                 request = request.header(name, value);
             }
             request = request.header(ACCEPT, [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", "));

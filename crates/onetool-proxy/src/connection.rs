@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onetool_sdk::CallContext;
+use onetool_sdk::{CallContext, TRACEPARENT, TRACESTATE};
 use rmcp::model::{
-    ClientRequest, ErrorCode, ErrorData, GetExtensions, ListPromptsRequest, ListResourceTemplatesRequest,
+    ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta as _, ListPromptsRequest, ListResourceTemplatesRequest,
     ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, PingRequest, ServerPeerInfo, ServerResult,
     SubscriptionFilter,
 };
@@ -154,8 +154,15 @@ impl Connection {
         mut request: ClientRequest,
         waiting: Waiting<'_>,
     ) -> Result<ServerResult, Failure> {
-        if let Waiting::Call { link, .. } = &waiting {
+        if let Waiting::Call { ctx, link, .. } = &waiting {
             link.begin();
+            if let Some(trace) = ctx.trace_headers() {
+                let meta = request.get_meta_mut();
+                meta.0.insert(TRACEPARENT.to_owned(), trace.parent.into());
+                if let Some(state) = trace.state {
+                    meta.0.insert(TRACESTATE.to_owned(), state.to_string().into());
+                }
+            }
             request.extensions_mut().insert(LinkExtension(Arc::clone(link)));
         }
         let started = Instant::now();

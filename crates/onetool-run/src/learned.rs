@@ -1,14 +1,16 @@
 //! What tools were seen to return, where they do not say it themselves.
 //!
 //! The shapes of results (never results) are kept by tool, for the description that the tool had then: a tool that
-//! changes is learned anew. They are written beside the statistics whenever they have changed, and lost without harm.
+//! changes is learned anew. They are written beside the statistics, or into the state that servers share, whenever they
+//! have changed, and lost without harm.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use onetool_sdk::{QualifiedName, ToolSpec, Value};
-use onetool_state::atomic;
+use onetool_state::interface::{Collection, Documents, Expect, Key};
+use onetool_state::{StateError, atomic};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +27,21 @@ const CLOSE_LOOKS: u64 = 16;
 #[derive(Default)]
 pub struct LearnedShapes {
     /// `None` learns nothing.
-    file: Option<PathBuf>,
+    place: Option<ShapePlace>,
     known: Mutex<Option<HashMap<String, Known>>>,
     /// Held while the file is written, so that the newest state is written last.
     writing: Arc<Mutex<()>>,
 }
+
+enum ShapePlace {
+    File(PathBuf),
+    Shared(Arc<dyn Documents>),
+}
+
+/// The only document where servers share their state.
+const DOCUMENT: &str = "shapes";
+/// How often a change is made anew that met another server's.
+const ATTEMPTS: usize = 5;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Known {
@@ -50,7 +62,12 @@ pub struct Seen {
 impl LearnedShapes {
     /// Keeps shapes in a file, which is read when the first tool is asked about.
     pub fn in_file(file: PathBuf) -> Self {
-        Self { file: Some(file), ..Self::default() }
+        Self { place: Some(ShapePlace::File(file)), ..Self::default() }
+    }
+
+    /// Keeps shapes where other servers see them too.
+    pub fn shared(documents: Arc<dyn Documents>) -> Self {
+        Self { place: Some(ShapePlace::Shared(documents)), ..Self::default() }
     }
 
     /// Learns nothing and knows nothing.
@@ -60,11 +77,11 @@ impl LearnedShapes {
 
     /// Looks at a result.
     pub(crate) fn learn(self: &Arc<Self>, name: &QualifiedName, tool: &ToolSpec, value: &Value) {
-        if self.file.is_none() || name.pack == "ot" || !says_little(tool) {
+        if self.place.is_none() || name.pack == "ot" || !says_little(tool) {
             return;
         }
         let mut guard = self.known.lock();
-        let known = guard.get_or_insert_with(|| self.read());
+        let known = self.known_in(&mut guard);
         let key = name.to_string();
         if known.len() >= MAX_TOOLS && !known.contains_key(&key) {
             return;
@@ -87,18 +104,62 @@ impl LearnedShapes {
     }
 
     /// What a tool was seen to return, where that says something.
-    pub fn of(&self, name: &str, tool: &ToolSpec) -> Option<Seen> {
-        if self.file.is_none() || !says_little(tool) {
+    pub fn of(self: &Arc<Self>, name: &str, tool: &ToolSpec) -> Option<Seen> {
+        if self.place.is_none() || !says_little(tool) {
             return None;
         }
         let mut known = self.known.lock();
-        let entry = known.get_or_insert_with(|| self.read()).get(name)?;
+        let entry = self.known_in(&mut known).get(name)?;
         (entry.version == version(tool) && entry.shape.has_parts())
             .then(|| Seen { times: entry.seen, shape: entry.shape.text() })
     }
 
+    /// What is known, read when it is first needed. Nobody waits for a database: what it has comes in a moment.
+    fn known_in<'a>(self: &Arc<Self>, known: &'a mut Option<HashMap<String, Known>>) -> &'a mut HashMap<String, Known> {
+        if known.is_none()
+            && matches!(self.place, Some(ShapePlace::Shared(_)))
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let book = self.clone();
+            runtime.spawn(async move { book.exchange().await });
+        }
+        known.get_or_insert_with(|| self.read())
+    }
+
+    /// Takes over what other servers have learned, and tells them what we have.
+    async fn exchange(&self) {
+        let Some(ShapePlace::Shared(documents)) = &self.place else { return };
+        let Ok(key) = DOCUMENT.parse::<Key>() else { return };
+        for _ in 0..ATTEMPTS {
+            let Ok(found) = documents.get(Collection::SHAPES, &key).await else { return };
+            let theirs: HashMap<String, Known> =
+                found.as_ref().and_then(|found| serde_json::from_slice(&found.content).ok()).unwrap_or_default();
+            let content = {
+                let mut guard = self.known.lock();
+                let ours = guard.get_or_insert_default();
+                for (tool, known) in theirs {
+                    let is_better = ours.get(&tool).is_none_or(|own| own.seen < known.seen);
+                    if is_better && (ours.contains_key(&tool) || ours.len() < MAX_TOOLS) {
+                        ours.insert(tool, known);
+                    }
+                }
+                // In order, so that equal knowledge is equal text.
+                serde_json::to_vec(&ours.iter().collect::<BTreeMap<_, _>>()).unwrap_or_default()
+            };
+            if found.as_ref().is_some_and(|found| found.content == content) || content == b"{}" {
+                return;
+            }
+            let expect = found.map_or(Expect::Absent, |found| Expect::Revision(found.revision));
+            match documents.put(Collection::SHAPES, &key, &content, &expect.into()).await {
+                Err(StateError::Conflict(_) | StateError::Stale(_)) => {}
+                Err(error) => return tracing::debug!(%error, "the shapes of results could not be shared"),
+                Ok(_) => return,
+            }
+        }
+    }
+
     fn read(&self) -> HashMap<String, Known> {
-        let Some(file) = &self.file else { return HashMap::new() };
+        let Some(ShapePlace::File(file)) = &self.place else { return HashMap::new() };
         let is_small = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES);
         let text = is_small.then(|| std::fs::read(file).ok()).flatten();
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
@@ -106,10 +167,16 @@ impl LearnedShapes {
 
     fn write_soon(self: &Arc<Self>) {
         let book = self.clone();
+        if let Some(ShapePlace::Shared(_)) = &self.place {
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move { book.exchange().await });
+            }
+            return;
+        }
         let write = move || {
             let writing = book.writing.clone();
             let _guard = writing.lock();
-            let Some(file) = &book.file else { return };
+            let Some(ShapePlace::File(file)) = &book.place else { return };
             let text = match &*book.known.lock() {
                 Some(known) => serde_json::to_vec(known).unwrap_or_default(),
                 None => return,

@@ -35,6 +35,7 @@ mod tool_loader;
 mod toolbox;
 mod type_check;
 mod validate;
+mod work;
 
 // What tests share with examples names the crate as its users do.
 #[cfg(test)]
@@ -56,3 +57,4 @@ pub use snippets::{check_template, expand_snippet};
 pub use steps::{Steps, Unsent};
 pub use switched::{SwitchedSource, switch_note};
 pub use toolbox::{CallOutcome, Project, Recorder, RunOutcome, Shared, Toolbox, ToolboxParts};
+pub use work::Work;

@@ -48,6 +48,9 @@ pub struct RunOptions {
     pub max_inline: Option<usize>,
 }
 
+/// Added to the reply of a run that was cancelled because the server ends.
+const STOPPING: &str = "\nhint: the server is stopping; run it again in a moment. What it had called is not undone";
+
 /// Runs commands. Cheap to clone; clones share the toolbox and the sandbox.
 #[derive(Clone)]
 pub struct Runner {
@@ -187,8 +190,25 @@ impl Runner {
             }
         }
         ctx.notices = Notices::default();
+        shared.trace(&mut ctx);
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
-        let mut reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch).await;
+        // A run ends with its reply, or with all work: then it is cancelled, and still replies.
+        ctx.cancel = ctx.cancel.child_token();
+        let work = self.toolbox.work();
+        let _under_way = work.begin();
+        let over = async {
+            work.over().await;
+            ctx.cancel.cancel();
+            std::future::pending().await
+        };
+        let mut reply = tokio::select! {
+            biased;
+            reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch) => reply,
+            reply = over => reply,
+        };
+        if work.is_over() && reply.is_error {
+            reply.text.push_str(STOPPING);
+        }
         let notices = ctx.notices.take();
         if !notices.is_empty() {
             let notices: Vec<String> = notices.iter().map(|notice| format!("[{notice}]")).collect();

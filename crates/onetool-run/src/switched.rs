@@ -100,7 +100,7 @@ impl ToolSource for SwitchedSource {
 pub fn switch_note(switches: &Switches) -> Option<HealthNote> {
     switches.problem().map(|problem| HealthNote {
         severity: Severity::Warning,
-        subject: switches.path().display().to_string(),
+        subject: switches.subject(),
         message: format!("cannot be read ({problem}); nothing is switched off"),
     })
 }

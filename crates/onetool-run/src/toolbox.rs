@@ -13,9 +13,10 @@ use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Effect, ErrorKind, Origin, Pack, QualifiedName, Recall, ToolCall, ToolCaller, ToolError, ToolSource,
-    ToolSpec, Value,
+    ToolSpec, TraceContext, Value,
 };
 use parking_lot::RwLock;
+use tracing::Instrument as _;
 
 use crate::activity::shown_arguments;
 use crate::catalog::{Catalog, CatalogPack};
@@ -26,6 +27,7 @@ use crate::runner::RunReply;
 use crate::settings::ToolboxState;
 use crate::steps::{Steps, Stopwatch, Unsent};
 use crate::tool_loader::ToolLoader;
+use crate::work::Work;
 use crate::{parameters, validate};
 
 /// A tool that calls a tool that calls a tool …: this deep at most.
@@ -73,6 +75,11 @@ pub trait Recorder: Send + Sync {
     fn call(&self, outcome: &CallOutcome<'_>);
     fn run(&self, outcome: &RunOutcome<'_>);
 
+    /// Whether runs and calls are sent to a collector: then what they call is told of their trace.
+    fn sends_traces(&self) -> bool {
+        false
+    }
+
     /// Whether arguments are written down; showing them costs a little.
     fn wants_arguments(&self) -> bool {
         false
@@ -104,11 +111,34 @@ pub struct Shared {
 #[derive(Clone)]
 pub struct Toolbox {
     current: Arc<RwLock<Arc<Shared>>>,
+    work: Work,
 }
 
 impl Toolbox {
     pub fn new(parts: ToolboxParts) -> Self {
-        Self { current: Arc::new(RwLock::new(Arc::new(Shared::new(parts)))) }
+        Self { current: Arc::new(RwLock::new(Arc::new(Shared::new(parts)))), work: Work::default() }
+    }
+
+    /// What is under way.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// A call ends with its answer, or with all work.
+    async fn until_over(
+        &self,
+        name: &QualifiedName,
+        call: impl Future<Output = Result<Value, ToolError>>,
+    ) -> Result<Value, ToolError> {
+        tokio::select! {
+            biased;
+            result = call => result,
+            () = self.work.over() => Err(ToolError::new(
+                ErrorKind::Cancelled,
+                format!("{name} was cancelled: the server is stopping"),
+            )
+            .with_hint("call it again in a moment; whether this call had an effect is not known")),
+        }
     }
 
     /// Replaces everything. Runs and calls under way go on with what they have.
@@ -167,7 +197,8 @@ impl ToolCaller for Toolbox {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
-        self.now().call(name, arguments, ctx).await
+        let shared = self.now();
+        self.until_over(name, shared.call(name, arguments, ctx)).await
     }
 
     async fn call_version(
@@ -177,7 +208,8 @@ impl ToolCaller for Toolbox {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
-        self.now().call_version(name, Some(version.to_owned()), arguments, ctx).await
+        let shared = self.now();
+        self.until_over(name, shared.call_version(name, Some(version.to_owned()), arguments, ctx)).await
     }
 }
 
@@ -234,7 +266,9 @@ impl Shared {
         let started = Instant::now();
         let chars_in = size(&arguments);
         let shown = self.recorder.wants_arguments().then(|| shown_arguments(&arguments));
-        let ctx = &ctx.within();
+        let mut ctx = ctx.within();
+        self.trace(&mut ctx);
+        let ctx = &ctx;
         let result = self.call_unrecorded(name, version, arguments, ctx).await;
         let outcome = CallOutcome {
             name,
@@ -255,6 +289,13 @@ impl Shared {
             Err(_) => {}
         }
         result
+    }
+
+    /// Begins a trace, where one is wanted and there is none.
+    pub(crate) fn trace(&self, ctx: &mut CallContext) {
+        if ctx.trace.is_none() && self.recorder.sends_traces() {
+            ctx.trace = TraceContext::of_run(&ctx.run_id).map(Arc::new);
+        }
     }
 
     async fn call_unrecorded(
@@ -406,7 +447,9 @@ fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>
 /// Runs the call against its source: bounded by the deadline, ended by cancellation, and safe from its panics.
 async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
     let name = call.name();
-    let work = AssertUnwindSafe(entry.source.call(call, ctx)).catch_unwind();
+    // Whatever is logged on the way says for which run.
+    let span = tracing::warn_span!("call", run = %ctx.run_id, tool = %name);
+    let work = AssertUnwindSafe(entry.source.call(call, ctx)).catch_unwind().instrument(span);
     let deadline = async {
         match ctx.remaining() {
             Some(left) => tokio::time::sleep(left).await,

@@ -4,6 +4,7 @@
 //! by the kernel. Both know nothing of packs but the [`Host`] trait.
 
 mod budget;
+mod census;
 mod choose;
 mod cpython;
 mod execution;
@@ -14,6 +15,7 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 mod wall;
 
+pub use census::Census;
 pub use choose::{
     Engine, FAST_ENGINE, Need, SyntaxProblem, UnknownEngine, is_nested_deeply, is_standard_module, may_lack,
     needs_cpython, needs_cpython_in,

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cpython::{CPython, CPythonSettings, SessionKey, SessionLimits, SessionProgram, SessionRun, Sessions};
 use crate::execution::{Execution, Failure, Limits, Program};
 use crate::monty::{Monty, MontySettings};
-use crate::{Engine, Host};
+use crate::{Census, Engine, Host};
 
 /// Runs programs, in whichever engine fits.
 pub struct Sandbox {
@@ -50,6 +50,12 @@ impl Sandbox {
     /// Why the configured packages cannot be imported, once that is known.
     pub fn packages_problem(&self) -> Option<String> {
         self.cpython().packages_problem().map(str::to_owned)
+    }
+
+    /// How many processes run code now, by engine.
+    pub fn census(&self) -> [(&'static str, Census); 2] {
+        let cpython = Census { sessions: self.sessions.count(), ..self.cpython().census() };
+        [("monty", self.monty.census()), ("cpython", cpython)]
     }
 
     /// The sessions that programs run in.

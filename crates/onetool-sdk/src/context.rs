@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use crate::trace::{TraceContext, TraceHeaders};
 use crate::{Arguments, CallJournal, JournaledCall, QualifiedName, ToolError, Value};
 
 /// Through which door a call came in.
@@ -87,7 +88,8 @@ pub trait ClientBridge: Send + Sync {
     }
 }
 
-/// Where a run or a call stands in its trace: which one it is, and within which one it happens. The trace is the run.
+/// Where a run or a call stands in its trace: which one it is, and within which one it happens. The trace is the run,
+/// unless the request came with one ([`CallContext::trace`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpanLink {
     /// `None` outside every run and call.
@@ -153,6 +155,8 @@ pub struct CallContext {
     /// Whoever calls tries again itself: whatever is called makes one attempt.
     pub single_attempt: bool,
     pub span: SpanLink,
+    /// The trace that this belongs to, where it is passed on. Set with [`CallContext::join`].
+    pub trace: Option<Arc<TraceContext>>,
     /// The code of the run that makes this call; none for a call that a tool makes.
     pub code: Option<Arc<str>>,
     pub notices: Notices,
@@ -176,6 +180,7 @@ impl CallContext {
             depth: 0,
             single_attempt: false,
             span: SpanLink::default(),
+            trace: None,
             code: None,
             notices: Notices::default(),
             journal: None,
@@ -193,6 +198,19 @@ impl CallContext {
     #[must_use]
     pub fn within(&self) -> Self {
         Self { span: self.span.child(), ..self.clone() }
+    }
+
+    /// Becomes part of a trace: what follows is within the span that it names.
+    pub fn join(&mut self, trace: TraceContext) {
+        if let Some(parent) = trace.parent() {
+            self.span = SpanLink { id: Some(parent), parent: None };
+        }
+        self.trace = Some(Arc::new(trace));
+    }
+
+    /// What a request carries that is made for this, if it is part of a trace.
+    pub fn trace_headers(&self) -> Option<TraceHeaders> {
+        Some(TraceHeaders::new(self.trace.as_deref()?, self.span.id?))
     }
 
     /// How much time is left, or `None` where there is no deadline.

@@ -2,6 +2,9 @@
 //!
 //! Content arrives before its name is known (the name comes from all of it), so chunks belong to an upload; finishing
 //! gives the upload to the blob, or drops it where an equal blob is there already.
+//!
+//! Contents may be kept elsewhere ([`Chunks`], a bucket): then only the rows are here. What is to be removed from there
+//! waits among the uploads until that has happened, so that nothing is forgotten when the other place is away.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,30 +12,79 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use onetool_state::StateError;
-use onetool_state::interface::{BlobId, BlobInfo, BlobWriter, Blobs, NewBlob, Retention};
+use onetool_state::interface::{BlobId, BlobInfo, BlobWriter, Blobs, Chunks, NewBlob, Retention};
 use serde_json::{Map, Value as Json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::connection::{Database, Failure};
+use crate::connection::Database;
+use crate::sweep::{Sweep, Thoroughness};
 
 /// A chunk; the last of a blob may be shorter.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// What has expired is looked for this often by each server that stores something.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
-/// Expired blobs are remembered for this long, and unfinished uploads kept.
-const REMEMBERED_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
-const UPLOAD_SECONDS: f64 = 24.0 * 3600.0;
 const KEY: &str = "blobs";
+/// Where contents are, if not here.
+pub(crate) type Elsewhere = Option<Arc<dyn Chunks>>;
 
 pub(crate) struct PostgresBlobs {
     database: Arc<Database>,
+    elsewhere: Elsewhere,
     retention: Retention,
 }
 
 impl PostgresBlobs {
-    pub(crate) fn new(database: Arc<Database>, retention: Retention) -> Self {
-        Self { database, retention }
+    pub(crate) fn new(database: Arc<Database>, elsewhere: Elsewhere, retention: Retention) -> Self {
+        Self { database, elsewhere, retention }
+    }
+
+    fn sweep_order(&self, thoroughness: Thoroughness) -> Sweep {
+        Sweep {
+            elsewhere: self.elsewhere.clone(),
+            ttl: self.ttl(),
+            max_bytes: i64::try_from(self.retention.max_bytes).unwrap_or(i64::MAX),
+            thoroughness,
+        }
+    }
+
+    /// Reads from where contents are kept elsewhere. `None` where there is nothing: it may be from a time when they were
+    /// kept here.
+    async fn read_elsewhere(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Option<Vec<u8>>, StateError> {
+        let Some(chunks) = &self.elsewhere else { return Ok(None) };
+        let name = id.to_string();
+        let found = self
+            .database
+            .read(move |connection| {
+                let name = name.clone();
+                async move {
+                    let statement =
+                        connection.prepare_cached("SELECT upload, bytes FROM onetool_blobs WHERE id = $1").await?;
+                    let row = connection.query_opt(&statement, &[&name]).await?;
+                    Ok(row.map(|row| (row.get::<_, Option<Uuid>>(0), row.get::<_, i64>(1))))
+                }
+            })
+            .await?;
+        let Some((Some(upload), bytes)) = found else { return Ok(None) };
+        let end = u64::try_from(bytes).unwrap_or_default().min(offset.saturating_add(limit as u64));
+        let chunk = chunks.chunk_bytes() as u64;
+        let mut content = Vec::new();
+        let mut at = offset;
+        // Of an empty content there is one empty chunk.
+        while at < end || content.is_empty() && at == offset {
+            let within = usize::try_from(at % chunk).unwrap_or_default();
+            let wanted = usize::try_from((end.saturating_sub(at)).min(chunk - at % chunk)).unwrap_or_default();
+            let Some(piece) = chunks.get(upload, at / chunk, within, wanted.max(1)).await? else {
+                return if content.is_empty() && end > at { Ok(None) } else { Ok(Some(content)) };
+            };
+            let read = piece.len().min(wanted);
+            content.extend_from_slice(&piece[..read]);
+            at += read as u64;
+            if read < wanted || wanted == 0 {
+                break;
+            }
+        }
+        Ok(Some(content))
     }
 
     fn ttl(&self) -> f64 {
@@ -82,44 +134,6 @@ impl Database {
     }
 }
 
-/// Removes what has expired and what is too much; says how many blobs went.
-async fn sweep(mut connection: deadpool_postgres::Object, ttl: f64, max_bytes: i64) -> Result<usize, Failure> {
-    let transaction = connection.transaction().await?;
-    let gone = transaction
-        .query(
-            "WITH ranked AS (
-                 SELECT id, upload, created_at,
-                        sum(bytes) OVER (ORDER BY created_at DESC, id ROWS UNBOUNDED PRECEDING) AS total
-                 FROM onetool_blobs WHERE upload IS NOT NULL
-             ), due AS (
-                 SELECT id, upload FROM ranked
-                 WHERE total > $2::bigint OR ($1::float8 > 0 AND created_at < clock_timestamp() - make_interval(secs => $1))
-             )
-             UPDATE onetool_blobs b SET upload = NULL FROM due WHERE b.id = due.id AND b.upload = due.upload
-             RETURNING due.upload",
-            &[&ttl, &max_bytes],
-        )
-        .await?;
-    let uploads: Vec<Uuid> = gone.iter().map(|row| row.get(0)).collect();
-    transaction.execute("DELETE FROM onetool_chunks WHERE upload = ANY ($1)", &[&uploads]).await?;
-    transaction
-        .execute(
-            "DELETE FROM onetool_blobs WHERE upload IS NULL AND created_at < now() - make_interval(secs => $1)",
-            &[&REMEMBERED_SECONDS],
-        )
-        .await?;
-    transaction
-        .execute(
-            "WITH old AS (
-                 DELETE FROM onetool_uploads WHERE started_at < now() - make_interval(secs => $1) RETURNING upload
-             ) DELETE FROM onetool_chunks USING old WHERE onetool_chunks.upload = old.upload",
-            &[&UPLOAD_SECONDS],
-        )
-        .await?;
-    transaction.commit().await?;
-    Ok(gone.len())
-}
-
 #[async_trait]
 impl Blobs for PostgresBlobs {
     async fn create(&self, new: NewBlob) -> Result<Box<dyn BlobWriter>, StateError> {
@@ -132,11 +146,13 @@ impl Blobs for PostgresBlobs {
             is_due
         };
         if is_due {
-            let (ttl, max_bytes) = (self.ttl(), i64::try_from(self.retention.max_bytes).unwrap_or(i64::MAX));
-            self.database.spawn(move |connection| async move { sweep(connection, ttl, max_bytes).await.map(drop) });
+            let sweep = self.sweep_order(Thoroughness::Usual);
+            self.database.spawn(move |connection| async move { sweep.run(connection).await.map(drop) });
         }
         Ok(Box::new(PostgresWriter {
+            chunk_bytes: self.elsewhere.as_ref().map_or(CHUNK_BYTES, |chunks| chunks.chunk_bytes()),
             database: self.database.clone(),
+            elsewhere: self.elsewhere.clone(),
             limit: self.retention.max_blob_bytes.min(self.retention.max_bytes),
             hasher: BlobId::hasher(&new),
             new,
@@ -175,6 +191,12 @@ impl Blobs for PostgresBlobs {
     }
 
     async fn read(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Vec<u8>, StateError> {
+        if let Some(content) = self.read_elsewhere(id, offset, limit).await? {
+            if offset == 0 {
+                self.describe(id).await?;
+            }
+            return Ok(content);
+        }
         let name = id.to_string();
         let chunk = CHUNK_BYTES as u64;
         let first = i32::try_from(offset / chunk).unwrap_or(i32::MAX);
@@ -225,8 +247,8 @@ impl Blobs for PostgresBlobs {
     }
 
     async fn sweep(&self) -> Result<usize, StateError> {
-        let (ttl, max_bytes) = (self.ttl(), i64::try_from(self.retention.max_bytes).unwrap_or(i64::MAX));
-        self.database.run(move |connection| sweep(connection, ttl, max_bytes)).await
+        let sweep = self.sweep_order(Thoroughness::Everything);
+        self.database.run(move |connection| sweep.run(connection)).await
     }
 
     async fn secret(&self) -> Result<[u8; 32], StateError> {
@@ -260,6 +282,8 @@ impl Blobs for PostgresBlobs {
 
 struct PostgresWriter {
     database: Arc<Database>,
+    elsewhere: Elsewhere,
+    chunk_bytes: usize,
     limit: u64,
     hasher: blake3::Hasher,
     new: NewBlob,
@@ -274,6 +298,18 @@ impl PostgresWriter {
     async fn send(&mut self, content: Vec<u8>) -> Result<(), StateError> {
         let (upload, n) = (self.upload, self.chunks);
         self.chunks += 1;
+        if let Some(chunks) = &self.elsewhere {
+            if n == 0 {
+                // Noted first: whatever happens now, it is found again.
+                self.database
+                    .run(move |connection| async move {
+                        connection.execute("INSERT INTO onetool_uploads (upload) VALUES ($1)", &[&upload]).await?;
+                        Ok(())
+                    })
+                    .await?;
+            }
+            return chunks.put(upload, u64::try_from(n).unwrap_or_default(), content).await;
+        }
         self.database
             .run(move |connection| async move {
                 if n == 0 {
@@ -295,6 +331,14 @@ impl Drop for PostgresWriter {
             return;
         }
         let upload = self.upload;
+        if self.elsewhere.is_some() {
+            // The next sweep removes it.
+            return self.database.spawn(move |connection| async move {
+                let forget = "UPDATE onetool_uploads SET started_at = 'epoch' WHERE upload = $1";
+                connection.execute(forget, &[&upload]).await?;
+                Ok(())
+            });
+        }
         self.database.spawn(move |mut connection| async move {
             let transaction = connection.transaction().await?;
             transaction.execute("DELETE FROM onetool_chunks WHERE upload = $1", &[&upload]).await?;
@@ -313,8 +357,8 @@ impl BlobWriter for PostgresWriter {
         }
         self.hasher.update(chunk);
         self.buffer.extend_from_slice(chunk);
-        while self.buffer.len() >= CHUNK_BYTES {
-            let rest = self.buffer.split_off(CHUNK_BYTES);
+        while self.buffer.len() >= self.chunk_bytes {
+            let rest = self.buffer.split_off(self.chunk_bytes);
             let full = std::mem::replace(&mut self.buffer, rest);
             self.send(full).await?;
         }
@@ -328,6 +372,7 @@ impl BlobWriter for PostgresWriter {
         }
         let id = BlobId::from_hash(&self.database.key().await?, &self.hasher);
         let (name, upload, new) = (id.to_string(), self.upload, self.new.clone());
+        let is_elsewhere = self.elsewhere.is_some();
         let (bytes, text) = (i64::try_from(self.bytes).unwrap_or(i64::MAX), Json::Object(notes.clone()).to_string());
         let created = self
             .database
@@ -344,10 +389,16 @@ impl BlobWriter for PostgresWriter {
                         &[&name, &new.scope, &new.media_type, &bytes, &text, &upload],
                     )
                     .await?;
-                if !row.get::<_, bool>(0) {
+                let is_used = row.get::<_, bool>(0);
+                if !is_used {
                     transaction.execute("DELETE FROM onetool_chunks WHERE upload = $1", &[&upload]).await?;
                 }
-                transaction.execute("DELETE FROM onetool_uploads WHERE upload = $1", &[&upload]).await?;
+                let forget = if is_elsewhere && !is_used {
+                    "UPDATE onetool_uploads SET started_at = 'epoch' WHERE upload = $1"
+                } else {
+                    "DELETE FROM onetool_uploads WHERE upload = $1"
+                };
+                transaction.execute(forget, &[&upload]).await?;
                 transaction.commit().await?;
                 Ok(row.get::<_, i64>(1))
             })

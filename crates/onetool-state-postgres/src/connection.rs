@@ -7,6 +7,7 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use onetool_state::StateError;
+use onetool_state::interface::PoolStatus;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio_postgres::config::{Host, SslMode};
@@ -94,6 +95,16 @@ impl Database {
 
     pub(crate) fn place(&self) -> &str {
         &self.place
+    }
+
+    pub(crate) fn pool_status(&self) -> PoolStatus {
+        let status = self.pool.status();
+        PoolStatus {
+            max: status.max_size,
+            open: status.size,
+            idle: status.available,
+            waiting: status.waiting,
+        }
     }
 
     /// Runs work with a connection, on the thread of the connections, and waits for it on any.

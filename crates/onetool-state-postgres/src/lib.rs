@@ -14,6 +14,7 @@ mod documents;
 mod jobs;
 mod leases;
 mod migrations;
+mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tls;
@@ -21,7 +22,7 @@ mod trail;
 
 use std::sync::Arc;
 
-use onetool_state::interface::{Backend, Blobs, Documents, Jobs, Leases, Limits, Retention, Trail};
+use onetool_state::interface::{Backend, Blobs, Chunks, Documents, Jobs, Leases, Limits, PoolStatus, Retention, Trail};
 
 use blobs::PostgresBlobs;
 use connection::Database;
@@ -31,18 +32,29 @@ pub use connection::OpenError;
 #[derive(Clone)]
 pub struct PostgresState {
     database: Arc<Database>,
+    elsewhere: blobs::Elsewhere,
 }
 
 impl PostgresState {
     /// Reads the address, `postgres://user@host/database?sslmode=require`. Connects when it is first used.
     pub fn open(url: &str) -> Result<Self, OpenError> {
-        Ok(Self { database: Arc::new(Database::new(url)?) })
+        Ok(Self { database: Arc::new(Database::new(url)?), elsewhere: None })
+    }
+
+    /// Keeps the contents of blobs elsewhere from now on. Those that are in the database stay readable.
+    #[must_use]
+    pub fn with_contents(mut self, chunks: Arc<dyn Chunks>) -> Self {
+        self.elsewhere = Some(chunks);
+        self
     }
 }
 
 impl Backend for PostgresState {
     fn place(&self) -> String {
-        self.database.place().to_owned()
+        match &self.elsewhere {
+            Some(chunks) => format!("{} and {}", self.database.place(), chunks.place()),
+            None => self.database.place().to_owned(),
+        }
     }
 
     fn documents(&self) -> Arc<dyn Documents> {
@@ -50,7 +62,7 @@ impl Backend for PostgresState {
     }
 
     fn blobs(&self, retention: Retention) -> Arc<dyn Blobs> {
-        Arc::new(PostgresBlobs::new(self.database.clone(), retention))
+        Arc::new(PostgresBlobs::new(self.database.clone(), self.elsewhere.clone(), retention))
     }
 
     fn leases(&self) -> Arc<dyn Leases> {
@@ -67,5 +79,13 @@ impl Backend for PostgresState {
 
     fn jobs(&self) -> Arc<dyn Jobs> {
         self.database.clone()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn pool(&self) -> Option<PoolStatus> {
+        Some(self.database.pool_status())
     }
 }

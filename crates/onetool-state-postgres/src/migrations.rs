@@ -8,7 +8,11 @@ use tokio_postgres::{Client, Error};
 /// Taken while migrations run, so that servers that start together run them once.
 const LOCK: i64 = 0x6f6e_6574_6f6f_6c01;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_state.sql"), include_str!("migrations/0002_jobs.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_state.sql"),
+    include_str!("migrations/0002_jobs.sql"),
+    include_str!("migrations/0003_blob_age.sql"),
+];
 
 pub(crate) async fn run(client: &mut Client) -> Result<(), Error> {
     let transaction = client.transaction().await?;

@@ -11,6 +11,7 @@ mod copy;
 pub mod flat;
 pub mod fuzzy;
 pub mod interface;
+mod leased;
 pub mod logs;
 pub mod notifications;
 pub mod results;
@@ -21,4 +22,5 @@ mod wait;
 
 pub use copy::{Copied, copy};
 pub use interface::{Backend, State, StateError};
+pub use leased::{LeasedLimits, Permit};
 pub use wait::wait;

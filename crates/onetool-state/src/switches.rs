@@ -1,7 +1,7 @@
 //! Which packs and tools are switched off: those that no bundle has a flag for (Python files, MCP servers).
 //!
-//! One file, written whole under a lock, so that several processes may change it. A file that cannot be understood
-//! switches nothing off and is reported; the next change replaces it.
+//! One file, written whole under a lock, so that several processes may change it; or, where servers share their state, one
+//! document. What cannot be understood switches nothing off and is reported; the next change replaces it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::{self, Lock, StoreError};
+use crate::interface::{Collection, Condition, Document, Documents, Expect, Key, StateError};
+use crate::wait;
 
 /// The file is looked at for changes of others at most this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -36,10 +38,22 @@ pub enum SwitchTarget<'a> {
     Tool { pack: &'a str, function: &'a str },
 }
 
-/// The switches of one project.
-#[derive(Debug)]
+/// Where switches are kept.
+#[derive(Clone)]
+pub enum SwitchPlace {
+    File(PathBuf),
+    /// In the state that servers share.
+    Shared(Arc<dyn Documents>),
+}
+
+/// The switches of one project. Cheap to clone; clones share.
+#[derive(Clone)]
 pub struct Switches {
-    path: PathBuf,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    place: Mutex<SwitchPlace>,
     generation: AtomicU64,
     known: Mutex<Known>,
 }
@@ -53,14 +67,35 @@ struct Known {
 }
 
 impl Switches {
-    /// Reads nothing yet.
+    /// In a file. Reads nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        let known = Known { file: Arc::default(), stamp: None, looked_at: None, problem: None };
-        Self { path: path.into(), generation: AtomicU64::new(0), known: Mutex::new(known) }
+        Self::at(SwitchPlace::File(path.into()))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Reads nothing yet.
+    pub fn at(place: SwitchPlace) -> Self {
+        let known = Known { file: Arc::default(), stamp: None, looked_at: None, problem: None };
+        let inner = Inner { place: Mutex::new(place), generation: AtomicU64::new(0), known: Mutex::new(known) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// From now on they are kept elsewhere.
+    pub fn move_to(&self, place: SwitchPlace) {
+        *self.inner.place.lock() = place;
+        let mut known = self.inner.known.lock();
+        (known.stamp, known.looked_at) = (None, None);
+    }
+
+    /// Where they are, for people.
+    pub fn subject(&self) -> String {
+        match self.place() {
+            SwitchPlace::File(path) => path.display().to_string(),
+            SwitchPlace::Shared(_) => "switches in the shared state".to_owned(),
+        }
+    }
+
+    fn place(&self) -> SwitchPlace {
+        self.inner.place.lock().clone()
     }
 
     pub fn is_pack_on(&self, pack: &str) -> bool {
@@ -79,20 +114,148 @@ impl Switches {
     /// Changes whenever the answers may have.
     pub fn generation(&self) -> u64 {
         self.current();
-        self.generation.load(Ordering::Acquire)
+        self.inner.generation.load(Ordering::Acquire)
     }
 
     /// Why the file could not be understood.
     pub fn problem(&self) -> Option<String> {
         self.current();
-        self.known.lock().problem.clone()
+        self.inner.known.lock().problem.clone()
     }
 
     /// Switches a pack or a tool. Switching a tool on also switches its pack on, with the pack's other tools off: what
     /// was asked for is then what happens. `tools` are all functions of the pack.
     pub fn set(&self, target: SwitchTarget<'_>, on: bool, tools: &[String]) -> Result<(), StoreError> {
-        let _lock = Lock::take(&self.path.with_extension("lock"), LOCK_PATIENCE)?;
-        let mut file = self.read().unwrap_or_default();
+        match self.place() {
+            SwitchPlace::File(path) => {
+                let _lock = Lock::take(&path.with_extension("lock"), LOCK_PATIENCE)?;
+                let mut file = read(&path).unwrap_or_default();
+                file.set(target, on, tools);
+                atomic::write(&path, &file.bytes(&path)?)?;
+            }
+            SwitchPlace::Shared(documents) => {
+                let change = change_document(&*documents, |file| file.set(target, on, tools));
+                wait(change).map_err(|error| {
+                    StoreError::io(Path::new(DOCUMENT), std::io::Error::other(error.to_string()))
+                })?;
+            }
+        }
+        self.inner.known.lock().looked_at = None;
+        self.current();
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<SwitchFile> {
+        let mut known = self.inner.known.lock();
+        if known.looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return known.file.clone();
+        }
+        let is_first = known.looked_at.replace(Instant::now()).is_none();
+        let found = match self.place() {
+            SwitchPlace::File(path) => {
+                let found = std::fs::metadata(&path).ok();
+                let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+                if stamp == known.stamp {
+                    return known.file.clone();
+                }
+                known.stamp = stamp;
+                read(&path)
+            }
+            // Only the first look, and the one after a change, waits for the database.
+            SwitchPlace::Shared(documents) if is_first => wait(read_document(&*documents)),
+            SwitchPlace::Shared(documents) => {
+                self.look_soon(documents);
+                return known.file.clone();
+            }
+        };
+        self.inner.learn(&mut known, found);
+        known.file.clone()
+    }
+
+    fn look_soon(&self, documents: Arc<dyn Documents>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let inner = self.inner.clone();
+        runtime.spawn(async move {
+            // While the database is away, what was known last stays.
+            if let Ok(found) = documents.get(Collection::SWITCHES, &key()?).await {
+                inner.learn(&mut inner.known.lock(), parsed(found.as_ref()));
+            }
+            Some(())
+        });
+    }
+}
+
+impl Inner {
+    fn learn(&self, known: &mut Known, found: Result<SwitchFile, String>) {
+        let (file, problem) = match found {
+            Ok(file) => (file, None),
+            Err(problem) => (SwitchFile::default(), Some(problem)),
+        };
+        known.problem = problem;
+        if *known.file != file {
+            known.file = Arc::new(file);
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The name of the only document.
+const DOCUMENT: &str = "switches";
+/// How often a change is made anew that met another one.
+const ATTEMPTS: usize = 10;
+
+fn key() -> Option<Key> {
+    DOCUMENT.parse().ok()
+}
+
+fn parsed(document: Option<&Document>) -> Result<SwitchFile, String> {
+    let Some(document) = document else { return Ok(SwitchFile::default()) };
+    serde_json::from_slice(&document.content).map_err(|error| error.to_string())
+}
+
+async fn read_document(documents: &dyn Documents) -> Result<SwitchFile, String> {
+    let Some(key) = key() else { return Ok(SwitchFile::default()) };
+    let found = documents.get(Collection::SWITCHES, &key).await.map_err(|error| error.to_string())?;
+    parsed(found.as_ref())
+}
+
+async fn change_document(documents: &dyn Documents, change: impl Fn(&mut SwitchFile)) -> Result<(), StateError> {
+    let key: Key = DOCUMENT.parse()?;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let found = documents.get(Collection::SWITCHES, &key).await?;
+        let mut file = parsed(found.as_ref()).unwrap_or_default();
+        change(&mut file);
+        let content = serde_json::to_vec_pretty(&file).map_err(|error| StateError::Invalid(error.to_string()))?;
+        let expect = found.map_or(Expect::Absent, |found| Expect::Revision(found.revision));
+        match documents.put(Collection::SWITCHES, &key, &content, &Condition::from(expect)).await {
+            Err(StateError::Conflict(_) | StateError::Stale(_)) if attempt < ATTEMPTS => {}
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<SwitchFile, String> {
+    match std::fs::metadata(path) {
+        Err(_) => return Ok(SwitchFile::default()),
+        Ok(found) if found.len() > MAX_BYTES => return Err(format!("it has more than {MAX_BYTES} bytes")),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+}
+
+impl SwitchFile {
+    fn bytes(&self, path: &Path) -> Result<Vec<u8>, StoreError> {
+        let bytes = serde_json::to_vec_pretty(self);
+        let mut bytes = bytes.map_err(|error| StoreError::io(path, std::io::Error::other(error)))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    fn set(&mut self, target: SwitchTarget<'_>, on: bool, tools: &[String]) {
+        let file = self;
         match (target, on) {
             (SwitchTarget::Pack(pack), true) => {
                 file.disabled_packs.remove(pack);
@@ -117,45 +280,6 @@ impl Switches {
                 file.disabled_tools.insert(format!("{pack}.{function}"));
             }
         }
-        let mut bytes = serde_json::to_vec_pretty(&file)
-            .map_err(|error| StoreError::io(&self.path, std::io::Error::other(error)))?;
-        bytes.push(b'\n');
-        atomic::write(&self.path, &bytes)?;
-        self.known.lock().looked_at = None;
-        self.current();
-        Ok(())
-    }
-
-    fn current(&self) -> Arc<SwitchFile> {
-        let mut known = self.known.lock();
-        if known.looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
-            return known.file.clone();
-        }
-        known.looked_at = Some(Instant::now());
-        let stamp = std::fs::metadata(&self.path).ok().and_then(|found| Some((found.modified().ok()?, found.len())));
-        if stamp != known.stamp {
-            known.stamp = stamp;
-            let (file, problem) = match self.read() {
-                Ok(file) => (file, None),
-                Err(problem) => (SwitchFile::default(), Some(problem)),
-            };
-            known.problem = problem;
-            if *known.file != file {
-                known.file = Arc::new(file);
-                self.generation.fetch_add(1, Ordering::AcqRel);
-            }
-        }
-        known.file.clone()
-    }
-
-    fn read(&self) -> Result<SwitchFile, String> {
-        match std::fs::metadata(&self.path) {
-            Err(_) => return Ok(SwitchFile::default()),
-            Ok(found) if found.len() > MAX_BYTES => return Err(format!("it has more than {MAX_BYTES} bytes")),
-            Ok(_) => {}
-        }
-        let bytes = std::fs::read(&self.path).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 }
 

@@ -167,6 +167,11 @@ def progress(done, total=None, message=None):
         _notify("progress", params)
 
 
+def trace_headers():
+    """The trace that the call is part of, as headers for requests that are made for it; empty where there is none."""
+    return dict(_traces.get(_current_call()) or {})
+
+
 def resolve_path(path, write=False):
     """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, no secrets of OneTool,
     and for writing nothing below `.git` or `.onetool`. Links are followed first, so a link cannot lead out."""
@@ -195,7 +200,7 @@ def worker_main():
 
 
 def _offer_module():
-    offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, resolve_path, worker_main)
+    offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, resolve_path, trace_headers, worker_main)
     offered += (Image, ToolError, CallCancelled)
     for name in ("onetool", "ot_sdk"):
         module = types.ModuleType(name, "What a tool may ask of OneTool.")

@@ -121,7 +121,7 @@ impl Pool {
             _ => None,
         };
         waiting.push(pack.clone());
-        let params = protocol::call_params(call.function, call.arguments);
+        let params = protocol::call_params(call.function, call.arguments, ctx.trace_headers());
         for _ in 0..MAX_ATTEMPTS {
             let worker = self.worker(&slot, &call.file, ctx).await?;
             let latest = Instant::now() + self.settings.call_timeout;

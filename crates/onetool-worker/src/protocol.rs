@@ -1,6 +1,8 @@
 //! The messages between us and a worker: JSON-RPC 2.0, one object a line, values in wire form.
 
-use onetool_sdk::{Arguments, ErrorKind, ToolError, Value, is_python_identifier};
+use onetool_sdk::{
+    Arguments, ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders, Value, is_python_identifier,
+};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -96,11 +98,18 @@ fn line(message: &Json) -> Vec<u8> {
 }
 
 /// The parameters of `call`.
-pub(super) fn call_params(function: &str, arguments: &Arguments) -> Json {
+pub(super) fn call_params(function: &str, arguments: &Arguments, trace: Option<TraceHeaders>) -> Json {
     let positional: Vec<Json> = arguments.positional.iter().map(Value::to_wire).collect();
     let named: serde_json::Map<String, Json> =
         arguments.named.iter().map(|(name, value)| (name.clone(), value.to_wire())).collect();
-    json!({"function": function, "positional": positional, "named": named})
+    let mut params = json!({"function": function, "positional": positional, "named": named});
+    if let Some(TraceHeaders { parent, state }) = trace {
+        params["trace"] = json!({TRACEPARENT: parent});
+        if let Some(state) = state {
+            params["trace"][TRACESTATE] = json!(&*state);
+        }
+    }
+    params
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-# What OneTool offers to tools: get_secret, get_config, resolve_path, call_tool, call_tool_async, log, progress, Image.
+# What OneTool offers to tools: get_secret, get_config, resolve_path, call_tool, call_tool_async, log, progress,
+# trace_headers, Image.
 from onetool import get_config, progress
 
 # The pack's name: tools are called as PACK_NAME.greet(...).

@@ -57,6 +57,8 @@ _coercers = {}
 _waiting = {}
 _counter = iter(range(1, sys.maxsize)).__next__
 _active = set()
+# The trace that a call is part of, by call.
+_traces = {}
 _tasks = {}
 _loop = None
 _pack = ""
@@ -192,6 +194,7 @@ def _refuse(line, error):
     message = json.loads(line)
     if message.get("method") is not None:
         _active.discard(message.get("id"))
+        _traces.pop(message.get("id"), None)
         _send(_failure(message["id"], error))
     else:
         take = _waiting.pop(message.get("id"), None)
@@ -208,6 +211,8 @@ def _take(line):
             take(message)
     elif method == "call":
         _active.add(message["id"])
+        if "trace" in message["params"]:
+            _traces[message["id"]] = message["params"]["trace"]
         function = _functions.get(message["params"]["function"])
         if function is not None and _loop is not None and inspect.iscoroutinefunction(function):
             _loop.call_soon_threadsafe(_spawn, message)
@@ -428,6 +433,7 @@ def _reply(call_id, data):
         data = _failure(call_id, ValueError(text), "too_large")
     _active.discard(call_id)
     _cancelled.discard(call_id)
+    _traces.pop(call_id, None)
     _send(data)
 
 

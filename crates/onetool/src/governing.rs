@@ -33,6 +33,10 @@ pub fn guard(settings: &Resolved) -> Guard {
         }
     }
     guard.hide(crate::state::credentials_home(settings));
+    if let Some(tls) = &settings.server.tls {
+        guard.hide(&tls.key);
+        guard.protect(&tls.certificate);
+    }
     // A token that is written into a configuration makes a secret of the file.
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {
@@ -105,6 +109,7 @@ const MIN_SECRET: usize = 6;
 /// The secrets that the configuration itself may hold: tokens of this server, headers and variables of others.
 pub fn literal_secrets(settings: &Resolved) -> Vec<String> {
     let mut found: Vec<String> = settings.server.tokens.iter().map(|token| token.token.clone()).collect();
+    found.extend(settings.server.metrics.token.clone());
     for server in &settings.servers {
         found.extend(server.auth.client_secret.clone());
         match &server.kind {

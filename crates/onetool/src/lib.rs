@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod governing;
 mod log;
+mod metrics;
 mod operations;
 mod recorder;
 mod state;

@@ -8,6 +8,7 @@ use onetool_run::activity::Activity;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
 
+use crate::metrics::Measures;
 use crate::telemetry::{Exporter, Span};
 
 /// What a run saved: what its calls kept away from the model, and what it cost instead. A run that failed saved nothing,
@@ -29,11 +30,17 @@ pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
     telemetry: Option<Arc<Exporter>>,
     activity: Arc<Activity>,
+    measures: Arc<Measures>,
 }
 
 impl CallRecorder {
-    pub fn new(stats: Arc<StatsRecorder>, telemetry: Option<Arc<Exporter>>, activity: Arc<Activity>) -> Self {
-        Self { stats, telemetry, activity }
+    pub fn new(
+        stats: Arc<StatsRecorder>,
+        telemetry: Option<Arc<Exporter>>,
+        activity: Arc<Activity>,
+        measures: Arc<Measures>,
+    ) -> Self {
+        Self { stats, telemetry, activity, measures }
     }
 }
 
@@ -42,13 +49,19 @@ impl Recorder for CallRecorder {
         self.activity.is_watched()
     }
 
+    fn sends_traces(&self) -> bool {
+        self.telemetry.is_some()
+    }
+
     fn call(&self, outcome: &CallOutcome<'_>) {
         let name = outcome.name.to_string();
         let ms = outcome.duration.as_secs_f64() * 1e3;
         // The `ot` pack logs its own spans, with what was asked.
         if outcome.name.pack != "ot" {
-            tracing::info!(span = name, run = %outcome.ctx.run_id, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
+            let trace = outcome.ctx.trace.as_ref().map(|trace| &**trace.trace_id());
+            tracing::info!(span = name, run = %outcome.ctx.run_id, trace, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
         }
+        self.measures.call(outcome);
         self.activity.call(outcome, crate::log::without_secrets);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_call(outcome));
@@ -73,6 +86,7 @@ impl Recorder for CallRecorder {
         tracing::info!(
             span = "run",
             run = %outcome.ctx.run_id,
+            trace = outcome.ctx.trace.as_ref().map(|trace| &**trace.trace_id()),
             duration_ms = ms,
             prepare_ms = milliseconds(steps.prepare),
             check_ms = milliseconds(steps.check),
@@ -82,6 +96,7 @@ impl Recorder for CallRecorder {
             chars_in = outcome.command.len(),
             chars_out = outcome.chars_out,
         );
+        self.measures.run(outcome);
         self.activity.run(outcome, crate::log::without_secrets);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_run(outcome));

@@ -3,37 +3,108 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use onetool_config::{Expandable, Reader, Section};
+use onetool_config::{ConfigValue, Expandable, Reader, Section, Shape, keys};
 use onetool_proxy::CREDENTIALS;
 use onetool_state::State;
 use onetool_state::flat::{DocumentFolder, FlatFiles, FlatPlaces};
 use onetool_state::interface::{Collection, Stream};
 use onetool_state_postgres::PostgresState;
+use onetool_state_s3::{Credentials, S3Address, S3Chunks};
+use serde_json::Value as Json;
 
 use crate::config::Resolved;
 
-pub const STATE: Section<Option<Expandable>> = Section::new("state").with_doc(
-    "Address of the PostgreSQL database that servers share, postgres://user:${PASSWORD}@host/database; without it state is \
-     kept in files.",
-);
+pub const STATE: Section<Option<Json>> = Section::new("state")
+    .with_shape(Shape::Either(&[Shape::Text, <StateKeys as ConfigValue>::SHAPE]))
+    .with_doc(
+        "Address of the PostgreSQL database that servers share, postgres://user:${PASSWORD}@host/database; without it state \
+         is kept in files. With a bucket for stored results: {url: postgres://…, blobs: s3://bucket/prefix}.",
+    );
+
+keys! {
+    /// Shared state with stored results in a bucket.
+    pub struct StateKeys {
+        /// Address of the PostgreSQL database.
+        url: Option<Expandable> = None, live, example "postgres://onetool:${STATE_PASSWORD}@db.example.com/onetool";
+        /// Bucket for the contents of stored results, s3://bucket/prefix?region=…&endpoint=…; its keys are AWS_ACCESS_KEY_ID
+        /// and AWS_SECRET_ACCESS_KEY, from secrets or the environment. Without it they are in the database.
+        blobs: Option<Expandable> = None, live, example "s3://team-results/onetool?region=eu-central-1";
+    }
+}
+
+/// Where shared state is.
+#[derive(Clone, PartialEq, Default)]
+pub struct StateAddress {
+    url: String,
+    blobs: Option<Bucket>,
+}
+
+/// A bucket, with what opens it. `Debug` is left out: it would show keys.
+#[derive(Clone, PartialEq)]
+pub struct Bucket {
+    address: String,
+    /// `AWS_…`, as they were when the configuration was read.
+    variables: Vec<(String, String)>,
+}
+
+const BUCKET_VARIABLES: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+];
+
+impl Bucket {
+    /// Takes the keys from wherever `get` looks.
+    pub fn new(address: String, get: impl Fn(&str) -> Option<String>) -> Self {
+        let variables = BUCKET_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), get(name)?))).collect();
+        Self { address, variables }
+    }
+
+    fn open(&self) -> anyhow::Result<S3Chunks> {
+        let get = |name: &str| self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let credentials = Credentials::find(get)?;
+        crate::log::hide(credentials.secrets());
+        Ok(S3Chunks::open(S3Address::parse(&self.address, get)?, credentials)?)
+    }
+}
 
 /// The address of the database, where there is to be one.
-pub fn address(reader: &mut Reader) -> Option<String> {
-    let written = reader.read(&STATE)?;
-    match reader.expand(&written) {
-        Ok(address) => Some(address.trim().to_owned()).filter(|address| !address.is_empty()),
-        Err(name) => {
-            reader.problem(&["state"], &format!("no secret and no variable '{name}'"));
-            // Files instead would be another state: better none than a wrong one.
-            Some(format!("postgres://missing-{name}"))
+pub fn address(reader: &mut Reader) -> Option<StateAddress> {
+    let keys = match reader.read(&STATE)? {
+        Json::String(url) => StateKeys { url: Some(Expandable::from(url.as_str())), blobs: None },
+        written => StateKeys::read(written)?,
+    };
+    let mut expanded = |key: &str, written: Option<Expandable>| {
+        let written = written?;
+        match reader.expand(&written) {
+            Ok(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            Err(name) => {
+                reader.problem(&["state", key], &format!("no secret and no variable '{name}'"));
+                // Files instead would be another state: better none than a wrong one.
+                Some(format!("postgres://missing-{name}"))
+            }
         }
-    }
+    };
+    let (url, blobs) = (expanded("url", keys.url), expanded("blobs", keys.blobs));
+    let Some(url) = url else {
+        if blobs.is_some() {
+            reader.problem(&["state", "blobs"], "a bucket needs a database beside it: set state.url");
+        }
+        return None;
+    };
+    let find = |name: &str| reader.secrets().get(name).map(str::to_owned).or_else(|| std::env::var(name).ok());
+    let blobs = blobs.map(|address| Bucket::new(address, find));
+    Some(StateAddress { url, blobs })
 }
 
 /// What decides over where state is kept.
 #[derive(Clone, PartialEq)]
 pub struct StateSettings {
-    address: Option<String>,
+    address: Option<StateAddress>,
     own: PathBuf,
     /// Holds what is remembered of servers.
     servers: PathBuf,
@@ -75,8 +146,8 @@ impl StateSettings {
     }
 
     pub fn open(&self) -> anyhow::Result<State> {
-        if let Some(address) = &self.address {
-            return open(address);
+        if let Some(StateAddress { url, blobs }) = &self.address {
+            return open(url, blobs.as_ref());
         }
         let places = FlatPlaces::new(&self.own)
             .with_bundles(&self.bundles)
@@ -96,10 +167,14 @@ pub fn is_address(place: &str) -> bool {
     place.contains("://")
 }
 
-/// Opens the state at an address, or in a folder like `.onetool`.
-pub fn open(place: &str) -> anyhow::Result<State> {
+/// Opens the state at an address, or in a folder like `.onetool`. `bucket` holds the stored results of a database.
+pub fn open(place: &str, bucket: Option<&Bucket>) -> anyhow::Result<State> {
     if is_address(place) {
-        return Ok(Arc::new(PostgresState::open(place)?));
+        let state = PostgresState::open(place)?;
+        return Ok(match bucket {
+            Some(bucket) => Arc::new(state.with_contents(Arc::new(bucket.open()?))),
+            None => Arc::new(state),
+        });
     }
     Ok(Arc::new(FlatFiles::new(FlatPlaces::standard(std::path::absolute(place)?))))
 }

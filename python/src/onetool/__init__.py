@@ -27,6 +27,7 @@ __all__ = [
     "log",
     "progress",
     "resolve_path",
+    "trace_headers",
     "worker_main",
 ]
 
@@ -70,6 +71,8 @@ class Host:
     logged: list[LogEntry] = field(default_factory=list)
     #: Done, total and message of each report.
     progress: list[tuple[float, float | None, str | None]] = field(default_factory=list)
+    #: What `trace_headers` gives.
+    trace: dict[str, str] = field(default_factory=dict)
 
 
 _host: ContextVar[Host | None] = ContextVar("onetool_host", default=None)
@@ -154,6 +157,11 @@ def progress(done: float, total: float | None = None, message: str | None = None
     host = _host.get()
     if host is not None:
         host.progress.append((float(done), None if total is None else float(total), message))
+
+
+def trace_headers() -> dict[str, str]:
+    """The trace that the call is part of, as headers for requests that are made for it; empty where there is none."""
+    return dict(_current().trace)
 
 
 def resolve_path(path: str | Path, write: bool = False) -> Path:

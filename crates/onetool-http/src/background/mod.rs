@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use onetool_run::durable::{self, Durable, End, Unknown};
 use onetool_run::{RunOptions, RunReply};
-use onetool_sdk::{CallContext, Caller};
+use onetool_sdk::{CallContext, Caller, TraceContext};
 use onetool_state::StateError;
 use onetool_state::runs::{
     ApprovalStore, Created, NewRun, Owner, RunId, RunOrigin, RunPage, RunRecord, RunStatus, RunStore, RunStoreError,
@@ -57,6 +57,8 @@ pub(crate) struct RunClient {
     pub(crate) owner: Arc<str>,
     /// What its client can be asked, if there is one.
     pub(crate) capabilities: Option<ClientCapabilities>,
+    /// The trace that its request belongs to.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl RunClient {
@@ -183,7 +185,7 @@ impl Background {
             return Err(RunStoreError::NotFound);
         };
         let (journal, ctx) = (journal.clone(), ctx.clone());
-        let client = RunClient { caller: ctx.caller, owner: ctx.owner.clone(), capabilities: None };
+        let client = RunClient { caller: ctx.caller, owner: ctx.owner.clone(), capabilities: None, trace: None };
         let asked = Instant::now();
         let created = self.create(live, origin, None, (&client, Vec::new()), true).await?;
         let Created::New(record, Some(claim)) = created else { return Err(RunStoreError::NotFound) };
@@ -219,7 +221,11 @@ impl Background {
     fn connect(&self, live: &Arc<LiveRun>, client: Option<RunClient>, ctx: &mut CallContext) {
         ctx.cancel = live.cancel.clone();
         ctx.progress = Arc::new(LiveProgress(live.clone()));
-        if let Some(capabilities) = client.and_then(|client| client.capabilities) {
+        let (capabilities, trace) = client.map_or((None, None), |client| (client.capabilities, client.trace));
+        if let Some(trace) = trace {
+            ctx.join(trace);
+        }
+        if let Some(capabilities) = capabilities {
             let patience = self.service.served().server.mcp.input_timeout;
             let questions = LiveClient { run: live.clone(), patience };
             ctx.client = Some(Arc::new(AskedClient::new(capabilities, questions)));
@@ -430,7 +436,6 @@ impl Background {
     }
 
     /// How many background runs are under way here.
-    #[expect(dead_code, reason = "a server that ends waits for them")]
     pub(crate) fn active(&self) -> usize {
         self.live.lock().len()
     }

@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use onetool_sdk::repaired_json;
@@ -29,6 +30,7 @@ use super::sessions::{OWNER, Owner, SessionLimits, Sessions, SessionsFull};
 use super::{Handler, Shared, sse, tasks_2025};
 use crate::access::protect;
 use crate::background::Background;
+use crate::drain::{self, Draining};
 use crate::{AccessError, AccessPolicy, McpSettings, PeerAddress, Principal, Scope, ServerSettings, Service};
 
 /// Names the session that a request belongs to.
@@ -46,8 +48,16 @@ const INTERNAL_ERROR: i32 = -32603;
 const UNKNOWN_SESSION: i32 = -32001;
 const BUSY: i32 = -32000;
 
-/// The MCP endpoint.
-pub(crate) fn router(service: &Arc<dyn Service>, background: &Arc<Background>, stop: &CancellationToken) -> Router {
+/// Says how many sessions are open.
+pub(crate) type SessionCount = Arc<dyn Fn() -> usize + Send + Sync>;
+
+/// The MCP endpoint. Streams that wait for news end with `draining`, everything else with `stop`.
+pub(crate) fn router(
+    service: &Arc<dyn Service>,
+    background: &Arc<Background>,
+    stop: &CancellationToken,
+    draining: &CancellationToken,
+) -> (Router, SessionCount) {
     let shared = Shared::new(service, background.clone());
     let settings: Settings = {
         let service = service.clone();
@@ -66,7 +76,8 @@ pub(crate) fn router(service: &Arc<dyn Service>, background: &Arc<Background>, s
     };
     let waiting = shared.clone();
     let parts = EndpointParts { settings, archive: Some(archive), sweep: Box::new(move || waiting.waiting.sweep()) };
-    endpoint(parts, handlers, stop).merge(sse::router(service, &shared, stop))
+    let (router, sessions) = endpoint(parts, handlers, stop, draining);
+    (router.merge(sse::router(service, &shared, stop)), Arc::new(move || sessions.count()))
 }
 
 /// MCP at `/mcp` for any handler of the library: the same transport, sessions and access rules that OneTool has. For other
@@ -80,7 +91,7 @@ pub fn serve_handlers<H: ServerHandler>(
     let access = Arc::new(AccessPolicy::new(address, &settings)?);
     let settings: Settings = Arc::new(move || EndpointSettings::of(&settings));
     let parts = EndpointParts { settings, archive: None, sweep: Box::new(|| {}) };
-    Ok(protect(endpoint(parts, handlers, stop), access, Scope::Invoke))
+    Ok(protect(endpoint(parts, handlers, stop, stop).0, access, Scope::Invoke))
 }
 
 /// What is in force now.
@@ -110,7 +121,8 @@ fn endpoint<H: ServerHandler>(
     parts: EndpointParts,
     handlers: impl Fn() -> H + Send + Sync + 'static,
     stop: &CancellationToken,
-) -> Router {
+    draining: &CancellationToken,
+) -> (Router, Arc<Sessions>) {
     let EndpointParts { settings, archive, sweep } = parts;
     let mut config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -130,7 +142,8 @@ fn endpoint<H: ServerHandler>(
     crate::task::spawn(keep_house(settings.clone(), sessions.clone(), events, sweep, stop.clone()));
     config.session_store = Some(sessions.remembered());
     let endpoint = StreamableHttpService::new(move || Ok(handlers()), sessions.clone(), config);
-    Router::new().route("/mcp", any(answer::<H>)).with_state(Endpoint { settings, sessions, endpoint })
+    let state = Endpoint { settings, sessions: sessions.clone(), endpoint, draining: draining.clone() };
+    (Router::new().route("/mcp", any(answer::<H>)).with_state(state), sessions)
 }
 
 fn resume_limits(settings: &McpSettings) -> ResumeLimits {
@@ -172,11 +185,17 @@ struct Endpoint<H: ServerHandler> {
     settings: Settings,
     sessions: Arc<Sessions>,
     endpoint: StreamableHttpService<H, Sessions>,
+    draining: CancellationToken,
 }
 
 impl<H: ServerHandler> Clone for Endpoint<H> {
     fn clone(&self) -> Self {
-        Self { settings: self.settings.clone(), sessions: self.sessions.clone(), endpoint: self.endpoint.clone() }
+        Self {
+            settings: self.settings.clone(),
+            sessions: self.sessions.clone(),
+            endpoint: self.endpoint.clone(),
+            draining: self.draining.clone(),
+        }
     }
 }
 
@@ -195,6 +214,11 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
+    if parts.extensions.get::<Draining>().is_some()
+        && let Some(refusal) = refused_while_draining(&body)
+    {
+        return refusal;
+    }
     let needs_session = match session {
         Some(id) => !state.sessions.is_open(id),
         None => opens_session(&body),
@@ -203,7 +227,39 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
         return busy(&full);
     }
     let body = tasks_2025::rewritten(&body).map_or(body, Bytes::from);
-    OWNER.scope(owner, state.serve(parts, body)).await
+    let waits_for_news = parts.method == Method::GET || method_of(&body).as_deref() == Some(LISTEN);
+    let draining = state.draining.clone();
+    let response = OWNER.scope(owner, state.serve(parts, body)).await;
+    match waits_for_news {
+        true => response.map(|body| {
+            Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned()))
+        }),
+        false => response,
+    }
+}
+
+/// A server that ends starts nothing new: only answers, notifications and questions about tasks go on.
+fn refused_while_draining(body: &[u8]) -> Option<Response> {
+    let head = serde_json::from_slice::<Head>(body).ok();
+    let method = head.as_ref().and_then(|head| head.method.as_deref());
+    if method.is_none_or(|method| method.starts_with("notifications/") || method.starts_with("tasks/")) {
+        return None;
+    }
+    let message = format!("{}\nhint: {}", drain::REFUSAL, drain::HINT);
+    let id = head.and_then(|head| head.id);
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, id, BUSY, &message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(drain::RETRY_SECONDS));
+    Some(response)
+}
+
+/// The method of a request whose answer goes on until the client leaves.
+const LISTEN: &str = "subscriptions/listen";
+
+/// What a small message asks for.
+fn method_of(body: &[u8]) -> Option<String> {
+    const SMALL: usize = 4096;
+    let is_candidate = body.len() <= SMALL && body.windows(LISTEN.len()).any(|window| window == LISTEN.as_bytes());
+    is_candidate.then(|| serde_json::from_slice::<Head>(body).ok()?.method).flatten()
 }
 
 impl<H: ServerHandler> Endpoint<H> {

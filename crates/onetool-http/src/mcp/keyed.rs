@@ -46,6 +46,7 @@ pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Op
 /// The client of a request, as tools of its background run see it.
 pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
     RunClient {
+        trace: crate::trace::of_message(context),
         caller: Caller::Run,
         owner: owner(context),
         capabilities: Some(context.client_capabilities().unwrap_or_default()),

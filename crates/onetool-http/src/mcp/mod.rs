@@ -28,7 +28,7 @@ mod preferences;
 use std::sync::Arc;
 
 pub(crate) use asked::{AskedClient, Questions};
-pub(crate) use http::router;
+pub(crate) use http::{SessionCount, router};
 pub use http::serve_handlers;
 pub use stdio::serve_stdio;
 

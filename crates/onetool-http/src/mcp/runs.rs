@@ -21,7 +21,7 @@ use super::logging::ClientLog;
 use super::progress::ClientProgress;
 use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
 use super::preferences::ReplyPreferences;
-use crate::{AccessToken, Principal, Scope};
+use crate::{AccessToken, Principal, Scope, trace};
 
 impl Handler {
     /// A run for a client that can be asked while it waits.
@@ -33,6 +33,7 @@ impl Handler {
     ) -> RunReply {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.owner = owner(&context);
+        trace::join_message(&mut ctx, &context);
         ctx.cancel = context.ct.child_token();
         let mut progress = None;
         if let Some(token) = context.meta.get_progress_token() {
@@ -97,9 +98,11 @@ impl Handler {
         let service = self.service.clone();
         let may_trust = self.may_trust(context);
         let owner = owner(context);
+        let mut joined = CallContext::new(Caller::Run);
+        trace::join_message(&mut joined, context);
         let capabilities: ClientCapabilities = context.client_capabilities().unwrap_or_default();
         ActiveRun::new(capabilities, move |client, progress, cancel| {
-            let mut ctx = CallContext::new(Caller::Run);
+            let mut ctx = joined;
             ctx.owner = owner;
             ctx.cancel = cancel;
             ctx.progress = progress;

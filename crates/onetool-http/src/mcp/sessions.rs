@@ -103,6 +103,11 @@ impl Sessions {
         self.records.clone()
     }
 
+    /// Sessions that are open.
+    pub(super) fn count(&self) -> usize {
+        self.records.open.lock().len()
+    }
+
     /// Whether a request of `principal` may use this session. One that is unknown belongs to nobody.
     pub(super) fn may_use(&self, id: &str, principal: Principal) -> bool {
         let owner = self.records.open.lock().get(id).map(|record| record.owner.principal);

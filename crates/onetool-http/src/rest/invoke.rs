@@ -168,6 +168,7 @@ impl Invoker {
         };
         let started = Instant::now();
         let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(self.caller) };
+        crate::trace::join(&mut ctx);
         ctx.deadline = Some(started + self.timeout);
         ctx.tools = Some(self.tools.clone());
         ctx.progress = progress;

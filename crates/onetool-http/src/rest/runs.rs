@@ -254,7 +254,7 @@ async fn start(
         owner: state.background.owner(principal).await?,
         command: body.command,
         origin: RunOrigin::Rest,
-        client: RunClient { caller: Caller::Rest, owner: principal.owner(None), capabilities: None },
+        client: RunClient { caller: Caller::Rest, owner: principal.owner(None), capabilities: None, trace: crate::trace::incoming() },
         key,
         ttl: body.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         tags: checked_tags(body.tags)?,

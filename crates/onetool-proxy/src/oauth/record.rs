@@ -16,7 +16,7 @@ use super::settings::AuthSettings;
 use super::web::OAuthError;
 
 /// Documents of sign-ins. Not readable by any tool.
-pub const CREDENTIALS: Collection = Collection::named("credentials");
+pub const CREDENTIALS: Collection = Collection::CREDENTIALS;
 
 /// How long a lease is held without a sign of life: longer than any one request.
 const LEASE: Duration = Duration::from_secs(45);

@@ -17,7 +17,7 @@ use super::packages::{self, Installed};
 use super::protocol::Setup;
 use super::spares::Spares;
 use super::zygote::Zygote;
-use crate::{Execution, Failure, Host, Limits, Program};
+use crate::{Census, Execution, Failure, Host, Limits, Program};
 
 /// Address space of an interpreter that was started for one program.
 const OWN_HEADROOM: usize = 64 << 20;
@@ -130,6 +130,16 @@ impl CPython {
         {
             self.zygote(prepared).await;
         }
+    }
+
+    /// How many processes there are now.
+    pub fn census(&self) -> Census {
+        let busy = self.settings.max_children.max(1).saturating_sub(self.permits.available_permits());
+        let is_alive =
+            |state: &ZygoteState| state.running.as_ref().is_some_and(|zygote| zygote.is_alive());
+        // Locked while one is started.
+        let zygotes = usize::from(self.zygote.try_lock().is_ok_and(|state| is_alive(&state)));
+        Census { busy, idle: self.spares.count(), zygotes, ..Census::default() }
     }
 
     /// Ends the zygote, and with it every child.

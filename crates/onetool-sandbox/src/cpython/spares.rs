@@ -84,6 +84,11 @@ impl Spares {
         drop(spares);
     }
 
+    /// How many wait.
+    pub(super) fn count(&self) -> usize {
+        self.state.lock().children.len()
+    }
+
     /// Ends all spares.
     pub(super) fn clear(&self) {
         let spares = std::mem::take(&mut self.state.lock().children);

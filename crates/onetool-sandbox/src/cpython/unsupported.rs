@@ -41,6 +41,10 @@ impl CPython {
     #[expect(clippy::unused_async, reason = "the same signature as where it is supported")]
     pub async fn shutdown(&self) {}
 
+    pub fn census(&self) -> crate::Census {
+        crate::Census::default()
+    }
+
     pub fn packages_problem(&self) -> Option<&str> {
         None
     }

@@ -30,6 +30,10 @@ impl Monty {
         self.pool.idle()
     }
 
+    pub(crate) fn census(&self) -> crate::Census {
+        self.pool.census()
+    }
+
     /// Ends the idle children.
     pub async fn shutdown(&self) {
         self.pool.shut_down().await;

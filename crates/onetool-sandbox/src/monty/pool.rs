@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::process::Process;
+use crate::Census;
 use crate::execution::Failure;
 
 /// How many children there are.
@@ -101,6 +102,14 @@ impl Pool {
     /// The process ids of the children that wait for a run.
     pub(super) fn idle(&self) -> Vec<u32> {
         self.state.lock().idle.iter().filter_map(Process::id).collect()
+    }
+
+    pub(super) fn census(&self) -> Census {
+        let most = self.settings.max_children.max(1);
+        let busy = most.saturating_sub(self.children.available_permits());
+        let placed = (most + self.settings.max_waiting).saturating_sub(self.places.available_permits());
+        let idle = self.state.lock().idle.len();
+        Census { busy, idle, waiting: placed.saturating_sub(busy), ..Census::default() }
     }
 
     /// Ends the children that wait.

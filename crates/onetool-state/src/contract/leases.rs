@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Open;
+use crate::leased::{LeasedLimits, Permit};
 use crate::interface::{Rate, StateError};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -51,6 +52,20 @@ pub(super) async fn check_limits(open: Open<'_>) {
     assert_eq!(one.take("others", 1, rate).await.unwrap().tokens, 1);
     let nothing = Rate { burst: 0, period: LONG };
     assert_eq!(one.take("none", 1, nothing).await.unwrap().tokens, 0);
+
+    // Two servers that take several at once still keep the limit together, and lose no more than they hold.
+    let leased = Rate { burst: 100, period: Duration::from_hours(100) };
+    let servers = [LeasedLimits::new(open().limits()), LeasedLimits::new(open().limits())];
+    let mut granted = 0;
+    for round in 0..200 {
+        if servers[round % 2].take("leased", leased).await == Permit::Granted {
+            granted += 1;
+        }
+    }
+    assert!((1..=100).contains(&granted), "{granted}: together no more than the limit");
+    assert!(matches!(servers[0].take("leased", leased).await, Permit::Refused(wait) if wait <= Duration::from_hours(1)));
+    assert_eq!(one.take("leased", 1, leased).await.unwrap().tokens, 0);
+    assert_eq!(servers[0].take("somebody else's", leased).await, Permit::Granted);
 
     // It fills again.
     let fast = Rate { burst: 5, period: Duration::from_millis(50) };

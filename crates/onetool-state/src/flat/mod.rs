@@ -96,6 +96,9 @@ impl FlatPlaces {
             .with_documents(Collection::SAVED, DocumentFolder::new(own.join("saved")).with_max_bytes(SAVED_BYTES))
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
+            .with_documents(Collection::SWITCHES, DocumentFolder::single(&own.join("switches.json")))
+            .with_documents(Collection::SHAPES, DocumentFolder::single(&own.join("stats").join("shapes.json")))
+            .with_documents(Collection::CREDENTIALS, DocumentFolder::new(own.join("credentials")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
             .with_runs(&own.join("runs"))
     }

@@ -39,8 +39,14 @@ impl Collection {
     pub const SAVED: Self = Self("saved");
     /// Permissions that runs wait for.
     pub const APPROVALS: Self = Self("approvals");
+    /// Which packs and tools are switched off that no bundle has a flag for.
+    pub const SWITCHES: Self = Self("switches");
+    /// What results of tools look like.
+    pub const SHAPES: Self = Self("shapes");
+    /// Sign-ins to servers.
+    pub const CREDENTIALS: Self = Self("credentials");
 
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::BUNDLES,
         Self::PINS,
         Self::LISTINGS,
@@ -51,6 +57,9 @@ impl Collection {
         Self::TOKENS,
         Self::SAVED,
         Self::APPROVALS,
+        Self::SWITCHES,
+        Self::SHAPES,
+        Self::CREDENTIALS,
     ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.

@@ -9,6 +9,7 @@
 //! [`wait`](crate::wait).
 
 mod blobs;
+mod chunks;
 mod documents;
 mod error;
 mod jobs;
@@ -19,6 +20,7 @@ mod trail;
 use std::sync::Arc;
 
 pub use blobs::{BlobId, BlobInfo, BlobWriter, Blobs, NewBlob, Retention};
+pub use chunks::Chunks;
 pub use documents::{
     Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
 };
@@ -45,6 +47,26 @@ pub trait Backend: Send + Sync {
     fn trail(&self) -> Arc<dyn Trail>;
 
     fn jobs(&self) -> Arc<dyn Jobs>;
+
+    /// Whether servers on other machines share it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The connections that it holds, where it has some.
+    fn pool(&self) -> Option<PoolStatus> {
+        None
+    }
+}
+
+/// The connections to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolStatus {
+    pub max: usize,
+    pub open: usize,
+    pub idle: usize,
+    /// Calls that wait for one.
+    pub waiting: usize,
 }
 
 /// A backend, shared.

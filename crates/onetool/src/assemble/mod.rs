@@ -27,11 +27,14 @@ use onetool_run::{Runner, SavedCode, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
+use onetool_state::interface::PoolStatus;
 use onetool_state::switches::Switches;
 use onetool_worker::WorkerSource;
 use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
+use crate::metrics::Measures;
+use crate::telemetry::Exporter;
 use adapters::SharedSettings;
 use parts::Parts;
 use watch::Watch;
@@ -128,7 +131,7 @@ impl App {
         let parts = Parts::build(&settings, traces)?;
         let keeps = traces.are_kept(&resolved) || resolved.state.is_some();
         let durable = Arc::new(service::durable(&resolved, &parts));
-        let watch = Watch::new(&resolved, &durable);
+        let watch = Watch::new(&resolved, &parts.state.value, &durable);
         Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
             runner: {
                 let toolbox = Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone()));
@@ -176,6 +179,20 @@ impl App {
 
     pub fn switches(&self) -> &Switches {
         &self.watch.switches
+    }
+
+    /// What sends spans and measurements, if something does.
+    pub(crate) fn exporter(&self) -> Option<Arc<Exporter>> {
+        self.parts.lock().telemetry.value.clone()
+    }
+
+    pub(crate) fn measures(&self) -> &Measures {
+        &self.watch.measures
+    }
+
+    /// The connections to the database that holds the state, if one does.
+    pub(crate) fn state_pool(&self) -> Option<PoolStatus> {
+        self.parts.lock().state.value.pool()
     }
 
     pub fn servers(&self) -> Arc<ProxySource> {

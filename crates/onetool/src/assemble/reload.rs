@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use onetool_config::RestartKeys;
 use onetool_sdk::{HealthNote, Severity};
 
-use super::{App, cpython_settings, service, toolbox};
+use super::{App, cpython_settings, service, toolbox, watch};
 use crate::config::{self, Resolved};
 
 impl App {
@@ -30,6 +30,9 @@ impl App {
         let parts = old_parts.renewed(&self.settings, &settings, self.traces, &mut pending);
         for note in &pending {
             tracing::warn!(span = "reload", subject = note.subject, "{}", note.message);
+        }
+        if !Arc::ptr_eq(&old_parts.state.value, &parts.state.value) {
+            self.watch.switches.move_to(watch::switch_place(&settings, &parts.state.value));
         }
         self.settings.replace(settings.clone());
         *self.parts.lock() = parts.clone();

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use onetool_http::metrics::Metrics;
 use onetool_http::rest::admin::AdminParts;
 use onetool_http::{LogMessage, Served, Service};
 use onetool_run::Runner;
@@ -61,6 +63,9 @@ impl Service for App {
     async fn warm_up(&self) {
         self.stays.store(true, Ordering::Relaxed);
         self.servers().wait_for_sign_ins();
+        if let Some(app) = self.this.upgrade() {
+            tokio::spawn(deliver_metrics(std::sync::Arc::downgrade(&app)));
+        }
         let toolbox = self.runner.toolbox().clone();
         let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
         if let Err(failure) = self.runner.sandbox().warm_up().await {
@@ -72,6 +77,10 @@ impl Service for App {
 
     fn quiet(&self) {
         onetool_sandbox::give_back_heap();
+    }
+
+    fn measure(&self, metrics: &mut Metrics) {
+        self.add_measures(metrics);
     }
 
     async fn shutdown(&self) {
@@ -95,6 +104,26 @@ pub(super) fn renew_durable(durable: &Durable, settings: &Resolved, parts: &Part
 fn package_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')));
     requirement[..end.unwrap_or(requirement.len())].trim()
+}
+
+/// How often to look whether measurements are wanted by now.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Sends measurements to the collector, where there is one, for as long as the app lives.
+async fn deliver_metrics(app: std::sync::Weak<App>) {
+    loop {
+        let interval = match app.upgrade() {
+            Some(app) => app.exporter().and_then(|exporter| exporter.metrics_interval()),
+            None => return,
+        };
+        tokio::time::sleep(interval.unwrap_or(LOOK_AGAIN)).await;
+        let Some(app) = app.upgrade() else { return };
+        if let Some(exporter) = app.exporter().filter(|exporter| exporter.metrics_interval().is_some()) {
+            let mut metrics = Metrics::default();
+            app.add_measures(&mut metrics);
+            exporter.deliver(&metrics);
+        }
+    }
 }
 
 /// What REST and MCP show of a configuration.

@@ -66,7 +66,9 @@ pub(super) fn parts(
             notes: settings.notes.iter().chain(pending).cloned().collect(),
             overrides: settings.overrides.clone(),
             docs: docs(settings),
-            learned: Arc::new(if settings.stats.shapes && settings.own.is_dir() {
+            learned: Arc::new(if settings.stats.shapes && parts.state.value.is_shared() {
+                LearnedShapes::shared(parts.state.value.documents())
+            } else if settings.stats.shapes && settings.own.is_dir() {
                 LearnedShapes::in_file(settings.stats.file.with_file_name("shapes.json"))
             } else {
                 LearnedShapes::disabled()
@@ -77,7 +79,12 @@ pub(super) fn parts(
         },
         projects: settings.projects.clone(),
         gate: settings.run.gate.clone(),
-        recorder: Arc::new(CallRecorder::new(stats.clone(), parts.telemetry.value.clone(), watch.activity.clone())),
+        recorder: Arc::new(CallRecorder::new(
+            stats.clone(),
+            parts.telemetry.value.clone(),
+            watch.activity.clone(),
+            watch.measures.clone(),
+        )),
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use onetool_run::activity::Activity;
 use onetool_run::approvals::{Approvals, StandingApprovals};
 use onetool_run::durable::Durable;
-use onetool_state::switches::Switches;
+use onetool_state::State;
+use onetool_state::switches::{SwitchPlace, Switches};
 
 use crate::config::Resolved;
+use crate::metrics::Measures;
 use crate::operations::KeptApprovals;
 
 #[derive(Clone)]
@@ -15,17 +17,27 @@ pub(super) struct Watch {
     pub(super) activity: Arc<Activity>,
     pub(super) approvals: Arc<Approvals>,
     pub(super) switches: Arc<Switches>,
+    pub(super) measures: Arc<Measures>,
 }
 
 impl Watch {
-    pub(super) fn new(settings: &Resolved, durable: &Arc<Durable>) -> Self {
+    pub(super) fn new(settings: &Resolved, state: &State, durable: &Arc<Durable>) -> Self {
         let kept = settings.global.as_ref().map(|global| KeptApprovals::new(global, &settings.folder));
         Self {
             activity: Arc::default(),
             approvals: Arc::new(
                 Approvals::new(kept.map(|kept| Arc::new(kept) as Arc<dyn StandingApprovals>)).with_durable(durable),
             ),
-            switches: Arc::new(Switches::new(settings.own.join("switches.json"))),
+            measures: Arc::default(),
+            switches: Arc::new(Switches::at(switch_place(settings, state))),
         }
+    }
+}
+
+/// Where switches are kept: with the project, or where other servers see them too.
+pub(super) fn switch_place(settings: &Resolved, state: &State) -> SwitchPlace {
+    match state.is_shared() {
+        true => SwitchPlace::Shared(state.documents()),
+        false => SwitchPlace::File(settings.own.join("switches.json")),
     }
 }

@@ -78,7 +78,7 @@ pub struct Resolved {
     /// Where spans go, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
     /// The address of the shared state, where it is not kept in files.
-    pub state: Option<String>,
+    pub state: Option<crate::state::StateAddress>,
     pub log_level: Level,
     pub log_dir: PathBuf,
     pub secrets: Secrets,

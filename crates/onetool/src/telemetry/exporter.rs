@@ -1,15 +1,17 @@
-//! Sends spans in the background.
+//! Sends spans and measurements in the background.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use onetool_http::metrics::Metrics;
 use onetool_sdk::{HealthNote, Severity};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::metrics;
 use super::settings::TelemetrySettings;
 use super::span::{Span, attribute};
 
@@ -28,10 +30,13 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Exporter {
     queue: mpsc::Sender<Item>,
     state: Arc<State>,
+    started: SystemTime,
+    metrics_interval: Duration,
 }
 
 enum Item {
     Span(Box<Span>),
+    Metrics(Vec<Json>),
     /// Send what there is, then say so.
     Flush(oneshot::Sender<()>),
 }
@@ -48,9 +53,20 @@ impl Exporter {
     pub fn start(settings: TelemetrySettings) -> Arc<Self> {
         let (queue, items) = mpsc::channel(QUEUE);
         let state = Arc::new(State::default());
+        let metrics_interval = settings.metrics_interval;
         let worker = Worker { settings, state: state.clone(), client: None };
         tokio::spawn(worker.run(items));
-        Arc::new(Self { queue, state })
+        Arc::new(Self { queue, state, started: SystemTime::now(), metrics_interval })
+    }
+
+    /// How often measurements are wanted, if at all.
+    pub fn metrics_interval(&self) -> Option<Duration> {
+        Some(self.metrics_interval).filter(|interval| !interval.is_zero())
+    }
+
+    /// Sends measurements, unless too much waits.
+    pub fn deliver(&self, metrics: &Metrics) {
+        let _ = self.queue.try_send(Item::Metrics(metrics::to_json(metrics, self.started)));
     }
 
     pub fn record(&self, span: Span) {
@@ -112,6 +128,12 @@ impl Worker {
                     }
                     self.send(&mut batch).await;
                 }
+                Some(Some(Item::Metrics(families))) => {
+                    if let Err(reason) = self.post_metrics(families).await {
+                        tracing::debug!(span = "telemetry", reason, "measurements are not delivered");
+                    }
+                    continue;
+                }
                 Some(Some(Item::Flush(done))) => {
                     self.send(&mut batch).await;
                     let _ = done.send(());
@@ -144,26 +166,41 @@ impl Worker {
         *problem = outcome.err();
     }
 
+    fn client(&mut self) -> Result<reqwest::Client, String> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let client = onetool_outbound::client_builder()
+            .timeout(REQUEST_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| told(&error))?;
+        Ok(self.client.insert(client).clone())
+    }
+
+    fn resource(&self) -> Json {
+        json!({"attributes": [
+            attribute("service.name", &self.settings.service_name),
+            attribute("service.version", env!("CARGO_PKG_VERSION")),
+        ]})
+    }
+
     async fn post(&mut self, spans: Vec<Json>) -> Result<(), String> {
-        let client = if let Some(client) = &self.client {
-            client.clone()
-        } else {
-            let client = onetool_outbound::client_builder()
-                .timeout(REQUEST_TIMEOUT)
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|error| told(&error))?;
-            self.client.insert(client).clone()
-        };
-        let version = env!("CARGO_PKG_VERSION");
-        let body = json!({"resourceSpans": [{
-            "resource": {"attributes": [
-                attribute("service.name", &self.settings.service_name),
-                attribute("service.version", version),
-            ]},
-            "scopeSpans": [{"scope": {"name": "onetool", "version": version}, "spans": spans}],
-        }]});
-        let request = client.post(self.settings.url.clone()).headers(self.settings.headers.clone()).json(&body);
+        let scope = json!({"name": "onetool", "version": env!("CARGO_PKG_VERSION")});
+        let scoped = json!([{"scope": scope, "spans": spans}]);
+        let body = json!({"resourceSpans": [{"resource": self.resource(), "scopeSpans": scoped}]});
+        self.post_to(self.settings.url.clone(), &body).await
+    }
+
+    async fn post_metrics(&mut self, families: Vec<Json>) -> Result<(), String> {
+        let scope = json!({"name": "onetool", "version": env!("CARGO_PKG_VERSION")});
+        let scoped = json!([{"scope": scope, "metrics": families}]);
+        let body = json!({"resourceMetrics": [{"resource": self.resource(), "scopeMetrics": scoped}]});
+        self.post_to(self.settings.metrics_url.clone(), &body).await
+    }
+
+    async fn post_to(&mut self, url: reqwest::Url, body: &Json) -> Result<(), String> {
+        let request = self.client()?.post(url).headers(self.settings.headers.clone()).json(body);
         let answer = request.send().await.map_err(|error| told(&error))?;
         if answer.status().is_success() { Ok(()) } else { Err(format!("the collector answered {}", answer.status())) }
     }

@@ -2,14 +2,17 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
-use onetool_config::{Expandable, Reader, Section, keys};
+use onetool_config::{Expandable, Reader, Section, Shape, keys};
 use reqwest::Url;
+use std::time::Duration;
 
 keys! {
-    /// Spans of runs and calls, sent by OTLP over HTTP.
+    /// Spans of runs and calls, and measurements, sent by OTLP over HTTP.
     pub struct TelemetryKeys {
         /// Address of the collector. Without it, nothing is sent.
         otlp_endpoint: Option<Expandable> = None, live, example "http://127.0.0.1:4318";
+        /// Seconds between two deliveries of measurements, the same that /metrics shows; 0 delivers none.
+        metrics_interval: Duration [Shape::Number(0.0, 86_400.0)] = Duration::from_mins(1), live;
         /// Name of this service.
         service_name: String = "onetool".to_owned(), live;
         /// Headers of every request.
@@ -24,6 +27,8 @@ pub const TELEMETRY: Section<TelemetryKeys> = Section::new("telemetry");
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetrySettings {
     pub(super) url: Url,
+    pub(super) metrics_url: Url,
+    pub(super) metrics_interval: Duration,
     pub(super) service_name: String,
     pub(super) headers: HeaderMap,
 }
@@ -46,6 +51,7 @@ pub enum TelemetryError {
 
 /// Below a collector's address.
 const TRACES: &str = "/v1/traces";
+const METRICS: &str = "/v1/metrics";
 
 impl TelemetrySettings {
     /// From the section `telemetry`. Without an address nothing is sent; what cannot be read as it was meant sends
@@ -73,7 +79,7 @@ impl TelemetrySettings {
             }
         }
         match Self::new(endpoint.trim(), keys.service_name, &headers) {
-            Ok(settings) => Some(settings),
+            Ok(settings) => Some(Self { metrics_interval: keys.metrics_interval, ..settings }),
             Err(error) => {
                 reader.problem(&address, &format!("{error}; nothing is sent"));
                 None
@@ -83,8 +89,11 @@ impl TelemetrySettings {
 
     pub fn new(endpoint: &str, service_name: String, headers: &[(String, String)]) -> Result<Self, TelemetryError> {
         let base = endpoint.trim_end_matches('/');
-        let full = if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") };
-        let url = Url::parse(&full).map_err(|error| TelemetryError::Url(error.to_string()))?;
+        let base = base.strip_suffix(TRACES).unwrap_or(base);
+        let below = |path| {
+            Url::parse(&format!("{base}{path}")).map_err(|error| TelemetryError::Url(error.to_string()))
+        };
+        let (url, metrics_url) = (below(TRACES)?, below(METRICS)?);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(TelemetryError::Url("it is neither http nor https".to_owned()));
         }
@@ -96,6 +105,6 @@ impl TelemetrySettings {
             value.set_sensitive(true);
             map.insert(key, value);
         }
-        Ok(Self { url, service_name, headers: map })
+        Ok(Self { url, metrics_url, metrics_interval: Duration::ZERO, service_name, headers: map })
     }
 }

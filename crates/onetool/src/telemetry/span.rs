@@ -40,9 +40,9 @@ impl Span {
     pub fn of_run(outcome: &RunOutcome<'_>) -> Self {
         Self {
             error: outcome.is_error.then(|| "error".to_owned()),
-            attributes: sizes(outcome.command.len(), outcome.chars_out),
             ..Self::new("run".to_owned(), SERVER, outcome.duration, outcome.ctx)
         }
+        .with(sizes(outcome.command.len(), outcome.chars_out))
     }
 
     pub fn of_call(outcome: &CallOutcome<'_>) -> Self {
@@ -52,14 +52,14 @@ impl Span {
         attributes.push(("gen_ai.tool.name", Attribute::Text(name.clone())));
         Self {
             error: outcome.error.map(str::to_owned),
-            attributes,
             ..Self::new(name, INTERNAL, outcome.duration, outcome.ctx)
         }
+        .with(attributes)
     }
 
     fn new(name: String, kind: u8, duration: Duration, ctx: &CallContext) -> Self {
         Self {
-            trace: ctx.run_id.clone(),
+            trace: ctx.trace.as_ref().map_or_else(|| ctx.run_id.clone(), |trace| trace.trace_id().clone()),
             id: ctx.span.id,
             parent: ctx.span.parent,
             name,
@@ -67,8 +67,13 @@ impl Span {
             end: SystemTime::now(),
             duration,
             error: None,
-            attributes: Vec::new(),
+            attributes: vec![("onetool.run_id", Attribute::Text(ctx.run_id.to_string()))],
         }
+    }
+
+    fn with(mut self, more: Vec<(&'static str, Attribute)>) -> Self {
+        self.attributes.extend(more);
+        self
     }
 
     pub(super) fn to_json(&self) -> Json {

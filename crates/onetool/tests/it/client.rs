@@ -302,11 +302,21 @@ impl HttpServer {
     }
 
     /// Tells the server to end, and waits until it has.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.terminate();
+        let status = self.ended().await;
+        assert!(status.success(), "{status}");
+    }
+
+    /// Tells the server to end.
+    pub fn terminate(&self) {
         let pid = rustix::process::Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the server does not end").unwrap();
-        assert!(status.success(), "{status}");
+    }
+
+    /// Waits until the server has ended.
+    pub async fn ended(mut self) -> std::process::ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the server does not end").unwrap()
     }
 }
 

@@ -106,6 +106,7 @@ pub(super) fn tool_name(text: &str) -> Result<QualifiedName, ApiError> {
 
 fn context(state: &AdminState) -> CallContext {
     let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(Caller::Rest) };
+    crate::trace::join(&mut ctx);
     ctx.deadline = Some(Instant::now() + state.served.server.api.invoke_timeout);
     ctx.tools = Some(Arc::new(state.service.runner().toolbox().clone()));
     ctx

@@ -41,7 +41,8 @@ async fn start(state: AdminState, request: Request) -> Result<Response, ApiError
     let is_stream = wants_events(request.headers());
     let principal = request.extensions().get::<Principal>().copied().unwrap_or(Principal::Anyone);
     let body: RunBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let ctx = CallContext { owner: principal.owner(None), ..CallContext::new(Caller::Rest) };
+    let mut ctx = CallContext { owner: principal.owner(None), ..CallContext::new(Caller::Rest) };
+    crate::trace::join(&mut ctx);
     let running = Running::enter(&state, &ctx)?;
     if is_stream {
         return Ok(stream_of(ctx.cancel.clone(), |sender| send(state, body.command, ctx, sender, running)));

@@ -1,0 +1,38 @@
+//! What a server measures of itself.
+
+use std::sync::Arc;
+
+use super::{Kind, Metrics, Requests, process};
+use crate::Service;
+use crate::background::Background;
+use crate::drain::Drain;
+use crate::mcp::SessionCount;
+
+/// Where the measurements of a server come from.
+#[derive(Clone)]
+pub(crate) struct SiteMeasures {
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) sessions: SessionCount,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) drain: Drain,
+}
+
+impl SiteMeasures {
+    /// All that is measured, now.
+    pub(crate) fn now(&self) -> Metrics {
+        let mut metrics = Metrics::default();
+        process(&mut metrics);
+        self.requests.measure(&mut metrics);
+        let mut gauge = |name, help, value: usize| metrics.number(Kind::Gauge, name, help, value as u64);
+        let runs = self.service.runner().toolbox().work().runs();
+        gauge("onetool_runs_in_progress", "Runs that are executed now.", runs);
+        let background = self.background.active();
+        gauge("onetool_background_runs", "Background runs that this server executes.", background);
+        gauge("onetool_mcp_sessions", "Open MCP sessions.", (self.sessions)());
+        let draining = usize::from(self.drain.has_begun());
+        gauge("onetool_draining", "1 while the server finishes its work before it ends.", draining);
+        self.service.measure(&mut metrics);
+        metrics
+    }
+}

@@ -1,0 +1,144 @@
+//! Removing blobs that have expired, and the oldest where there are too many.
+//!
+//! Written for millions of blobs: what has expired is found by its age and removed in batches; whether there is too much is
+//! answered from an index, now and then, by one server.
+
+use std::sync::Arc;
+
+use deadpool_postgres::Object;
+use onetool_state::interface::Chunks;
+use uuid::Uuid;
+
+use crate::connection::Failure;
+
+/// Expired blobs are remembered for this long, and unfinished uploads kept.
+const REMEMBERED_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+const UPLOAD_SECONDS: f64 = 24.0 * 3600.0;
+/// Blobs that one transaction removes.
+const BATCH: i64 = 5_000;
+/// Uploads that are removed elsewhere by one sweep.
+const REMOVED_AT_ONCE: i64 = 1_000;
+/// Held by the server that looks at how much there is.
+const SIZE_LOCK: i64 = 0x6f6e_6574_6f6f_6c02;
+/// How often that is looked at, as a part of all sweeps.
+const SIZE_EVERY: u8 = 10;
+
+type Parameter = dyn tokio_postgres::types::ToSql + Sync;
+
+/// How much a sweep looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thoroughness {
+    /// What has expired; now and then, how much there is.
+    Usual,
+    Everything,
+}
+
+pub(crate) struct Sweep {
+    pub(crate) elsewhere: Option<Arc<dyn Chunks>>,
+    /// Seconds; zero keeps blobs for ever.
+    pub(crate) ttl: f64,
+    pub(crate) max_bytes: i64,
+    pub(crate) thoroughness: Thoroughness,
+}
+
+impl Sweep {
+    /// Says how many blobs went.
+    pub(crate) async fn run(self, mut connection: Object) -> Result<usize, Failure> {
+        let mut gone = 0;
+        if self.ttl > 0.0 {
+            gone += self.remove_before(&mut connection, "clock_timestamp() - make_interval(secs => $1::float8)", &self.ttl).await?;
+        }
+        let looks_at_size = self.thoroughness == Thoroughness::Everything || Uuid::new_v4().as_bytes()[0] % SIZE_EVERY == 0;
+        if looks_at_size && let Some(border) = self.border(&mut connection).await? {
+            gone += self.remove_before(&mut connection, "$1::text::timestamptz", &border).await?;
+        }
+        self.forget(&mut connection).await?;
+        Ok(gone)
+    }
+
+    /// Removes blobs that are older than a time, in batches.
+    async fn remove_before(&self, connection: &mut Object, before: &str, value: &Parameter) -> Result<usize, Failure> {
+        let mut gone = 0;
+        loop {
+            let transaction = connection.transaction().await?;
+            let rows = transaction
+                .query(
+                    &format!(
+                        "WITH due AS (
+                             SELECT id, upload FROM onetool_blobs
+                             WHERE upload IS NOT NULL AND created_at <= {before}
+                             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+                         )
+                         UPDATE onetool_blobs b SET upload = NULL FROM due WHERE b.id = due.id AND b.upload = due.upload
+                         RETURNING due.upload"
+                    ),
+                    &[value, &BATCH],
+                )
+                .await?;
+            let uploads: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+            transaction.execute("DELETE FROM onetool_chunks WHERE upload = ANY ($1)", &[&uploads]).await?;
+            if self.elsewhere.is_some() {
+                transaction
+                    .execute(
+                        "INSERT INTO onetool_uploads (upload, started_at) SELECT unnest($1::uuid[]), 'epoch'
+                         ON CONFLICT (upload) DO UPDATE SET started_at = 'epoch'",
+                        &[&uploads],
+                    )
+                    .await?;
+            }
+            transaction.commit().await?;
+            gone += uploads.len();
+            if (uploads.len() as i64) < BATCH {
+                return Ok(gone);
+            }
+        }
+    }
+
+    /// The time before which blobs are too much, as the database writes it. `None` where all have room.
+    async fn border(&self, connection: &mut Object) -> Result<Option<String>, Failure> {
+        let transaction = connection.transaction().await?;
+        if self.thoroughness == Thoroughness::Usual {
+            let row = transaction.query_one("SELECT pg_try_advisory_xact_lock($1)", &[&SIZE_LOCK]).await?;
+            if !row.get::<_, bool>(0) {
+                return Ok(None);
+            }
+        }
+        let found = transaction
+            .query_opt(
+                "SELECT created_at::text FROM (
+                     SELECT created_at, sum(bytes) OVER (ORDER BY created_at DESC ROWS UNBOUNDED PRECEDING) AS total
+                     FROM onetool_blobs WHERE upload IS NOT NULL
+                 ) AS ranked
+                 WHERE total > $1::bigint ORDER BY created_at DESC LIMIT 1",
+                &[&self.max_bytes],
+            )
+            .await?;
+        transaction.commit().await?;
+        Ok(found.map(|row| row.get(0)))
+    }
+
+    /// Forgets what expired long ago, and uploads that were never finished.
+    async fn forget(&self, connection: &mut Object) -> Result<(), Failure> {
+        connection
+            .execute(
+                "DELETE FROM onetool_blobs WHERE upload IS NULL AND created_at < now() - make_interval(secs => $1)",
+                &[&REMEMBERED_SECONDS],
+            )
+            .await?;
+        let old = connection
+            .query(
+                "SELECT upload FROM onetool_uploads WHERE started_at < now() - make_interval(secs => $1) LIMIT $2",
+                &[&UPLOAD_SECONDS, &REMOVED_AT_ONCE],
+            )
+            .await?;
+        for upload in old.iter().map(|row| row.get::<_, Uuid>(0)) {
+            // Forgotten only when it is gone: another place may be away.
+            if let Some(chunks) = &self.elsewhere {
+                chunks.remove(upload).await?;
+            }
+            connection.execute("DELETE FROM onetool_chunks WHERE upload = $1", &[&upload]).await?;
+            connection.execute("DELETE FROM onetool_uploads WHERE upload = $1", &[&upload]).await?;
+        }
+        Ok(())
+    }
+}
