@@ -27,8 +27,8 @@ STATEMENTS = {
     "describe": "SELECT id, scope, media_type, bytes, created_at, notes FROM onetool_blobs WHERE id = md5('4711')",
     "read a piece": "SELECT c.content FROM onetool_blobs b JOIN onetool_chunks c USING (upload) WHERE b.id = md5('4711') AND c.n BETWEEN 0 AND 0 ORDER BY c.n",
     "store": "INSERT INTO onetool_blobs AS old (id, scope, media_type, bytes, notes, upload, created_at) VALUES (md5('new'), '', 'text/plain', 1, '{}', gen_random_uuid(), clock_timestamp()) ON CONFLICT (id) DO UPDATE SET created_at = clock_timestamp(), upload = coalesce(old.upload, excluded.upload)",
-    "expire a batch": "WITH due AS (SELECT id, upload FROM onetool_blobs WHERE upload IS NOT NULL AND created_at <= clock_timestamp() - make_interval(secs => {oldest}) ORDER BY created_at LIMIT 5000 FOR UPDATE SKIP LOCKED) UPDATE onetool_blobs b SET upload = NULL FROM due WHERE b.id = due.id AND b.upload = due.upload",
-    "nothing to expire": "SELECT id, upload FROM onetool_blobs WHERE upload IS NOT NULL AND created_at <= clock_timestamp() - make_interval(secs => 1e9) ORDER BY created_at LIMIT 5000",
+    "expire a batch": "WITH due AS (SELECT id, upload FROM onetool_blobs WHERE upload IS NOT NULL AND created_at <= now() - make_interval(secs => {oldest}) ORDER BY created_at LIMIT 5000 FOR UPDATE SKIP LOCKED) UPDATE onetool_blobs b SET upload = NULL FROM due WHERE b.id = due.id AND b.upload = due.upload",
+    "nothing to expire": "SELECT id, upload FROM onetool_blobs WHERE upload IS NOT NULL AND created_at <= now() - make_interval(secs => 1e9) ORDER BY created_at LIMIT 5000",
     "is there too much": "SELECT created_at FROM (SELECT created_at, sum(bytes) OVER (ORDER BY created_at DESC ROWS UNBOUNDED PRECEDING) AS total FROM onetool_blobs WHERE upload IS NOT NULL) AS ranked WHERE total > 9000000000000 ORDER BY created_at DESC LIMIT 1",
 }
 
