@@ -1,6 +1,5 @@
 //! Serving over HTTP: the admin page, REST and MCP at one address. Loopback unless tokens are configured.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +18,7 @@ use crate::access::{protect, same_site};
 use crate::background::Background;
 use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
-use crate::rest::{self, Admin, RestState};
+use crate::rest::{self, Admin, RestState, Running};
 use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, serve_connections, sign_in, unread};
 
 /// Children that do not end within this are killed.
@@ -99,7 +98,7 @@ struct Site {
     background: Arc<Background>,
     traffic: Arc<Traffic>,
     sessions: Option<Arc<PageSessions>>,
-    running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    running: Running,
     stop: CancellationToken,
     current: Mutex<(Arc<Served>, Router)>,
 }
@@ -155,8 +154,8 @@ impl Site {
     }
 
     fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {
-        let access = AccessPolicy::new(self.address, &served.server)?.with_sessions(self.sessions.clone());
-        let access = Arc::new(access);
+        let access = AccessPolicy::new(self.address, &served.server, Some(served.tokens.clone()))?;
+        let access = Arc::new(access.with_sessions(self.sessions.clone()).with_audit(served.audit.clone()));
         let admin = self
             .service
             .admin()
@@ -170,6 +169,8 @@ impl Site {
             background: self.background.clone(),
             admin,
         });
-        Ok(rest.merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes).merge(sign_ins))
+        let metadata = access.metadata().unwrap_or_default();
+        let metadata = same_site(metadata, access.clone());
+        Ok(rest.merge(metadata).merge(protect(self.mcp.clone(), access, Scope::Invoke)).merge(probes).merge(sign_ins))
     }
 }

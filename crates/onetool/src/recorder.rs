@@ -1,4 +1,4 @@
-//! Every call and every run, in the log, in the statistics and, where it is wanted, in traces.
+//! Every call and every run, in the log, in the statistics, in the audit trail and, where it is wanted, in traces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use onetool_run::activity::Activity;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
 
+use crate::audit::Auditor;
 use crate::telemetry::{Exporter, Span};
 
 /// What a run saved: what its calls kept away from the model, and what it cost instead. A run that failed saved nothing,
@@ -29,17 +30,27 @@ pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
     telemetry: Option<Arc<Exporter>>,
     activity: Arc<Activity>,
+    audit: Auditor,
 }
 
 impl CallRecorder {
-    pub fn new(stats: Arc<StatsRecorder>, telemetry: Option<Arc<Exporter>>, activity: Arc<Activity>) -> Self {
-        Self { stats, telemetry, activity }
+    pub fn new(
+        stats: Arc<StatsRecorder>,
+        telemetry: Option<Arc<Exporter>>,
+        activity: Arc<Activity>,
+        audit: Auditor,
+    ) -> Self {
+        Self { stats, telemetry, activity, audit }
     }
 }
 
 impl Recorder for CallRecorder {
     fn wants_arguments(&self) -> bool {
-        self.activity.is_watched()
+        self.activity.is_watched() || self.audit.wants_arguments()
+    }
+
+    fn wants_hashes(&self) -> bool {
+        self.audit.wants_hashes()
     }
 
     fn call(&self, outcome: &CallOutcome<'_>) {
@@ -50,6 +61,7 @@ impl Recorder for CallRecorder {
             tracing::info!(span = name, run = %outcome.ctx.run_id, duration_ms = ms, outcome = outcome.error.unwrap_or("ok"));
         }
         self.activity.call(outcome, crate::log::without_secrets);
+        self.audit.call(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_call(outcome));
         }
@@ -83,6 +95,7 @@ impl Recorder for CallRecorder {
             chars_out = outcome.chars_out,
         );
         self.activity.run(outcome, crate::log::without_secrets);
+        self.audit.run(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_run(outcome));
         }

@@ -96,7 +96,9 @@ impl FlatPlaces {
             .with_documents(Collection::SAVED, DocumentFolder::new(own.join("saved")).with_max_bytes(SAVED_BYTES))
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
+            .with_documents(Collection::ACCESS_TOKENS, DocumentFolder::new(own.join("state").join("access-tokens")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
+            .with_stream(Stream::AUDIT, &own.join("audit").join("audit.jsonl"))
             .with_runs(&own.join("runs"))
     }
 

@@ -40,7 +40,10 @@ impl Collection {
     /// Permissions that runs wait for.
     pub const APPROVALS: Self = Self("approvals");
 
-    pub const ALL: [Self; 10] = [
+    /// Named bearer tokens of people and programs, hashed.
+    pub const ACCESS_TOKENS: Self = Self("access-tokens");
+
+    pub const ALL: [Self; 11] = [
         Self::BUNDLES,
         Self::PINS,
         Self::LISTINGS,
@@ -51,6 +54,7 @@ impl Collection {
         Self::TOKENS,
         Self::SAVED,
         Self::APPROVALS,
+        Self::ACCESS_TOKENS,
     ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.

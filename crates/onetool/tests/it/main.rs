@@ -21,6 +21,7 @@ mod mcp_http;
 mod mcp_offers;
 mod ot_pack;
 mod packs;
+mod people;
 mod python;
 mod reload;
 mod rest;
