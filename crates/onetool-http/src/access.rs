@@ -141,7 +141,7 @@ impl Principal {
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error(
-        "{address} can be reached from other machines, and there is no token\nhint: make one with `onetool tokens create NAME`, set server.tokens or server.oauth, or bind to 127.0.0.1"
+        "{address} can be reached from other machines, and no token is configured\nhint: make one with `onetool tokens create NAME`, set server.tokens or server.oauth, or bind to 127.0.0.1"
     )]
     NoTokens { address: IpAddr },
     #[error("a token of server.tokens is shorter than {MIN_TOKEN_CHARS} characters")]

@@ -90,11 +90,11 @@ impl AuditLog {
         let is_batch = queue.lines.len() >= BATCH_LINES;
         let is_first = queue.lines.len() == 1;
         drop(queue);
-        if is_batch {
-            shared.wake.notify_one();
-        }
         if is_first {
             self.start(shared);
+        }
+        if is_batch || is_first {
+            shared.wake.notify_one();
         }
     }
 
@@ -197,15 +197,12 @@ fn write_until_closed(shared: &Shared) {
     loop {
         let closing = {
             let mut queue = shared.queue.lock();
+            while queue.lines.is_empty() && !queue.closing {
+                shared.wake.wait(&mut queue);
+            }
             let until = Instant::now() + INTERVAL;
-            // After a failure a full queue is no reason to hurry. Without lines there is nothing to do.
+            // After a failure a full queue is no reason to hurry.
             while !queue.closing && (failing || queue.lines.len() < BATCH_LINES) {
-                if queue.lines.is_empty() && !failing {
-                    shared.wake.wait_for(&mut queue, INTERVAL);
-                    if queue.lines.is_empty() {
-                        continue;
-                    }
-                }
                 if shared.wake.wait_until(&mut queue, until).timed_out() {
                     break;
                 }

@@ -122,10 +122,11 @@ impl Bench {
         assert!(self.get(mine, "/api/results").await.to_string().contains(handle));
 
         // Plans.
-        own.ok("std.todo_write(todos=[{'content': 'mine alone'}])").await;
-        assert!(!other.ok("str(std.todo_read())").await.contains("mine alone"));
+        let plan = uuid::Uuid::new_v4().to_string();
+        own.ok(&format!("std.todo_write(todos=[{{'content': '{plan}'}}])")).await;
+        assert!(!other.ok("str(std.todo_read())").await.contains(&plan));
         other.ok("std.todo_write(todos=[])").await;
-        assert!(own.ok("str(std.todo_read())").await.contains("mine alone"));
+        assert!(own.ok("str(std.todo_read())").await.contains(&plan));
 
         self.check_runs(mine, theirs).await;
         self.check_tasks(mine, theirs).await;
