@@ -220,6 +220,11 @@ impl Access {
         self.all().all(|access| access.secrets.as_ref().is_none_or(|secrets| secrets.contain(name)))
     }
 
+    /// Whether anything may have to be asked for.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.all().any(|access| access.permissions.may_ask())
+    }
+
     /// Whether it says anything of secrets.
     pub fn limits_secrets(&self) -> bool {
         self.all().any(|access| access.secrets.is_some())

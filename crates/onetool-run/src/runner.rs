@@ -187,7 +187,7 @@ impl Runner {
                 if let Some(reply) = recorded {
                     return reply;
                 }
-            } else if shared.state.permissions.may_ask() {
+            } else if shared.may_ask() {
                 // It may have to wait for a person: what it did until then must be known.
                 let memory = durable.begin(&mut ctx);
                 journal = Some((durable, memory));

@@ -305,6 +305,11 @@ impl Shared {
         self.state.permissions.of(name).max(by_group)
     }
 
+    /// Whether anything may have to be asked for.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.state.permissions.may_ask() || self.access.as_ref().is_some_and(|access| access.may_ask())
+    }
+
     /// Whether something was taken away.
     pub fn is_narrowed(&self) -> bool {
         self.access.is_some()
