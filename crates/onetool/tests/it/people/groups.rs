@@ -49,7 +49,6 @@ async fn a_group_takes_away_and_never_adds() {
     for (code, reason) in [
         ("file.write('y.txt', 'y')", "not available to 'ana'"),
         ("file.delete('x.txt')", "denied"),
-        ("file.move('x.txt', 'z.txt')", "cannot ask its user"),
         ("zebra.gallop()", "not available to you"),
         ("ot.timed(zebra.gallop)", "not available to you"),
         ("notes.secret()", "the secret API_KEY"),
@@ -58,6 +57,9 @@ async fn a_group_takes_away_and_never_adds() {
         let text = ana_mcp.err(code).await;
         assert!(text.contains(reason), "{code}: {text}");
     }
+    // What a group asks for does not happen before somebody has answered, whether the run ends or waits meanwhile.
+    ana_mcp.run("file.move('x.txt', 'z.txt')").await;
+    assert!(project.path().join("x.txt").exists() && !project.path().join("z.txt").exists());
     // The same through REST, where tools are called by name.
     for (tool, expected) in [("file.write", 403), ("zebra.gallop", 403), ("file.read", 200)] {
         let body = if tool == "file.read" { json!({"args": {"path": "x.txt"}}) } else { json!({"args": {}}) };
