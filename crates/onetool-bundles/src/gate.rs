@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, HealthNote, Pack, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{CallContext, HealthNote, Pack, QualifiedName, ToolCall, ToolError, ToolSource, Value};
 use onetool_state::bundles::BundleStore;
 
 /// A source whose tools can be switched off as built-ins of the store.
@@ -55,6 +55,10 @@ impl ToolSource for GatedSource {
         is_there
             .then(|| format!("the bundle '{pack}' is switched off; `onetool bundles enable {pack}` switches it on"))
             .or_else(|| self.inner.absence(pack))
+    }
+
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        self.inner.secrets(name)
     }
 
     fn health(&self) -> Vec<HealthNote> {

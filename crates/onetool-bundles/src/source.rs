@@ -498,6 +498,21 @@ impl ToolSource for BundleSource {
         })
     }
 
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        let found = self.inner.built.lock().bundles.values().find_map(|(_, built)| {
+            (built.pack.name == name.pack).then(|| built.functions.get(&name.function).cloned()).flatten()
+        });
+        let mut names = Vec::new();
+        // Of all versions: a call may pick any.
+        for tool in found.iter().flatten() {
+            let compiled = tool.compiled.get_or_init(|| self.inner.engine.compile(&tool.bundle, &tool.tool));
+            if let Ok(Compiled { work: Work::Http(http), .. }) = compiled {
+                names.extend(http.secret_names.iter().cloned());
+            }
+        }
+        names
+    }
+
     fn health(&self) -> Vec<HealthNote> {
         let mut notes = self.inner.built.lock().notes.clone();
         notes.extend(self.inner.store.problems().into_iter().map(|problem| HealthNote {

@@ -1,21 +1,28 @@
 //! Who may come in.
 //!
 //! Host and Origin are checked for every request, so that a page of another site, or a name that was rebound to this
-//! machine, gets nothing. On loopback nobody needs a token unless tokens are configured; on any other address a server
-//! without tokens does not start.
+//! machine, gets nothing. On loopback nobody needs a token unless there are tokens; on any other address a server without
+//! tokens does not start. A token is one of the configuration, one that `onetool tokens` made, or one of the OAuth issuer:
+//! whichever it is, it becomes an [`Identity`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use onetool_sdk::{CallContext, Caller, Door, Requester};
+use onetool_state::access_tokens::AccessTokens;
+use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
+use crate::oauth::{self, OAuth, Refusal, Subject};
 use crate::rest::admin::PageSessions;
-use crate::{ApiError, ServerSettings};
+use crate::{ApiError, PeerAddress, ServerSettings};
 
 /// What a token allows. `Admin` allows everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +36,63 @@ pub enum Scope {
 #[derive(Clone)]
 pub struct AccessToken {
     pub token: String,
+    /// Whose it is, for records and groups; a part of its fingerprint where nobody says.
+    pub name: Option<String>,
+    pub groups: Vec<String>,
     pub scopes: Vec<Scope>,
+}
+
+impl AccessToken {
+    fn name(&self) -> String {
+        let fingerprint = Principal::of(&self.token).fingerprint();
+        self.name.clone().unwrap_or_else(|| format!("token-{:08x}", fingerprint >> 32))
+    }
+}
+
+/// Who makes a request, and what they may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub principal: Principal,
+    /// None where no token was needed.
+    pub name: Option<String>,
+    /// The groups that the token itself names.
+    pub groups: Vec<String>,
+    pub scopes: Vec<Scope>,
+}
+
+impl Identity {
+    /// Whoever uses a server that needs no tokens.
+    pub fn anyone() -> Self {
+        Self { principal: Principal::Anyone, name: None, groups: Vec::new(), scopes: Scope::ALL.to_vec() }
+    }
+
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+    }
+
+    pub(crate) fn requester(&self, door: Door, client: Option<String>) -> Arc<Requester> {
+        const CLIENT_CHARS: usize = 80;
+        let plain = |text: String| text.chars().filter(|c| !c.is_control()).take(CLIENT_CHARS).collect();
+        let (principal, groups) = (self.name.clone(), self.groups.clone());
+        Arc::new(Requester { principal, groups, client: client.map(plain), door })
+    }
+
+    /// Who makes this request.
+    pub(crate) fn of(extensions: &Extensions) -> Arc<Self> {
+        extensions.get::<Arc<Self>>().cloned().unwrap_or_else(|| Arc::new(Self::anyone()))
+    }
+
+    /// The context for what a REST request asks for.
+    pub(crate) fn context(&self, headers: &HeaderMap) -> CallContext {
+        let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).map(str::to_owned);
+        let mut ctx = CallContext {
+            owner: self.principal.owner(None),
+            requester: self.requester(Door::Rest, agent),
+            ..CallContext::new(Caller::Rest)
+        };
+        crate::trace::join(&mut ctx);
+        ctx
+    }
 }
 
 /// Whose request it is.
@@ -46,6 +109,15 @@ impl Principal {
         // The same in every process, so that what a token's holder started on one is theirs on the next. It never leaves
         // the server as it is.
         let hash = blake3::derive_key("onetool principal by bearer token", token.as_bytes());
+        Self::from_hash(&hash)
+    }
+
+    /// Whoever an issuer calls so, whatever token they show.
+    fn of_subject(id: &str) -> Self {
+        Self::from_hash(&blake3::derive_key("onetool principal by subject", id.as_bytes()))
+    }
+
+    fn from_hash(hash: &[u8; 32]) -> Self {
         let (first, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         Self::Token(u64::from_le_bytes(*first))
     }
@@ -71,7 +143,7 @@ impl Principal {
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error(
-        "{address} can be reached from other machines, and no token is configured; set server.tokens or bind to 127.0.0.1"
+        "{address} can be reached from other machines, and no token is configured\nhint: make one with `onetool tokens create NAME`, set server.tokens or server.oauth, or bind to 127.0.0.1"
     )]
     NoTokens { address: IpAddr },
     #[error("a token of server.tokens is shorter than {MIN_TOKEN_CHARS} characters")]
@@ -83,20 +155,54 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The rules for everyone who comes in.
 pub struct AccessPolicy {
     tokens: Vec<AccessToken>,
+    /// Tokens that were made by name.
+    named: Option<Arc<AccessTokens>>,
+    /// Other machines reach this server: without a token nobody comes in, whatever becomes of the tokens.
+    is_exposed: bool,
     /// Names that the server answers to, in lower case, without ports.
     hosts: Vec<String>,
     /// Foreign origins that may call.
     origins: Vec<String>,
     /// The browser that the server was started for.
     sessions: Option<Arc<PageSessions>>,
+    oauth: Option<OAuth>,
+    audit: Option<Arc<AuditLog>>,
+    /// Refused requests that may still be written down in this minute.
+    refusals: Mutex<(Instant, u32)>,
+}
+
+/// Refused requests that are written down in a minute: a flood of them must not push everything else out.
+const REFUSALS_PER_MINUTE: u32 = 600;
+
+/// A request, as far as access depends on it.
+pub(crate) struct Asking<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) extensions: &'a Extensions,
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn of(request: &'a Request) -> Self {
+        Self {
+            headers: request.headers(),
+            extensions: request.extensions(),
+            method: request.method(),
+            path: request.uri().path(),
+        }
+    }
 }
 
 impl AccessPolicy {
-    /// The rules for a server that listens at `address`.
-    pub fn new(address: IpAddr, settings: &ServerSettings) -> Result<Self, AccessError> {
+    /// The rules for a server that listens at `address`. Reads the named tokens: blocks.
+    pub fn new(
+        address: IpAddr,
+        settings: &ServerSettings,
+        named: Option<Arc<AccessTokens>>,
+    ) -> Result<Self, AccessError> {
         let tokens = settings.tokens.clone();
-        if !address.is_loopback() && tokens.is_empty() {
-            return Err(AccessError::NoTokens { address });
+        if let Some(named) = &named {
+            named.refresh();
         }
         if tokens.iter().any(|token| token.token.chars().count() < MIN_TOKEN_CHARS) {
             return Err(AccessError::ShortToken);
@@ -104,7 +210,18 @@ impl AccessPolicy {
         let mut hosts = vec!["localhost".to_owned()];
         hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
         let origins = settings.origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Ok(Self { tokens, hosts, origins, sessions: None })
+        // The name that it is known by is one that it answers to.
+        let public = settings.oauth.as_ref().and_then(|oauth| oauth.public_url.host_str());
+        hosts.extend(public.map(str::to_ascii_lowercase));
+        let oauth = settings.oauth.clone().map(OAuth::new);
+        let refusals = Mutex::new((Instant::now(), 0));
+        let (sessions, audit) = (None, None);
+        let mut policy = Self { tokens, named, is_exposed: false, hosts, origins, sessions, oauth, audit, refusals };
+        if !address.is_loopback() && !policy.needs_token() {
+            return Err(AccessError::NoTokens { address });
+        }
+        policy.is_exposed = !address.is_loopback();
+        Ok(policy)
     }
 
     /// Lets a browser in with a one-time code, and nobody without a token.
@@ -114,36 +231,93 @@ impl AccessPolicy {
         self
     }
 
+    /// Writes down who was refused.
+    #[must_use]
+    pub(crate) fn with_audit(mut self, audit: Arc<AuditLog>) -> Self {
+        self.audit = Some(audit);
+        self
+    }
+
+    /// Where clients learn how to get a token.
+    pub(crate) fn metadata(&self) -> Option<Router> {
+        self.oauth.as_ref().map(|oauth| oauth::router(oauth.settings().clone()))
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Arc<AuditLog>> {
+        self.audit.as_ref()
+    }
+
     pub(crate) fn sessions(&self) -> Option<&PageSessions> {
         self.sessions.as_deref()
     }
 
     pub(crate) fn needs_token(&self) -> bool {
-        !self.tokens.is_empty() || self.sessions.is_some()
+        self.is_exposed
+            || !self.tokens.is_empty()
+            || self.sessions.is_some()
+            || self.oauth.is_some()
+            || self.named.as_ref().is_some_and(|named| named.are_there())
     }
 
-    /// What a request may do. A token that is not known is an error, a missing one is not.
-    pub(crate) fn scopes(&self, headers: &HeaderMap) -> Result<Vec<Scope>, ApiError> {
+    /// Who makes a request. A token that is not known is an error, a missing one is not.
+    pub(crate) async fn identity(&self, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
+        self.refresh().await;
         if !self.needs_token() {
-            return Ok(Scope::ALL.to_vec());
+            return Ok(Some(Identity::anyone()));
         }
-        let Some(given) = bearer(headers)? else { return Ok(Vec::new()) };
+        let Some(given) = bearer(headers)? else { return Ok(None) };
+        let principal = Principal::of(given);
         // Every token is compared, so that the time taken tells nothing.
         let is_given = |token: &str| bool::from(token.as_bytes().ct_eq(given.as_bytes()));
         let mut found = None;
         for token in &self.tokens {
             if is_given(&token.token) {
-                found = Some(token.scopes.clone());
+                found = Some((Some(token.name()), token.groups.clone(), token.scopes.clone()));
             }
         }
         if self.sessions.as_ref().is_some_and(|sessions| is_given(sessions.token())) {
-            found = Some(vec![Scope::Admin]);
+            // The user of this machine: theirs is what runs on standard input leave behind too.
+            found = Some((None, Vec::new(), vec![Scope::Admin]));
         }
-        match found {
-            None => Err(ApiError::unauthorised("the bearer token is not known")),
-            Some(scopes) if scopes.contains(&Scope::Admin) => Ok(Scope::ALL.to_vec()),
-            Some(scopes) => Ok(scopes),
+        if found.is_none() {
+            found = self.named(given);
         }
+        if let (None, Some(named)) = (&found, self.named.clone().filter(|named| named.may_be_new(given))) {
+            look(move || named.refresh_at_once()).await;
+            found = self.named(given);
+        }
+        if let (None, Some(oauth)) = (&found, self.oauth.as_ref().filter(|_| OAuth::is_candidate(given))) {
+            let Subject { id, name, groups, mut scopes } = oauth.verify(given).await?;
+            if scopes.contains(&Scope::Admin) {
+                scopes = Scope::ALL.to_vec();
+            }
+            return Ok(Some(Identity { principal: Principal::of_subject(&id), name: Some(name), groups, scopes }));
+        }
+        let Some((name, groups, mut scopes)) = found else {
+            return Err(ApiError::unauthorised("the bearer token is not known, or has expired"));
+        };
+        if scopes.contains(&Scope::Admin) {
+            scopes = Scope::ALL.to_vec();
+        }
+        Ok(Some(Identity { principal, name, groups, scopes }))
+    }
+
+    /// Learns of tokens that others made or revoked.
+    async fn refresh(&self) {
+        if let Some(named) = self.named.clone().filter(|named| named.is_due()) {
+            look(move || named.refresh()).await;
+        }
+    }
+
+    fn named(&self, given: &str) -> Option<(Option<String>, Vec<String>, Vec<Scope>)> {
+        let named = self.named.as_ref()?;
+        let record = named.find(given)?;
+        if AccessTokens::wants_note(&record) {
+            let (named, record) = (named.clone(), record.clone());
+            crate::task::spawn(async move { drop(crate::task::blocking(move || named.note_use(&record)).await) });
+        }
+        let scopes = record.scopes.iter().filter_map(|scope| Scope::named(scope)).collect();
+        Some((Some(record.name.clone()), record.groups.clone(), scopes))
     }
 
     fn check_site(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -167,18 +341,49 @@ impl AccessPolicy {
         }
     }
 
-    pub(crate) fn check_token(&self, headers: &HeaderMap, needed: Scope) -> Result<Principal, ApiError> {
-        if !self.needs_token() {
-            return Ok(Principal::Anyone);
-        }
-        let Some(given) = bearer(headers)? else {
-            return Err(ApiError::unauthorised("a bearer token is needed"));
+    /// Who makes a request that needs `needed`. Who may not is told how to get in, and written down.
+    pub(crate) async fn authenticate(&self, asking: Asking<'_>, needed: Scope) -> Result<Identity, ApiError> {
+        let (error, refusal, who) = match self.identity(asking.headers).await {
+            Ok(Some(identity)) if identity.may(needed) => return Ok(identity),
+            Ok(Some(identity)) => {
+                let message = format!("the token lacks the scope '{}'", needed.name());
+                (ApiError::forbidden(message), Refusal::InsufficientScope, identity.name)
+            }
+            Ok(None) => (ApiError::unauthorised("a bearer token is needed"), Refusal::NoToken, None),
+            Err(error) => (error, Refusal::InvalidToken, None),
         };
-        if self.scopes(headers)?.contains(&needed) {
-            Ok(Principal::of(given))
-        } else {
-            Err(ApiError::forbidden(format!("the token lacks the scope '{}'", needed.name())))
+        self.write_down(&asking, &error, who);
+        let is_refusal = matches!(error.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        Err(match self.oauth.as_ref().filter(|_| is_refusal) {
+            Some(oauth) => error.challenging(oauth.challenge(refusal, asking.path, needed)),
+            None => error,
+        })
+    }
+
+    fn write_down(&self, asking: &Asking<'_>, error: &ApiError, principal: Option<String>) {
+        let Some(audit) = self.audit.as_ref().filter(|audit| audit.is_on()) else { return };
+        {
+            let mut refusals = self.refusals.lock();
+            if refusals.0.elapsed() >= Duration::from_mins(1) {
+                *refusals = (Instant::now(), 0);
+            }
+            refusals.1 += 1;
+            if refusals.1 > REFUSALS_PER_MINUTE {
+                return;
+            }
         }
+        let agent = asking.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let door = if asking.path == "/mcp" || asking.path.starts_with("/sse") { Door::Mcp } else { Door::Rest };
+        let shown: String = asking.path.chars().take(200).collect();
+        audit.record(&AuditRecord {
+            principal,
+            client: agent.map(|agent| agent.chars().take(200).collect()),
+            door: Some(door.name().to_owned()),
+            address: asking.extensions.get::<PeerAddress>().map(|address| address.0.ip().to_string()),
+            tool: Some(format!("{} {shown}", asking.method)),
+            error: Some(error.message().to_owned()),
+            ..AuditRecord::new(AuditEvent::Auth, "denied")
+        });
     }
 }
 
@@ -192,6 +397,16 @@ impl Scope {
             Self::Admin => "admin",
         }
     }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// Looks for tokens. A state that does not answer must not hold requests up; what is known stays in force.
+async fn look(work: impl FnOnce() + Send + 'static) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let _ = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await;
 }
 
 /// The bearer token of a request.
@@ -237,9 +452,10 @@ pub(crate) fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -
     let check = move |mut request: Request, next: Next| {
         let tokens = tokens.clone();
         async move {
-            match tokens.check_token(request.headers(), scope) {
-                Ok(principal) => {
-                    request.extensions_mut().insert(principal);
+            match tokens.authenticate(Asking::of(&request), scope).await {
+                Ok(identity) => {
+                    request.extensions_mut().insert(identity.principal);
+                    request.extensions_mut().insert(Arc::new(identity));
                     next.run(request).await
                 }
                 Err(error) => error.into_response(),

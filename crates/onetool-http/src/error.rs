@@ -22,12 +22,15 @@ pub struct ApiError {
     /// Where in the body, the arguments or the value the mistake is.
     pointer: Option<String>,
     retry_after: Option<u64>,
+    /// How to get in, for `WWW-Authenticate`.
+    challenge: Option<String>,
     meta: Option<CallMeta>,
 }
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None, pointer: None, retry_after: None, meta: None }
+        let message = message.into();
+        Self { status, code, message, hint: None, pointer: None, retry_after: None, challenge: None, meta: None }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -93,6 +96,20 @@ impl ApiError {
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into()).filter(|pointer| !pointer.is_empty());
         self
+    }
+
+    /// Says how to get in.
+    pub(crate) fn challenging(mut self, challenge: String) -> Self {
+        self.challenge = Some(challenge);
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     pub(crate) fn with_meta(mut self, meta: CallMeta) -> Self {
@@ -172,7 +189,8 @@ impl From<ToolError> for ApiError {
             ErrorKind::Raised { exception } => format!("{exception}: {}", error.message),
             _ => error.message,
         };
-        Self { status, code, message, hint: error.hint, pointer: error.pointer, retry_after, meta: None }
+        let (hint, pointer) = (error.hint, error.pointer);
+        Self { status, code, message, hint, pointer, retry_after, challenge: None, meta: None }
     }
 }
 
@@ -198,8 +216,12 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let challenge = self.challenge.and_then(|challenge| HeaderValue::from_str(&challenge).ok());
+        let plain = (self.status == StatusCode::UNAUTHORIZED).then(|| HeaderValue::from_static("Bearer"));
+        if let Some(challenge) = challenge.or(plain) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            let exposed = HeaderValue::from_static("WWW-Authenticate");
+            response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         response
     }

@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, expand_home, keys};
+use indexmap::IndexMap;
+use onetool_config::{Expandable, MAX_BYTES, Reader, Section, Shape, choices, expand_home, keys, short};
 use onetool_run::durable::DurableSettings;
 use onetool_state::runs::RunLimits;
+use reqwest::Url;
 
+use crate::oauth::is_trustworthy;
 use crate::{
-    AccessToken, ApiSettings, BackgroundSettings, McpSettings, MetricsSettings, Scope, ServerSettings, TlsSettings,
-    parse_address,
+    AccessToken, ApiSettings, BackgroundSettings, McpSettings, MetricsSettings, OAuthSettings, Scope, ServerSettings,
+    TlsSettings, parse_address,
 };
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
@@ -24,6 +27,8 @@ keys! {
         /// Address that people reach this server at, through a proxy for example. Browsers come back there from signing in to
         /// upstream servers (`/oauth/callback`), and its name counts as one of `allowed_hosts`.
         public_url: Option<String> = None, live, example "https://tools.example.org";
+        /// Tokens of an OAuth issuer, besides `tokens` and those of `onetool tokens`. Needs `public_url`.
+        oauth: OAuthKeys = OAuthKeys::default(), live;
         /// Further names that the server is known by.
         allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
         /// What this server has that runs may ask for, besides its packs, servers and packages.
@@ -149,8 +154,31 @@ keys! {
     pub struct TokenKeys {
         /// The token itself; better a reference to a secret.
         token: Expandable = Expandable::default(), live, example "${ONETOOL_TOKEN}";
+        /// Whose it is, for the audit trail and for `security.groups`.
+        name: Option<String> = None, live, example "ci";
+        /// Groups that it belongs to, besides those that name it as a member.
+        groups: Vec<String> = Vec::new(), live, example "[readers]";
         /// What it allows.
         scopes: Vec<Scope> = Vec::new(), live, example "[read, invoke]";
+    }
+}
+
+keys! {
+    /// An OAuth issuer whose tokens are taken: signed JWTs (RS256, ES256, EdDSA). The server tells clients of it (RFC 9728).
+    pub struct OAuthKeys {
+        /// The issuer, exactly as its tokens name it.
+        issuer: Option<String> = None, live, example "https://id.example.org";
+        /// What tokens must be for, any of these; without it, `public_url` or its `/mcp`.
+        audience: Vec<String> = Vec::new(), live, example "[\"https://tools.example.org/mcp\"]";
+        /// Where the issuer's keys are; without it, where the issuer's own metadata says.
+        jwks_url: Option<String> = None, live, example "https://id.example.org/keys";
+        /// What in a token's scopes stands for `read`, `invoke` and `admin`; without it, these words, or with `onetool:` before
+        /// them.
+        scopes: IndexMap<String, Vec<String>> = IndexMap::new(), live, example "{invoke: [\"tools:call\"]}";
+        /// The claim that names whoever holds a token, for groups and records.
+        name_claim: String = "sub".to_owned(), live;
+        /// The claim with their groups; those that `security.groups` does not have mean nothing.
+        groups_claim: String = "groups".to_owned(), live;
     }
 }
 
@@ -163,10 +191,20 @@ impl ServerSettings {
         let mut tokens: Vec<AccessToken> = keys
             .tokens
             .iter()
-            .map(|entry| AccessToken { token: token(reader, &entry.token), scopes: entry.scopes.clone() })
+            .map(|entry| AccessToken {
+                token: token(reader, &entry.token),
+                name: entry.name.clone(),
+                groups: entry.groups.clone(),
+                scopes: entry.scopes.clone(),
+            })
             .collect();
         if reader.is_wrong(&["server", "tokens"]) {
-            tokens.push(AccessToken { token: unguessable(), scopes: Vec::new() });
+            tokens.push(AccessToken { token: unguessable(), name: None, groups: Vec::new(), scopes: Vec::new() });
+        }
+        let oauth = oauth(reader, &keys);
+        if oauth.is_none() && (keys.oauth.issuer.is_some() || reader.is_wrong(&["server", "oauth"])) {
+            // Whoever wanted only the issuer's tokens does not want everyone.
+            tokens.push(AccessToken { token: unguessable(), name: None, groups: Vec::new(), scopes: Vec::new() });
         }
         let bind = keys.bind.as_deref().and_then(|bind| match parse_address(bind) {
             Ok(address) => Some(address),
@@ -199,6 +237,7 @@ impl ServerSettings {
             drain: keys.drain,
             metrics: MetricsSettings { is_on: keys.metrics, token },
             tls: tls(reader, keys.tls.as_ref()),
+            oauth,
             api: ApiSettings::from(&keys),
             mcp: McpSettings::from(&keys),
             hosts,
@@ -217,6 +256,52 @@ fn public_address(address: &str) -> Result<(String, String), &'static str> {
         return Err("an address with a query or a user's name cannot be reached by others");
     }
     Ok((address.trim_end_matches("/").to_owned(), host.to_ascii_lowercase()))
+}
+
+/// The issuer, where there is one and everything that it needs.
+fn oauth(reader: &mut Reader, keys: &ServerKeys) -> Option<OAuthSettings> {
+    let issuer = keys.oauth.issuer.clone()?;
+    let address = |reader: &mut Reader, path: &[&str], text: &str| -> Option<Url> {
+        let url = text.parse::<Url>().ok().filter(|url| url.host_str().is_some());
+        if !url.as_ref().is_some_and(is_trustworthy) {
+            reader.problem(path, &format!("'{}' is not an https address; no OAuth token is taken", short(text)));
+            return None;
+        }
+        url
+    };
+    address(reader, &["server", "oauth", "issuer"], &issuer)?;
+    let Some(public) = &keys.public_url else {
+        reader.problem(&["server", "oauth"], "server.public_url is missing; no OAuth token is taken");
+        return None;
+    };
+    let public_url = address(reader, &["server", "public_url"], public)?;
+    let jwks_url = match &keys.oauth.jwks_url {
+        Some(url) => Some(address(reader, &["server", "oauth", "jwks_url"], url)?),
+        None => None,
+    };
+    for name in keys.oauth.scopes.keys().filter(|name| Scope::named(name).is_none()) {
+        let message = format!("'{}' is not a scope; expected read, invoke or admin", short(name));
+        reader.problem(&["server", "oauth", "scopes"], &message);
+    }
+    let base = public_url.as_str().trim_end_matches('/').to_owned();
+    let audiences = match keys.oauth.audience.as_slice() {
+        [] => vec![base.clone(), format!("{base}/"), format!("{base}/mcp")],
+        audiences => audiences.to_vec(),
+    };
+    let scopes = [Scope::Read, Scope::Invoke, Scope::Admin].map(|scope| {
+        let words = || vec![format!("onetool:{}", scope.name()), scope.name().to_owned()];
+        (scope, keys.oauth.scopes.get(scope.name()).cloned().unwrap_or_else(words))
+    });
+    Some(OAuthSettings {
+        issuer,
+        audiences,
+        jwks_url,
+        scopes: scopes.into(),
+        name_claim: keys.oauth.name_claim.clone(),
+        groups_claim: keys.oauth.groups_claim.clone(),
+        public_url,
+        known_groups: Vec::new(),
+    })
 }
 
 impl From<&ServerKeys> for ApiSettings {

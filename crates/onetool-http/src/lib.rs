@@ -13,6 +13,7 @@ mod error;
 pub mod keys;
 pub mod mcp;
 pub mod metrics;
+mod oauth;
 mod probes;
 mod quiet;
 pub mod rest;
@@ -24,10 +25,11 @@ mod tls;
 mod trace;
 mod unread;
 
-pub use access::{AccessError, AccessPolicy, AccessToken, Principal, Scope};
+pub use access::{AccessError, AccessPolicy, AccessToken, Identity, Principal, Scope};
 pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
 pub use connections::{PeerAddress, serve_connections};
 pub use error::ApiError;
+pub use oauth::OAuthSettings;
 pub use service::{
     ApiSettings, BackgroundSettings, Bundles, LogMessage, McpSettings, MetricsSettings, Served, ServerSettings, Service,
 };

@@ -9,6 +9,8 @@ use onetool_bundles::{BundleSource, HttpEngine, ImportSettings};
 use onetool_run::Runner;
 use onetool_sdk::CallContext;
 use onetool_state::State;
+use onetool_state::access_tokens::AccessTokens;
+use onetool_state::audit::AuditLog;
 use onetool_state::bundles::BundleStore;
 use onetool_state::runs::{RunLimits, RunStore};
 use tokio::sync::broadcast;
@@ -16,7 +18,7 @@ use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 use crate::metrics::Metrics;
-use crate::{AccessToken, TlsSettings};
+use crate::{AccessToken, OAuthSettings, TlsSettings};
 use crate::rest::admin::AdminParts;
 
 /// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
@@ -66,6 +68,10 @@ pub struct Served {
     /// `prompts.tools.run.description`
     pub run_description: Option<String>,
     pub server: ServerSettings,
+    /// Tokens that were made by name.
+    pub tokens: Arc<AccessTokens>,
+    /// Who did what.
+    pub audit: Arc<AuditLog>,
     pub bundles: Bundles,
     /// What is kept besides: MCP sessions.
     pub state: State,
@@ -103,6 +109,8 @@ pub struct ServerSettings {
     pub tokens: Vec<AccessToken>,
     /// `server.public_url`: where people reach it, without a slash at the end.
     pub public_url: Option<String>,
+    /// Tokens of an OAuth issuer are taken too.
+    pub oauth: Option<OAuthSettings>,
     /// Further names that the server is known by.
     pub hosts: Vec<String>,
     /// Sites whose pages may call it.

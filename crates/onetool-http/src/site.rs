@@ -2,7 +2,6 @@
 //!
 //! The first signal begins the end ([`crate::drain`]), the second one ends at once.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +24,7 @@ use crate::drain::{self, Admission, Drain, Draining};
 use crate::metrics::{self, MetricsRoute, Requests, SiteMeasures};
 use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
-use crate::rest::{self, Admin, RestState};
+use crate::rest::{self, Admin, RestState, Running};
 use crate::tls::{Tls, TlsError};
 use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, sign_in, trace, unread};
 
@@ -142,7 +141,7 @@ struct Site {
     measures: SiteMeasures,
     drain: Drain,
     sessions: Option<Arc<PageSessions>>,
-    running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    running: Running,
     current: Mutex<(Arc<Served>, Router)>,
 }
 
@@ -266,8 +265,8 @@ impl Site {
     }
 
     fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {
-        let access = AccessPolicy::new(self.address, &served.server)?.with_sessions(self.sessions.clone());
-        let access = Arc::new(access);
+        let access = AccessPolicy::new(self.address, &served.server, Some(served.tokens.clone()))?;
+        let access = Arc::new(access.with_sessions(self.sessions.clone()).with_audit(served.audit.clone()));
         let admin = self
             .service
             .admin()
@@ -281,7 +280,9 @@ impl Site {
             background: self.background.clone(),
             admin,
         });
-        let mut all = rest.merge(protect(self.mcp.clone(), access.clone(), Scope::Invoke)).merge(probes).merge(sign_ins);
+        let metadata = same_site(access.metadata().unwrap_or_default(), access.clone());
+        let mcp = protect(self.mcp.clone(), access.clone(), Scope::Invoke);
+        let mut all = rest.merge(metadata).merge(mcp).merge(probes).merge(sign_ins);
         if served.server.metrics.is_on {
             let measures = self.measures.clone();
             all = all.merge(metrics::router(access, served.server.metrics.token.clone(), move || measures.now()));

@@ -26,6 +26,8 @@ use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, Sandbox};
 use onetool_sdk::{NativePack, NativeSource, ToolContext, ToolError, ToolSource, define_tool};
 use onetool_state::State;
+use onetool_state::access_tokens::AccessTokens;
+use onetool_state::audit::AuditLog;
 use onetool_state::bundles::{BuiltInBundle, BundleId, BundleStore, Limits, Options};
 use onetool_state::flat::{FlatFiles, FlatPlaces};
 use onetool_state::interface::Retention;
@@ -122,6 +124,8 @@ fn runner(sources: Vec<Arc<dyn ToolSource>>, folder: &std::path::Path) -> Runner
             notes: Vec::new(),
             overrides: IndexMap::default(),
             docs: IndexMap::default(),
+            groups: Arc::default(),
+            quotas: Arc::default(),
             saved: Arc::new(onetool_run::SavedCode::nowhere()),
             learned: Arc::new(onetool_run::LearnedShapes::disabled()),
             permissions: Permissions::default(),
@@ -247,6 +251,8 @@ impl Server {
             },
             bundles: Bundles { store, source, engine, imports: ImportSettings::default() },
             runs: RunStore::new(&state, "test"),
+            tokens: Arc::new(AccessTokens::new(&state)),
+            audit: Arc::new(AuditLog::disabled()),
             state,
             background: BackgroundSettings::default(),
             quiet_after: Duration::from_millis(50),
@@ -501,7 +507,12 @@ async fn bad_bodies_are_refused() {
 
 #[tokio::test]
 async fn tokens_scopes_hosts_and_origins_are_checked() {
-    let token = |text: &str, scope| AccessToken { token: text.to_owned(), scopes: vec![scope] };
+    let token = |text: &str, scope| AccessToken {
+        token: text.to_owned(),
+        name: None,
+        groups: Vec::new(),
+        scopes: vec![scope],
+    };
     let server = Server::with_tokens(vec![
         token("reader-reader-reader", Scope::Read),
         token("caller-caller-caller", Scope::Invoke),
@@ -538,7 +549,7 @@ async fn tokens_scopes_hosts_and_origins_are_checked() {
     assert_eq!(with(&[("origin", open.base.clone())]).await, StatusCode::OK);
     assert_eq!(with(&[("origin", open.base.clone()), ("origin", open.base.clone())]).await, StatusCode::BAD_REQUEST);
     assert_eq!(with(&[("host", "localhost".to_owned())]).await, StatusCode::OK);
-    assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), &ServerSettings::default()).is_err());
+    assert!(AccessPolicy::new("0.0.0.0".parse().unwrap(), &ServerSettings::default(), None).is_err());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolError};
-use onetool_state::runs::{ApprovalRecord, RunStoreError};
+use onetool_state::runs::{ApprovalRecord, Owner, RunStoreError};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -65,7 +65,8 @@ pub enum DecisionError {
 /// All calls that wait.
 pub struct Approvals {
     waiting: Mutex<IndexMap<String, Waiting>>,
-    session: Mutex<HashSet<QualifiedName>>,
+    /// Allowed until this process ends, by whose calls they are.
+    session: Mutex<HashSet<(String, QualifiedName)>>,
     standing: Option<Arc<dyn StandingApprovals>>,
     /// Runs that wait without a process, and what of them was known last.
     durable: Option<Weak<Durable>>,
@@ -77,6 +78,8 @@ pub struct Approvals {
 
 struct Waiting {
     request: ApprovalRequest,
+    /// Whose call it is; empty where nobody has a name.
+    owner: String,
     answer: Option<oneshot::Sender<bool>>,
 }
 
@@ -137,7 +140,9 @@ impl Approvals {
         let asked = durable.approvals().get(id).map_err(|error| failed(error.into()))?;
         let asked = asked.filter(ApprovalRecord::is_waiting).ok_or(DecisionError::NotWaiting)?;
         if let Ok(tool) = asked.tool.parse() {
-            self.remember(&tool, decision)?;
+            // Of whoever has a name only the mark is known here: for them it is this call alone.
+            let owner = (asked.owner == Owner::local()).then_some("");
+            self.remember(owner, &tool, decision)?;
         }
         let decided = durable.decide(id, decision != Decision::Deny, "admin page").map_err(failed)?;
         self.suspended.lock().retain(|request| request.id != id);
@@ -146,15 +151,22 @@ impl Approvals {
     }
 
     /// Keeps a decision that is for more than one call.
-    fn remember(&self, tool: &QualifiedName, decision: Decision) -> Result<(), DecisionError> {
+    fn remember(
+        &self,
+        owner: Option<&str>,
+        tool: &QualifiedName,
+        decision: Decision,
+    ) -> Result<(), DecisionError> {
         if decision == Decision::Always {
             let standing = self.standing.as_ref().ok_or_else(|| {
                 DecisionError::NotKept("there is no user folder; set HOME, or allow it in security.policy".to_owned())
             })?;
             standing.allow(tool).map_err(DecisionError::NotKept)?;
         }
-        if matches!(decision, Decision::Session | Decision::Always) {
-            self.session.lock().insert(tool.clone());
+        if matches!(decision, Decision::Session | Decision::Always)
+            && let Some(owner) = owner
+        {
+            self.session.lock().insert((owner.to_owned(), tool.clone()));
         }
         Ok(())
     }
@@ -173,7 +185,8 @@ impl Approvals {
             return self.decide_suspended(id, decision);
         };
         let tool = entry.request.tool.clone();
-        self.remember(&tool, decision)?;
+        let owner = entry.owner.clone();
+        self.remember(Some(&owner), &tool, decision)?;
         let answer = entry.answer.take();
         waiting.shift_remove(id);
         drop(waiting);
@@ -189,7 +202,8 @@ impl Approvals {
         arguments: &Arguments,
         ctx: &CallContext,
     ) -> Result<(), ToolError> {
-        if self.session.lock().contains(name) || self.standing.as_ref().is_some_and(|kept| kept.is_allowed(name)) {
+        let owner = ctx.principal_owner().unwrap_or_default().to_owned();
+        if self.session.lock().contains(&(owner.clone(), name.clone())) || self.standing.as_ref().is_some_and(|kept| kept.is_allowed(name)) {
             return Ok(());
         }
         let refused = |why: &str| {
@@ -227,7 +241,7 @@ impl Approvals {
             caller: ctx.caller,
             at: Utc::now(),
         };
-        let _entry = self.enter(request, answer).ok_or_else(|| refused("too many calls wait for an answer"))?;
+        let _entry = self.enter(request, owner, answer).ok_or_else(|| refused("too many calls wait for an answer"))?;
         let by_client = async {
             let Some(client) = &ctx.client else { return std::future::pending().await };
             match client.elicit(question(name, &crate::permission::shown(arguments))).await {
@@ -257,14 +271,19 @@ impl Approvals {
         if is_allowed { Ok(()) } else { Err(refused("the user declined")) }
     }
 
-    fn enter(self: &Arc<Self>, request: ApprovalRequest, answer: oneshot::Sender<bool>) -> Option<Entry> {
+    fn enter(
+        self: &Arc<Self>,
+        request: ApprovalRequest,
+        owner: String,
+        answer: oneshot::Sender<bool>,
+    ) -> Option<Entry> {
         let id = request.id.clone();
         {
             let mut waiting = self.waiting.lock();
             if waiting.len() >= MAX_WAITING {
                 return None;
             }
-            waiting.insert(id.clone(), Waiting { request, answer: Some(answer) });
+            waiting.insert(id.clone(), Waiting { request, owner, answer: Some(answer) });
         }
         self.changed();
         Some(Entry { approvals: self.clone(), id })

@@ -77,6 +77,25 @@ impl Catalog {
         self
     }
 
+    /// Only the tools that `sees` says. A pack without any stays where `sees_pack` says, as one whose server is starting.
+    #[must_use]
+    pub(crate) fn visible(&self, sees_pack: impl Fn(&str) -> bool, sees: impl Fn(&QualifiedName) -> bool) -> Self {
+        let mut packs = IndexMap::new();
+        for (name, entry) in self.packs.iter().filter(|(name, _)| sees_pack(name)) {
+            let is_seen = |function: &String| sees(&QualifiedName::new(name, function));
+            let mut entry = entry.clone();
+            if !entry.pack.tools.keys().all(is_seen) {
+                let pack = Arc::make_mut(&mut entry.pack);
+                pack.tools.retain(|function, _| is_seen(function));
+                if pack.tools.is_empty() {
+                    continue;
+                }
+            }
+            packs.insert(name.clone(), entry);
+        }
+        Self { packs, clashes: Vec::new() }
+    }
+
     pub fn packs(&self) -> impl Iterator<Item = &Arc<Pack>> {
         self.packs.values().map(|entry| &entry.pack)
     }

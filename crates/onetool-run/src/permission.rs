@@ -42,7 +42,7 @@ impl Permissions {
     }
 
     pub fn of(&self, name: &QualifiedName) -> Permission {
-        if self.lists.iter().all(Vec::is_empty) {
+        if self.is_empty() {
             return Permission::Allow;
         }
         let name = name.to_string();
@@ -55,6 +55,11 @@ impl Permissions {
     /// Whether anything may have to be asked for.
     pub(crate) fn may_ask(&self) -> bool {
         self.lists.iter().flatten().any(|(_, permission)| *permission == Permission::Ask)
+    }
+
+    /// Whether nothing is said of any tool.
+    pub fn is_empty(&self) -> bool {
+        self.lists.iter().all(Vec::is_empty)
     }
 
     /// Both lists: whatever either forbids is forbidden.

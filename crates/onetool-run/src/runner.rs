@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
 use onetool_sdk::{CallContext, Notices, Part, ToolError, Value};
+use onetool_state::results::ResultStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
@@ -17,6 +18,7 @@ use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::packages::Packages;
 use crate::present::{self, Format};
+use crate::quota::RunSlot;
 use crate::replay::{Recording, weight};
 use crate::sessions::{self, Plan, RecentNames, SessionPlan};
 use crate::settings::RunSettings;
@@ -94,7 +96,7 @@ struct Surrounding<'a> {
     proxy: &'a PackProxy,
     /// Where a name went that the code does not find.
     lost: Option<String>,
-    deadline: Option<Instant>,
+    ctx: &'a CallContext,
 }
 
 impl Runner {
@@ -166,6 +168,11 @@ impl Runner {
         Arc::new(settings)
     }
 
+    /// Whether a run would be let in now, by what whoever asks has used up.
+    pub async fn admits(&self, ctx: &CallContext) -> Result<(), ToolError> {
+        admitted(&self.toolbox.now(), ctx).await.map(drop)
+    }
+
     async fn run_as(
         &self,
         command: &str,
@@ -174,7 +181,7 @@ impl Runner {
         settings: Arc<RunSettings>,
     ) -> RunReply {
         let mut watch = Stopwatch::start();
-        let shared = self.toolbox.now();
+        let shared = self.toolbox.now_for(&ctx.requester);
         let mut ctx = ctx.within();
         let mut journal = None;
         if let Some(durable) = self.durable.as_ref().filter(|_| ctx.journal.is_none()) {
@@ -183,7 +190,7 @@ impl Runner {
                 if let Some(reply) = recorded {
                     return reply;
                 }
-            } else if shared.state.permissions.may_ask() {
+            } else if shared.may_ask() {
                 // It may have to wait for a person: what it did until then must be known.
                 let memory = durable.begin(&mut ctx);
                 journal = Some((durable, memory));
@@ -192,6 +199,14 @@ impl Runner {
         ctx.notices = Notices::default();
         shared.trace(&mut ctx);
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
+        let slot = match admitted(&shared, &ctx).await {
+            Ok(slot) => slot,
+            Err(refusal) => {
+                let reply = finish_error(refusal.text(), settings.sanitise, &settings);
+                shared.record_run(command, &reply, &watch, &ctx);
+                return reply;
+            }
+        };
         // A run ends with its reply, or with all work: then it is cancelled, and still replies.
         ctx.cancel = ctx.cancel.child_token();
         let work = self.toolbox.work();
@@ -206,6 +221,9 @@ impl Runner {
             reply = self.run_with(command, session, &ctx, &settings, &shared, &mut watch) => reply,
             reply = over => reply,
         };
+        if let Some(slot) = slot {
+            slot.computed(watch.steps.execute.saturating_sub(watch.unsent.call_time));
+        }
         if work.is_over() && reply.is_error {
             reply.text.push_str(STOPPING);
         }
@@ -288,7 +306,7 @@ impl Runner {
         watch.end_of(|steps| &mut steps.execute);
         let lost = self.lost_name(&execution, &ctx, in_session.as_ref());
         let mut reply = self
-            .reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, deadline: ctx.deadline })
+            .reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, ctx: &ctx })
             .await;
         match &plan {
             Plan::In(_) => {}
@@ -377,7 +395,7 @@ impl Runner {
     /// Runs code as part of a call: the value, not how it is shown. What is only printed is the value as a text.
     pub async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
         let settings = self.settings.read().clone();
-        let shared = self.toolbox.now();
+        let shared = self.toolbox.now_for(&ctx.requester);
         let prepared =
             prepare(code, &settings, &shared, None).map_err(|text| ToolError::raised("RuntimeError", text))?;
         if settings.type_check
@@ -482,7 +500,7 @@ impl Runner {
         shared: &Arc<Shared>,
         around: &Surrounding<'_>,
     ) -> RunReply {
-        let Surrounding { proxy, deadline, .. } = *around;
+        let Surrounding { proxy, ctx, .. } = *around;
         let options = presentation_options(prepared, &execution, settings);
         let value = match execution.result {
             Ok(value) => value,
@@ -529,7 +547,7 @@ impl Runner {
             Some(value) if is_result_page(prepared, shared) => {
                 present::format(&ot::shown_result(value, &shared.state.output), format)
             }
-            Some(value) => match present_in_time(value, format, deadline).await {
+            Some(value) => match present_in_time(value, format, ctx.deadline).await {
                 Some(shown) => shown,
                 None => {
                     let account = Account {
@@ -563,7 +581,8 @@ impl Runner {
         let layout = if is_json { Layout::Json } else { Layout::Text };
         let text = settings.redactor.owned(text);
         let text = if settings.stores_large_output {
-            self.fit(text, layout, tool, options.format.unwrap_or_default(), settings, shared).await
+            let store = shared.state.results_of(ctx);
+            self.fit(text, layout, tool, options.format.unwrap_or_default(), settings, shared, store).await
         } else {
             text
         };
@@ -575,6 +594,7 @@ impl Runner {
     }
 
     /// Stores what is too large for a reply and answers its summary instead.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ from run to run")]
     async fn fit(
         &self,
         text: String,
@@ -583,6 +603,7 @@ impl Runner {
         format: Format,
         settings: &RunSettings,
         shared: &Arc<Shared>,
+        store: ResultStore,
     ) -> String {
         let mut output = shared.state.output.clone();
         if let Some(asked) = settings.max_inline {
@@ -593,7 +614,6 @@ impl Runner {
             return text;
         }
         let size = text.len();
-        let store = shared.state.results.clone();
         let stored = tokio::task::spawn_blocking(move || {
             let stored = match layout {
                 Layout::Json => store.store_json(&text, &tool, output.preview_lines),
@@ -622,6 +642,15 @@ impl Runner {
             Ok(Err(text)) => text,
             Err(_) => "the result could not be stored".to_owned(),
         }
+    }
+}
+
+/// A place among the runs of whoever asks, where those are limited.
+async fn admitted(shared: &Shared, ctx: &CallContext) -> Result<Option<RunSlot>, ToolError> {
+    let access = shared.state.groups.access(&ctx.requester);
+    match access.map(|access| access.quota).filter(|quota| !quota.is_unlimited()) {
+        Some(quota) => shared.state.quotas.begin_run(ctx, quota).await.map(Some),
+        None => Ok(None),
     }
 }
 

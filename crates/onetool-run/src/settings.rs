@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use onetool_sandbox::{Engine, FileAccess, Limits, SessionLimits};
-use onetool_sdk::{HealthNote, Redactor};
+use onetool_sdk::{CallContext, HealthNote, Redactor};
 use onetool_state::interface::{Retention, Trail};
 use onetool_state::results::ResultStore;
 
+use crate::groups::Groups;
+use crate::quota::Quotas;
 use crate::{Catalog, Gate, LearnedShapes, Permissions, SavedCode, SearchIndex, ToolOverride};
 
 /// A parameter of a snippet.
@@ -124,10 +126,21 @@ pub struct ToolboxState {
     pub learned: Arc<LearnedShapes>,
     /// Which tools may be called.
     pub permissions: Permissions,
+    /// Who may do what.
+    pub groups: Arc<Groups>,
+    /// What they have used up.
+    pub quotas: Arc<Quotas>,
     /// Code that runs kept for later.
     pub saved: Arc<SavedCode>,
     /// What searches in all this look words up in.
     pub search: Arc<SearchIndex>,
+}
+
+impl ToolboxState {
+    /// Stored results of whoever calls: nobody else reads theirs.
+    pub fn results_of(&self, ctx: &CallContext) -> ResultStore {
+        ctx.principal_owner().map_or_else(|| self.results.clone(), |owner| self.results.scoped(owner))
+    }
 }
 
 /// How runs are executed and answered. Without `Debug`: it holds secrets.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
+    CallContext, HealthNote, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
 };
 use onetool_state::switches::Switches;
 
@@ -85,6 +85,10 @@ impl ToolSource for SwitchedSource {
             return Some("it is switched off; the admin page switches it on".to_owned());
         }
         self.inner.absence(pack)
+    }
+
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        self.inner.secrets(name)
     }
 
     fn health(&self) -> Vec<HealthNote> {

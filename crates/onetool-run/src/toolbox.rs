@@ -12,15 +12,16 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Arguments, CallContext, Effect, ErrorKind, Origin, Pack, QualifiedName, Recall, ToolCall, ToolCaller, ToolError, ToolSource,
-    ToolSpec, TraceContext, Value,
+    Arguments, CallContext, Effect, ErrorKind, Origin, Pack, QualifiedName, Recall, Requester, ToolCall, ToolCaller,
+    ToolError, ToolSource, ToolSpec, TraceContext, Value,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tracing::Instrument as _;
 
 use crate::activity::shown_arguments;
 use crate::catalog::{Catalog, CatalogPack};
 use crate::gate::{Gate, Verdict};
+use crate::groups::Access;
 use crate::nearest::{listed, nearest};
 use crate::permission::Permission;
 use crate::runner::RunReply;
@@ -52,7 +53,34 @@ pub struct CallOutcome<'a> {
     pub failure: Option<&'a ToolError>,
     /// The arguments for people to read, where [`Recorder::wants_arguments`].
     pub arguments: Option<&'a str>,
+    /// A hash of the arguments, where [`Recorder::wants_hashes`].
+    pub arguments_hash: Option<&'a str>,
+    /// What became of the question whether it may be made, where a person was asked.
+    pub approval: Option<Approval>,
     pub ctx: &'a CallContext,
+}
+
+/// What a person said to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    Granted,
+    Refused,
+}
+
+impl Approval {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What is noted of a call on its way.
+#[derive(Default)]
+struct Noted {
+    arguments_hash: Option<String>,
+    approval: Option<Approval>,
 }
 
 /// What became of a run.
@@ -84,6 +112,11 @@ pub trait Recorder: Send + Sync {
     fn wants_arguments(&self) -> bool {
         false
     }
+
+    /// Whether arguments are hashed.
+    fn wants_hashes(&self) -> bool {
+        false
+    }
 }
 
 /// What a toolbox is made of.
@@ -105,6 +138,8 @@ pub struct Shared {
     loader: Arc<ToolLoader>,
     gate: Gate,
     recorder: Arc<dyn Recorder>,
+    /// What was taken away, where this is not all of it.
+    access: Option<Arc<Access>>,
 }
 
 /// All tools, behind one door. Cheap to clone; clones share.
@@ -112,11 +147,24 @@ pub struct Shared {
 pub struct Toolbox {
     current: Arc<RwLock<Arc<Shared>>>,
     work: Work,
+    /// The same for those who see less, as long as it is the same.
+    narrowed: Arc<Mutex<Narrowed>>,
 }
+
+/// Toolboxes with less in them, by what is taken away.
+#[derive(Default)]
+struct Narrowed {
+    whole: Option<Arc<Shared>>,
+    known: Vec<(Arc<Access>, Arc<Shared>)>,
+}
+
+/// Kinds of visitors whose toolboxes are kept.
+const MAX_NARROWED: usize = 64;
 
 impl Toolbox {
     pub fn new(parts: ToolboxParts) -> Self {
-        Self { current: Arc::new(RwLock::new(Arc::new(Shared::new(parts)))), work: Work::default() }
+        let current = Arc::new(RwLock::new(Arc::new(Shared::new(parts))));
+        Self { current, work: Work::default(), narrowed: Arc::default() }
     }
 
     /// What is under way.
@@ -162,6 +210,7 @@ impl Toolbox {
             loader: shared.loader.clone(),
             gate: shared.gate.clone(),
             recorder: shared.recorder.clone(),
+            access: None,
         });
         let mut current = self.current.write();
         // Somebody may have replaced the whole toolbox meanwhile: theirs is newer.
@@ -169,6 +218,25 @@ impl Toolbox {
             *current = fresh.clone();
         }
         fresh
+    }
+
+    /// The toolbox as somebody sees it: without what their groups take away.
+    pub fn now_for(&self, requester: &Requester) -> Arc<Shared> {
+        let whole = self.now();
+        let Some(access) = whole.state.groups.access(requester).filter(|access| access.hides()) else { return whole };
+        let mut narrowed = self.narrowed.lock();
+        if !narrowed.whole.as_ref().is_some_and(|known| Arc::ptr_eq(known, &whole)) {
+            *narrowed = Narrowed { whole: Some(whole.clone()), known: Vec::new() };
+        }
+        if let Some((_, known)) = narrowed.known.iter().find(|(known, _)| Arc::ptr_eq(known, &access)) {
+            return known.clone();
+        }
+        let shared = Arc::new(whole.without(&access));
+        if narrowed.known.len() >= MAX_NARROWED {
+            narrowed.known.clear();
+        }
+        narrowed.known.push((access, shared.clone()));
+        shared
     }
 
     /// Reads all tools and makes them ready to be searched, so that the first who asks need not wait. Takes its time.
@@ -197,7 +265,7 @@ impl ToolCaller for Toolbox {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
-        let shared = self.now();
+        let shared = self.now_for(&ctx.requester);
         self.until_over(name, shared.call(name, arguments, ctx)).await
     }
 
@@ -208,7 +276,7 @@ impl ToolCaller for Toolbox {
         arguments: Arguments,
         ctx: &CallContext,
     ) -> Result<Value, ToolError> {
-        let shared = self.now();
+        let shared = self.now_for(&ctx.requester);
         self.until_over(name, shared.call_version(name, Some(version.to_owned()), arguments, ctx)).await
     }
 }
@@ -224,6 +292,29 @@ impl Shared {
             projects: parts.projects,
             gate: parts.gate,
             recorder: parts.recorder,
+            access: None,
+        }
+    }
+
+    /// The same without what is taken away.
+    fn without(&self, access: &Arc<Access>) -> Self {
+        let catalog = self.state.catalog.visible(|pack| access.sees_pack(pack), |name| access.sees(name));
+        let is_there = |target: &str| match target.parse::<QualifiedName>() {
+            Ok(name) => access.sees(&name),
+            Err(_) => access.sees_pack(target),
+        };
+        let mut state = (*self.state).clone();
+        state.aliases.retain(|_, target| is_there(target) || self.state.aliases.contains_key(target.as_str()));
+        state.instructions.retain(|pack, _| access.sees_pack(pack));
+        state.catalog = Arc::new(catalog);
+        state.search = Arc::default();
+        Self {
+            state: Arc::new(state),
+            projects: self.projects.clone(),
+            loader: self.loader.clone(),
+            gate: self.gate.clone(),
+            recorder: self.recorder.clone(),
+            access: Some(access.clone()),
         }
     }
 
@@ -243,7 +334,28 @@ impl Shared {
 
     /// What the policy says of a tool.
     pub fn permission(&self, name: &QualifiedName) -> Permission {
-        self.state.permissions.of(name)
+        let by_group = self.access.as_ref().map_or(Permission::Allow, |access| access.permission(name));
+        self.state.permissions.of(name).max(by_group)
+    }
+
+    /// Whether anything may have to be asked for.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.state.permissions.may_ask() || self.access.as_ref().is_some_and(|access| access.may_ask())
+    }
+
+    /// Whether something was taken away.
+    pub fn is_narrowed(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// Whether a pack is there for whoever sees this toolbox.
+    pub fn sees_pack(&self, pack: &str) -> bool {
+        self.access.as_ref().is_none_or(|access| access.sees_pack(pack))
+    }
+
+    /// Whether a tool is.
+    pub fn sees(&self, name: &QualifiedName) -> bool {
+        self.access.as_ref().is_none_or(|access| access.sees(name))
     }
 
     /// Executes a call, whatever its kind and wherever it came from.
@@ -269,7 +381,8 @@ impl Shared {
         let mut ctx = ctx.within();
         self.trace(&mut ctx);
         let ctx = &ctx;
-        let result = self.call_unrecorded(name, version, arguments, ctx).await;
+        let mut noted = Noted::default();
+        let result = self.call_unrecorded(name, version, arguments, ctx, &mut noted).await;
         let outcome = CallOutcome {
             name,
             duration: started.elapsed(),
@@ -278,6 +391,8 @@ impl Shared {
             error: result.as_ref().err().map(ToolError::exception),
             failure: result.as_ref().err(),
             arguments: shown.as_deref(),
+            arguments_hash: noted.arguments_hash.as_deref(),
+            approval: noted.approval,
             ctx,
         };
         self.recorder.call(&outcome);
@@ -304,9 +419,14 @@ impl Shared {
         version: Option<String>,
         mut arguments: Arguments,
         ctx: &CallContext,
+        noted: &mut Noted,
     ) -> Result<Value, ToolError> {
         if ctx.depth > MAX_DEPTH {
             return Err(ToolError::denied(format!("{name}: tools call each other more than {MAX_DEPTH} deep")));
+        }
+        let access = self.state.groups.access(&ctx.requester);
+        if let Some(access) = access.as_ref().filter(|access| !access.sees(name)) {
+            return Err(access.refusal(&name.to_string(), &ctx.requester));
         }
         let entry = self.state.catalog.pack(&name.pack).ok_or_else(|| self.unknown_pack(&name.pack))?;
         let (pack, tool) = match entry.pack.tools.get(&name.function) {
@@ -319,9 +439,19 @@ impl Shared {
             version => version,
         };
         let arguments = parameters::bind(&shown_name, &tool, arguments)?;
+        if self.recorder.wants_hashes() {
+            noted.arguments_hash = arguments_hash(&arguments);
+        }
         validate::check(&shown_name, &tool, &arguments)?;
         if self.gate.verdict(&shown_name) == Verdict::Block {
             return Err(crate::gate::blocked(&shown_name));
+        }
+        let by_group = access.as_ref().map_or(Permission::Allow, |access| access.permission(name));
+        if let Some(access) = access.as_ref().filter(|access| access.limits_secrets()) {
+            let secrets = entry.source.secrets(name);
+            if let Some(secret) = secrets.iter().find(|secret| !access.may_use_secret(secret)) {
+                return Err(access.refusal(&format!("the secret {secret}, which {name} uses,"), &ctx.requester));
+            }
         }
         let journaled = match ctx.journal.as_ref().filter(|_| tool.effect != Effect::Transparent) {
             None => None,
@@ -331,17 +461,23 @@ impl Shared {
                 Recall::New(call) => Some((journal.clone(), Arc::new(call))),
             },
         };
-        match self.state.permissions.of(name) {
+        match self.state.permissions.of(name).max(by_group) {
             Permission::Allow => {}
             Permission::Ask => {
                 let call = journaled.as_ref().map(|(_, call)| call.clone());
                 let asking = CallContext { journaled: call, ..ctx.clone() };
-                self.state.permissions.ask(name, &arguments, &asking).await?;
+                let answer = self.state.permissions.ask(name, &arguments, &asking).await;
+                noted.approval = Some(if answer.is_ok() { Approval::Granted } else { Approval::Refused });
+                answer?;
             }
             Permission::Deny => {
                 return Err(ToolError::denied(format!("{name} is denied by policy"))
                     .with_hint("security.policy in the configuration decides which tools may be called"));
             }
+        }
+        // What the toolbox says of itself is free.
+        if let Some(access) = access.filter(|_| name.pack != "ot") {
+            self.state.quotas.take_call(ctx, access.quota).await?;
         }
         if let Some((journal, call)) = &journaled {
             journal.begin(name, call, shown_arguments(&arguments)).await?;
@@ -400,6 +536,9 @@ impl Shared {
 
     /// Why a pack that one would expect is not there.
     pub(crate) fn absence(&self, pack: &str) -> Option<String> {
+        if !self.sees_pack(pack) {
+            return Some("this pack is not available to you (security.groups)".to_owned());
+        }
         self.loader.sources().iter().find_map(|source| source.absence(pack))
     }
 
@@ -429,6 +568,34 @@ impl Shared {
     /// The catalog, for those who list it.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.state.catalog
+    }
+}
+
+/// Arguments with more bytes are not hashed.
+const HASHED_BYTES: usize = 8 << 20;
+
+/// BLAKE3 of the arguments as compact JSON with sorted keys: equal calls have equal hashes.
+fn arguments_hash(arguments: &Arguments) -> Option<String> {
+    if size(arguments) > HASHED_BYTES {
+        return None;
+    }
+    let positional = arguments.positional.iter().enumerate().map(|(index, value)| (index.to_string(), value.to_json()));
+    let named = arguments.named.iter().map(|(name, value)| (name.clone(), value.to_json()));
+    let sorted: std::collections::BTreeMap<String, serde_json::Value> =
+        positional.chain(named).map(|(name, value)| (name, sorted(value))).collect();
+    let mut hasher = blake3::Hasher::new();
+    serde_json::to_writer(&mut hasher, &sorted).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+fn sorted(value: serde_json::Value) -> serde_json::Value {
+    match value {
+        serde_json::Value::Object(mut members) => {
+            members.sort_keys();
+            members.into_iter().map(|(name, value)| (name, sorted(value))).collect::<serde_json::Map<_, _>>().into()
+        }
+        serde_json::Value::Array(items) => items.into_iter().map(sorted).collect::<Vec<_>>().into(),
+        other => other,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::trace::{TraceContext, TraceHeaders};
@@ -24,6 +25,48 @@ pub enum Caller {
     Rust,
     /// From another tool.
     Tool,
+}
+
+/// Who a call is made for, as far as the server knows. It travels with a run, also to another server that takes it over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requester {
+    /// The name of a token, or the subject of an OAuth token; none where nobody had to say who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The groups that the token itself names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// What the client calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The way in.
+    #[serde(default)]
+    pub door: Door,
+}
+
+/// The ways in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Door {
+    /// MCP over HTTP.
+    Mcp,
+    /// MCP on standard input and output.
+    Stdio,
+    Rest,
+    /// The command line, or a Rust program.
+    #[default]
+    Local,
+}
+
+impl Door {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mcp => "mcp",
+            Self::Stdio => "stdio",
+            Self::Rest => "rest",
+            Self::Local => "local",
+        }
+    }
 }
 
 /// One report of progress.
@@ -144,6 +187,8 @@ pub struct CallContext {
     /// Whose call it is: an opaque name of the client, empty for the one of this process. Nothing that belongs to one
     /// owner, such as a session, is shown or given to another.
     pub owner: Arc<str>,
+    /// Who that is, for policies and records.
+    pub requester: Arc<Requester>,
     pub caller: Caller,
     pub cancel: CancellationToken,
     pub deadline: Option<Instant>,
@@ -171,6 +216,7 @@ impl CallContext {
         Self {
             run_id: uuid::Uuid::now_v7().simple().to_string().into(),
             owner: Arc::from(""),
+            requester: Arc::default(),
             caller,
             cancel: CancellationToken::new(),
             deadline: None,
@@ -211,6 +257,11 @@ impl CallContext {
     /// What a request carries that is made for this, if it is part of a trace.
     pub fn trace_headers(&self) -> Option<TraceHeaders> {
         Some(TraceHeaders::new(self.trace.as_deref()?, self.span.id?))
+    }
+
+    /// The owner of what this call leaves behind, where it is made for somebody in particular; nobody else may read it.
+    pub fn principal_owner(&self) -> Option<&str> {
+        self.requester.principal.as_ref().map(|_| &*self.owner)
     }
 
     /// How much time is left, or `None` where there is no deadline.

@@ -37,7 +37,9 @@ mod value;
 mod wire;
 
 pub use arguments::Arguments;
-pub use context::{CallContext, Caller, ClientBridge, NoProgress, Notices, Progress, ProgressSink, SpanLink, ToolCaller};
+pub use context::{
+    CallContext, Caller, ClientBridge, Door, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink, ToolCaller,
+};
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError, split_hint};
 pub use journal::{CallJournal, Effect, JournaledCall, Recall};

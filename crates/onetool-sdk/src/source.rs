@@ -228,6 +228,11 @@ pub trait ToolSource: Send + Sync {
         None
     }
 
+    /// The names of the secrets that a tool may ask for, or patterns of them, where the source knows.
+    fn secrets(&self, _name: &QualifiedName) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What is wrong, or worth telling, now.
     fn health(&self) -> Vec<HealthNote> {
         Vec::new()

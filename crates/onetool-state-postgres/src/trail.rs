@@ -2,12 +2,14 @@
 
 use async_trait::async_trait;
 use onetool_state::StateError;
-use onetool_state::interface::{Merge, Position, Stream, Trail, TrailRead, Visit};
+use onetool_state::interface::{IsOld, Merge, Position, Stream, Trail, TrailRead, Visit, VisitBack};
 
 use crate::connection::Database;
 
 /// Lines that are fetched at once.
 const PAGE_LINES: i64 = 10_000;
+/// The same from the end: whoever looks there wants few.
+const BACK_LINES: i64 = 500;
 
 impl Database {
     /// A page of lines after a number: the number of each, and the stream's generation.
@@ -77,6 +79,60 @@ impl Trail for Database {
             offset: u64::try_from(after).unwrap_or_default(),
         };
         Ok(TrailRead { position, restarted })
+    }
+
+    async fn read_back(&self, stream: Stream, visit: VisitBack<'_>) -> Result<(), StateError> {
+        let mut before = i64::MAX;
+        loop {
+            let page: Vec<(i64, String)> = Database::read(self, move |connection| async move {
+                let statement = connection
+                    .prepare_cached(
+                        "SELECT seq, line FROM onetool_trail WHERE stream = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
+                    )
+                    .await?;
+                let rows = connection.query(&statement, &[&stream.as_str(), &before, &BACK_LINES]).await?;
+                Ok(rows.into_iter().map(|row| (row.get(0), row.get(1))).collect())
+            })
+            .await?;
+            let is_full = page.len() as i64 == BACK_LINES;
+            for (seq, line) in page {
+                before = seq;
+                if visit(&line).is_break() {
+                    return Ok(());
+                }
+            }
+            if !is_full {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn trim(&self, stream: Stream, is_old: IsOld<'_>) -> Result<(), StateError> {
+        loop {
+            let (_, page) = self.lines(stream, 0).await?;
+            let is_full = page.len() as i64 == PAGE_LINES;
+            let old: Vec<&(i64, String)> = page.iter().take_while(|(_, line)| is_old(line)).collect();
+            let Some((last, _)) = old.last() else { return Ok(()) };
+            let (last, is_all) = (*last, old.len() == page.len());
+            self.run(move |mut connection| async move {
+                let transaction = connection.transaction().await?;
+                // The numbers of those that stay do not change, so readers go on where they were.
+                transaction
+                    .execute(
+                        "WITH gone AS (DELETE FROM onetool_trail WHERE stream = $1 AND seq <= $2 RETURNING line)
+                         UPDATE onetool_streams SET bytes = bytes -
+                             (SELECT coalesce(sum(octet_length(line) + 1), 0) FROM gone) WHERE stream = $1",
+                        &[&stream.as_str(), &last],
+                    )
+                    .await?;
+                transaction.commit().await?;
+                Ok(())
+            })
+            .await?;
+            if !is_all || !is_full {
+                return Ok(());
+            }
+        }
     }
 
     async fn compact(&self, stream: Stream, over_bytes: u64, merge: Merge<'_>) -> Result<(), StateError> {

@@ -1,9 +1,11 @@
 //! Shared state: the interfaces, the rules over them, and flat files as the first backend.
 //!
 //! [`interface`] says what a backend can do, [`flat`] does it with plain files, `contract` is the test suite that every
-//! backend must pass. [`bundles`], [`results`], [`runs`] and [`stats`] are rules over those interfaces and name no backend.
+//! backend must pass. [`access_tokens`], [`audit`], [`bundles`], [`results`], [`runs`] and [`stats`] are rules over those interfaces and name no backend.
 
+pub mod access_tokens;
 pub mod atomic;
+pub mod audit;
 pub mod bundles;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;

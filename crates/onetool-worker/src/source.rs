@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use onetool_sdk::{CallContext, HealthNote, Origin, Pack, Severity, ToolCall, ToolError, ToolSource, Value};
+use onetool_sdk::{
+    CallContext, HealthNote, Origin, Pack, QualifiedName, Severity, ToolCall, ToolError, ToolSource, Value,
+};
 
 use super::environment::UV_HINT;
 use super::pool::{Pool, PoolCall};
@@ -91,6 +93,11 @@ impl ToolSource for WorkerSource {
 
     fn absence(&self, pack: &str) -> Option<String> {
         self.registry.absence(pack)
+    }
+
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        let file = self.registry.current(&name.pack);
+        file.and_then(|file| Some(file.metadata.as_ref()?.secrets.clone())).unwrap_or_default()
     }
 
     fn health(&self) -> Vec<HealthNote> {

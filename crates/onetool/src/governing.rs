@@ -37,6 +37,11 @@ pub fn guard(settings: &Resolved) -> Guard {
         guard.hide(&tls.key);
         guard.protect(&tls.certificate);
     }
+    // What belongs to somebody in particular is read through tools that know whose it is.
+    for folder in ["runs", "state", "audit"] {
+        guard.hide(settings.own.join(folder));
+    }
+    guard.hide_matching(&settings.output.result_store_dir.join("*result-*").display().to_string());
     // A token that is written into a configuration makes a secret of the file.
     let literals = literal_secrets(settings);
     for file in settings.files.iter().filter(|file| holds_any(file, &literals)) {

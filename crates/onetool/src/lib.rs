@@ -1,6 +1,7 @@
 //! The program: the command line, the configuration, and the parts put together.
 
 mod assemble;
+mod audit;
 #[expect(clippy::print_stdout, reason = "what a command prints is its result")]
 mod cli;
 mod config;

@@ -157,7 +157,7 @@ impl Operations for App {
             message: note.message,
         };
         let token = |(index, token): (usize, &AccessToken)| TokenRow {
-            name: format!("server.tokens[{index}]"),
+            name: token.name.clone().unwrap_or_else(|| format!("server.tokens[{index}]")),
             scopes: token.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
         };
         ConfigReply {

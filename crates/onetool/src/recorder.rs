@@ -1,4 +1,4 @@
-//! Every call and every run, in the log, in the statistics and, where it is wanted, in traces.
+//! Every call and every run, in the log, in the statistics, in the audit trail and, where it is wanted, in traces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use onetool_run::activity::Activity;
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
 
+use crate::audit::Auditor;
 use crate::metrics::Measures;
 use crate::telemetry::{Exporter, Span};
 
@@ -31,6 +32,7 @@ pub struct CallRecorder {
     telemetry: Option<Arc<Exporter>>,
     activity: Arc<Activity>,
     measures: Arc<Measures>,
+    audit: Auditor,
 }
 
 impl CallRecorder {
@@ -39,14 +41,19 @@ impl CallRecorder {
         telemetry: Option<Arc<Exporter>>,
         activity: Arc<Activity>,
         measures: Arc<Measures>,
+        audit: Auditor,
     ) -> Self {
-        Self { stats, telemetry, activity, measures }
+        Self { stats, telemetry, activity, measures, audit }
     }
 }
 
 impl Recorder for CallRecorder {
     fn wants_arguments(&self) -> bool {
-        self.activity.is_watched()
+        self.activity.is_watched() || self.audit.wants_arguments()
+    }
+
+    fn wants_hashes(&self) -> bool {
+        self.audit.wants_hashes()
     }
 
     fn sends_traces(&self) -> bool {
@@ -63,6 +70,7 @@ impl Recorder for CallRecorder {
         }
         self.measures.call(outcome);
         self.activity.call(outcome, crate::log::without_secrets);
+        self.audit.call(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_call(outcome));
         }
@@ -98,6 +106,7 @@ impl Recorder for CallRecorder {
         );
         self.measures.run(outcome);
         self.activity.run(outcome, crate::log::without_secrets);
+        self.audit.run(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_run(outcome));
         }

@@ -155,7 +155,12 @@ impl StateSettings {
             .with_documents(Collection::SAVED, DocumentFolder::new(self.own.join("saved")))
             .with_documents(Collection::PINS, DocumentFolder::single(&self.servers.join("pins.json")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(self.own.join("state").join("tokens")))
+            .with_documents(
+                Collection::ACCESS_TOKENS,
+                DocumentFolder::new(self.own.join("state").join("access-tokens")),
+            )
             .with_stream(Stream::STATS, &self.stats)
+            .with_stream(Stream::AUDIT, &self.own.join("audit").join("audit.jsonl"))
             .with_blobs(&self.results)
             .with_runs(&self.own.join("runs"));
         Ok(Arc::new(FlatFiles::new(places)))

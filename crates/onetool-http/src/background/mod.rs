@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use onetool_run::durable::{self, Durable, End, Unknown};
 use onetool_run::{RunOptions, RunReply};
-use onetool_sdk::{CallContext, Caller, TraceContext};
+use onetool_sdk::{CallContext, Caller, Requester, TraceContext};
 use onetool_state::StateError;
 use onetool_state::runs::{
     ApprovalStore, Created, NewRun, Owner, RunId, RunOrigin, RunPage, RunRecord, RunStatus, RunStore, RunStoreError,
@@ -55,6 +55,8 @@ pub(crate) struct RunClient {
     pub(crate) caller: Caller,
     /// Whose sessions of runs it may use.
     pub(crate) owner: Arc<str>,
+    /// Who that is, for policies and records.
+    pub(crate) requester: Arc<Requester>,
     /// What its client can be asked, if there is one.
     pub(crate) capabilities: Option<ClientCapabilities>,
     /// The trace that its request belongs to.
@@ -63,7 +65,11 @@ pub(crate) struct RunClient {
 
 impl RunClient {
     fn context(&self) -> CallContext {
-        CallContext { owner: self.owner.clone(), ..CallContext::new(self.caller) }
+        CallContext {
+            owner: self.owner.clone(),
+            requester: self.requester.clone(),
+            ..CallContext::new(self.caller)
+        }
     }
 }
 
@@ -185,7 +191,13 @@ impl Background {
             return Err(RunStoreError::NotFound);
         };
         let (journal, ctx) = (journal.clone(), ctx.clone());
-        let client = RunClient { caller: ctx.caller, owner: ctx.owner.clone(), capabilities: None, trace: None };
+        let client = RunClient {
+            caller: ctx.caller,
+            owner: ctx.owner.clone(),
+            requester: ctx.requester.clone(),
+            capabilities: None,
+            trace: None,
+        };
         let asked = Instant::now();
         let created = self.create(live, origin, None, (&client, Vec::new()), true).await?;
         let Created::New(record, Some(claim)) = created else { return Err(RunStoreError::NotFound) };

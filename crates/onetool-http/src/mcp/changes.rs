@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use onetool_run::Shared as Tools;
 use onetool_sdk::SourceChange;
 use parking_lot::Mutex;
 use rmcp::model::ResourceUpdatedNotificationParam;
@@ -70,8 +71,8 @@ struct Seen {
 fn see(service: &dyn Service) -> Seen {
     let shared = service.runner().toolbox().now();
     Seen {
-        tool: describe::run(service),
-        prompts: prompts::fingerprint(service),
+        tool: describe::run(service, &shared),
+        prompts: prompts::fingerprint(&shared),
         resources: shared.catalog().tools().map(|(pack, tool)| format!("{}.{}", pack.name, tool.name)).collect(),
     }
 }
@@ -254,13 +255,13 @@ fn next(uri: Result<String, RecvError>) -> Option<String> {
 }
 
 /// Serves a stream of changes that a client of revision 2026-07-28 opened.
-pub(super) async fn serve(changes: &Changes, service: &dyn Service, context: SubscriptionContext) {
+pub(super) async fn serve(changes: &Changes, tools: &Arc<Tools>, context: SubscriptionContext) {
     let mut versions = changes.subscribe();
     let mut updated = changes.updated.subscribe();
     let mut before = *versions.borrow_and_update();
     let mut watches = Vec::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten().take(MAX_WATCHED) {
-        if let Some(Ok(watch)) = upstream::watch(service, uri).await {
+        if let Some(Ok(watch)) = upstream::watch(tools, uri).await {
             watches.push(watch);
         }
     }

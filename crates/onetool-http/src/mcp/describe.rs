@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use onetool_run::pack_overview;
+use onetool_run::{Shared as Tools, pack_overview};
+use onetool_sdk::Requester;
 
 use crate::Service;
 
@@ -22,17 +23,17 @@ One tool, run(command): Python in a sandbox, with all other tools as pack.functi
 const PACKS_BYTES: usize = 370;
 
 /// The description of `run`.
-pub(super) fn run(service: &dyn Service) -> String {
+pub(super) fn run(service: &dyn Service, tools: &Tools) -> String {
     if let Some(description) = service.served().run_description.clone() {
         return description;
     }
-    let shared = service.runner().toolbox().now();
-    format!("{HEAD}{}{TAIL}", pack_overview(&shared.state, PACKS_BYTES))
+    format!("{HEAD}{}{TAIL}", pack_overview(&tools.state, PACKS_BYTES))
 }
 
 /// The description of `run`, read where blocking is allowed: tool files may have to be looked at.
-pub(super) async fn read(service: Arc<dyn Service>) -> Option<String> {
-    crate::task::blocking(move || run(&*service)).await.ok()
+pub(super) async fn read(service: Arc<dyn Service>, requester: Arc<Requester>) -> Option<String> {
+    let reading = move || run(&*service, &service.runner().toolbox().now_for(&requester));
+    crate::task::blocking(reading).await.ok()
 }
 
 pub(super) fn instructions(service: &dyn Service) -> String {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use onetool_run::Shared as Tools;
 use onetool_sdk::{CallContext, Caller, ClientBridge};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams, CompleteResult,
@@ -21,10 +22,10 @@ use super::changes::{self, Listening};
 use super::client::{ClientPeer, ClientRoots};
 use super::describe;
 use super::logging::ClientLog;
-use super::runs::{is_stateless, refused, result_of};
 use super::preferences::{MAX_RESULT_KEY, ReplyPreferences};
+use super::runs::{identity, is_stateless, owner, refused, requester, result_of};
 use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
-use crate::Service;
+use crate::{Scope, Service};
 
 /// Serves one client. Cheap: all share the service.
 #[derive(Clone)]
@@ -114,9 +115,16 @@ impl Handler {
         Arc::new(ClientPeer { peer: peer.clone(), roots: self.roots.clone() })
     }
 
+    /// The toolbox as the client of this request sees it.
+    fn tools(&self, context: &RequestContext<RoleServer>) -> Arc<Tools> {
+        self.service.runner().toolbox().now_for(&requester(context))
+    }
+
     /// A request to an upstream server on behalf of this one.
     fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
         let mut ctx = CallContext::new(Caller::Run);
+        ctx.owner = owner(context);
+        ctx.requester = requester(context);
         ctx.cancel = context.ct.child_token();
         ctx.deadline = Some(Instant::now() + self.service.served().server.api.invoke_timeout);
         if !is_stateless(context) {
@@ -125,9 +133,9 @@ impl Handler {
         ctx
     }
 
-    pub(super) async fn listed_tool(&self) -> Tool {
+    pub(super) async fn listed_tool(&self, context: &RequestContext<RoleServer>) -> Tool {
         // Read where blocking is allowed: tool files may have to be looked at.
-        let description = describe::read(self.service.clone()).await.unwrap_or_default();
+        let description = describe::read(self.service.clone(), requester(context)).await.unwrap_or_default();
         let mut tool = Self::tool(description);
         tool.title = Some("Run Python".to_owned());
         let limit = self.service.runner().toolbox().now().state.output.max_inline_size;
@@ -168,9 +176,9 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![self.listed_tool().await]))
+        Ok(ListToolsResult::with_all_items(vec![self.listed_tool(&context).await]))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -209,7 +217,10 @@ impl ServerHandler for Handler {
         if is_stateless(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
-        self.log.set_level(&*self.service, context.peer, request.level);
+        // The log tells what everybody does.
+        if identity(&context).may(Scope::Admin) {
+            self.log.set_level(&*self.service, context.peer, request.level);
+        }
         Ok(())
     }
 
@@ -240,10 +251,11 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let mut all = prompts::list(&*self.service);
-        all.extend(upstream::prompts(&*self.service).await);
+        let tools = self.tools(&context);
+        let mut all = prompts::list(&tools);
+        all.extend(upstream::prompts(&tools).await);
         Ok(ListPromptsResult::with_all_items(all))
     }
 
@@ -252,39 +264,39 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let ctx = self.asking(&context);
+        let (ctx, tools) = (self.asking(&context), self.tools(&context));
         let arguments = request.arguments.clone().unwrap_or_default();
-        if let Some(result) = upstream::prompt(&*self.service, &request.name, arguments, &ctx).await {
+        if let Some(result) = upstream::prompt(&tools, &request.name, arguments, &ctx).await {
             return result.map(Into::into);
         }
-        prompts::get(&*self.service, request).map(Into::into)
+        prompts::get(&tools, request).map(Into::into)
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        prompts::complete(&*self.service, &request)
+        prompts::complete(&self.tools(&context), &request)
     }
 
     async fn list_resources(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let mut all = resources::list();
-        all.extend(upstream::resources(&*self.service).await);
+        all.extend(upstream::resources(&self.tools(&context)).await);
         Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let mut all = resources::templates();
-        all.extend(upstream::templates(&*self.service).await);
+        all.extend(upstream::templates(&self.tools(&context)).await);
         Ok(ListResourceTemplatesResult::with_all_items(all))
     }
 
@@ -293,21 +305,26 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let ctx = self.asking(&context);
-        if let Some(result) = upstream::read(&*self.service, &request.uri, &ctx).await {
+        let (ctx, tools) = (self.asking(&context), self.tools(&context));
+        if let Some(result) = upstream::read(&tools, &request.uri, &ctx).await {
             return result.map(Into::into).map_err(|mut error| {
                 error.data.get_or_insert_with(|| serde_json::json!({"uri": request.uri}));
                 error
             });
         }
-        resources::read(&*self.service, &request.uri).map(Into::into)
+        resources::read(&tools, &request.uri).map(Into::into)
     }
 
-    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        let has_room = match upstream::watch(&*self.service, &request.uri).await {
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let tools = self.tools(&context);
+        let has_room = match upstream::watch(&tools, &request.uri).await {
             Some(watch) => self.listening.watch_upstream(request.uri, watch?),
             None => {
-                resources::read(&*self.service, &request.uri)?;
+                resources::read(&tools, &request.uri)?;
                 self.listening.watch(request.uri)
             }
         };
@@ -364,7 +381,8 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        changes::serve(&self.shared.changes, &*self.service, context).await;
+        let tools = self.tools(context.request_context());
+        changes::serve(&self.shared.changes, &tools, context).await;
         Ok(())
     }
 }

@@ -88,7 +88,7 @@ pub fn serve_handlers<H: ServerHandler>(
     handlers: impl Fn() -> H + Send + Sync + 'static,
     stop: &CancellationToken,
 ) -> Result<Router, AccessError> {
-    let access = Arc::new(AccessPolicy::new(address, &settings)?);
+    let access = Arc::new(AccessPolicy::new(address, &settings, None)?);
     let settings: Settings = Arc::new(move || EndpointSettings::of(&settings));
     let parts = EndpointParts { settings, archive: None, sweep: Box::new(|| {}) };
     Ok(protect(endpoint(parts, handlers, stop, stop).0, access, Scope::Invoke))

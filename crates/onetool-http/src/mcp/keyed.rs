@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 use super::Handler;
 use super::progress::ClientProgress;
 use super::rounds::{Binding, LiveHandle, ParkedRun};
-use super::runs::{Hearing, owner, principal, result_of};
+use super::runs::{Hearing, owner, principal, requester, result_of};
 use crate::background::{LiveRun, LiveStep, RunClient, StartRun, Started, key};
 
 /// The key in a request's `_meta`.
@@ -49,6 +49,7 @@ pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
         trace: crate::trace::of_message(context),
         caller: Caller::Run,
         owner: owner(context),
+        requester: requester(context),
         capabilities: Some(context.client_capabilities().unwrap_or_default()),
     }
 }

@@ -1,6 +1,6 @@
 //! Snippets as prompts, and completion of what a user types.
 
-use onetool_run::{Snippet, expand_snippet};
+use onetool_run::{Shared as Tools, Snippet, expand_snippet};
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResult, JsonObject, Prompt,
@@ -8,14 +8,11 @@ use rmcp::model::{
 };
 use serde_json::Value as Json;
 
-use crate::Service;
-
 /// The template whose `{name}` can be completed.
 pub(super) const TOOL_TEMPLATE: &str = "ot://tool/{name}";
 
-pub(super) fn list(service: &dyn Service) -> Vec<Prompt> {
-    let shared = service.runner().toolbox().now();
-    shared.state.snippets.iter().map(|(name, snippet)| prompt(name, snippet)).collect()
+pub(super) fn list(tools: &Tools) -> Vec<Prompt> {
+    tools.state.snippets.iter().map(|(name, snippet)| prompt(name, snippet)).collect()
 }
 
 fn prompt(name: &str, snippet: &Snippet) -> Prompt {
@@ -34,9 +31,8 @@ fn prompt(name: &str, snippet: &Snippet) -> Prompt {
 }
 
 /// The snippet's code, as a message that asks to run it.
-pub(super) fn get(service: &dyn Service, request: GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
-    let shared = service.runner().toolbox().now();
-    let snippets = &shared.state.snippets;
+pub(super) fn get(tools: &Tools, request: GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+    let snippets = &tools.state.snippets;
     let Some(snippet) = snippets.get(&request.name) else {
         let message = format!("unknown prompt '{}'; prompts/list lists what there is", request.name);
         return Err(ErrorData::invalid_params(message, None));
@@ -56,19 +52,18 @@ fn as_text(value: Json) -> String {
     }
 }
 
-pub(super) fn complete(service: &dyn Service, request: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
-    let shared = service.runner().toolbox().now();
+pub(super) fn complete(tools: &Tools, request: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
     let typed = request.argument.value.as_str();
     let values: Vec<String> = match &request.r#ref {
         Reference::Prompt(prompt) => {
-            let Some(snippet) = shared.state.snippets.get(&prompt.name) else {
+            let Some(snippet) = tools.state.snippets.get(&prompt.name) else {
                 return Err(ErrorData::invalid_params(format!("unknown prompt '{}'", prompt.name), None));
             };
             let parameter = snippet.parameters.get(&request.argument.name);
             let default = parameter.and_then(|parameter| parameter.default.clone()).map(as_text);
             default.into_iter().filter(|default| default.starts_with(typed)).collect()
         }
-        Reference::Resource(resource) if resource.uri == TOOL_TEMPLATE => shared
+        Reference::Resource(resource) if resource.uri == TOOL_TEMPLATE => tools
             .catalog()
             .tools()
             .map(|(pack, tool)| format!("{}.{}", pack.name, tool.name))
@@ -90,8 +85,8 @@ pub(super) fn complete(service: &dyn Service, request: &CompleteRequestParams) -
 }
 
 /// What prompts look like, to notice when they change.
-pub(super) fn fingerprint(service: &dyn Service) -> String {
+pub(super) fn fingerprint(tools: &Tools) -> String {
     let listed: Vec<JsonObject> =
-        list(service).iter().filter_map(|prompt| serde_json::to_value(prompt).ok()?.as_object().cloned()).collect();
+        list(tools).iter().filter_map(|prompt| serde_json::to_value(prompt).ok()?.as_object().cloned()).collect();
     serde_json::to_string(&listed).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
 //! Resources: what tools there are, and each of them.
 
+use onetool_run::Shared as Tools;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use super::prompts::TOOL_TEMPLATE;
-use crate::Service;
 
 const TOOLS: &str = "ot://tools";
 const TOOL: &str = "ot://tool/";
@@ -24,9 +24,8 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![tool]
 }
 
-pub(super) fn read(service: &dyn Service, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let shared = service.runner().toolbox().now();
-    let catalog = shared.catalog();
+pub(super) fn read(tools: &Tools, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let catalog = tools.catalog();
     let json: serde_json::Value = if uri == TOOLS {
         catalog
             .tools()

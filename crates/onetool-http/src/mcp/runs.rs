@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
 use onetool_run::{RunOptions, RunReply};
-use onetool_sdk::{CallContext, Caller, Part, ProgressSink};
+use onetool_sdk::{CallContext, Caller, Door, Part, ProgressSink, Requester};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, InputRequiredResult, InputResponses,
     ProtocolVersion,
@@ -21,7 +21,7 @@ use super::logging::ClientLog;
 use super::progress::ClientProgress;
 use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
 use super::preferences::ReplyPreferences;
-use crate::{AccessToken, Principal, Scope, trace};
+use crate::{Identity, Principal, Scope, trace};
 
 impl Handler {
     /// A run for a client that can be asked while it waits.
@@ -33,6 +33,7 @@ impl Handler {
     ) -> RunReply {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.owner = owner(&context);
+        ctx.requester = requester(&context);
         trace::join_message(&mut ctx, &context);
         ctx.cancel = context.ct.child_token();
         let mut progress = None;
@@ -97,13 +98,14 @@ impl Handler {
     fn start(&self, command: String, context: &RequestContext<RoleServer>, options: RunOptions) -> ActiveRun {
         let service = self.service.clone();
         let may_trust = self.may_trust(context);
-        let owner = owner(context);
+        let (owner, requester) = (owner(context), requester(context));
         let mut joined = CallContext::new(Caller::Run);
         trace::join_message(&mut joined, context);
         let capabilities: ClientCapabilities = context.client_capabilities().unwrap_or_default();
         ActiveRun::new(capabilities, move |client, progress, cancel| {
             let mut ctx = joined;
             ctx.owner = owner;
+            ctx.requester = requester;
             ctx.cancel = cancel;
             ctx.progress = progress;
             ctx.client = Some(client);
@@ -118,9 +120,7 @@ impl Handler {
 
     /// Whether the project's folder is this client's to trust: where tokens are needed, one with the scope `admin`.
     fn may_trust(&self, context: &RequestContext<RoleServer>) -> bool {
-        let who = principal(context);
-        let is_admin = |token: &AccessToken| token.scopes.contains(&Scope::Admin) && Principal::of(&token.token) == who;
-        who == Principal::Anyone || self.service.served().server.tokens.iter().any(is_admin)
+        identity(context).may(Scope::Admin)
     }
 }
 
@@ -133,7 +133,8 @@ pub(super) struct Hearing {
 impl Hearing {
     pub(super) fn start(handler: &Handler, context: &RequestContext<RoleServer>) -> Self {
         let log = ClientLog::default();
-        if let Some(level) = context.meta.log_level() {
+        // The log tells what everybody does.
+        if let Some(level) = context.meta.log_level().filter(|_| identity(context).may(Scope::Admin)) {
             log.set_level(&*handler.service, context.peer.clone(), level);
         }
         let token = context.meta.get_progress_token();
@@ -178,6 +179,19 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 pub(super) fn principal(context: &RequestContext<RoleServer>) -> Principal {
     let parts = context.extensions.get::<axum::http::request::Parts>();
     parts.and_then(|parts| parts.extensions.get::<Principal>().copied()).unwrap_or(Principal::Anyone)
+}
+
+/// Who makes a request. On standard input it is the user of this process.
+pub(super) fn identity(context: &RequestContext<RoleServer>) -> Arc<Identity> {
+    let parts = context.extensions.get::<axum::http::request::Parts>();
+    parts.map_or_else(|| Arc::new(Identity::anyone()), |parts| Identity::of(&parts.extensions))
+}
+
+/// The same, for policies and records.
+pub(super) fn requester(context: &RequestContext<RoleServer>) -> Arc<Requester> {
+    let is_http = context.extensions.get::<axum::http::request::Parts>().is_some();
+    let client = context.client_info().map(|client| format!("{} {}", client.name, client.version));
+    identity(context).requester(if is_http { Door::Mcp } else { Door::Stdio }, client)
 }
 
 /// Whose run it is. A client without a token is known by its session, where it has one.

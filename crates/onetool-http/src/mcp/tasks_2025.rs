@@ -172,7 +172,7 @@ impl Handler {
                 }
             }
             Request::ListTools => {
-                let mut tool = serde_json::to_value(self.listed_tool().await).unwrap_or_default();
+                let mut tool = serde_json::to_value(self.listed_tool(context).await).unwrap_or_default();
                 if is_spoken(context) {
                     tool["execution"] = json!({"taskSupport": "optional"});
                 }

@@ -16,8 +16,6 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::Service;
-
 /// How long a server may take for its part of a list.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Servers that are asked at once.
@@ -29,24 +27,23 @@ const PREFIX: &str = "ot://server/";
 const PROMPT: &str = "prompt";
 const READ: &str = "read";
 
-pub(super) async fn prompts(service: &dyn Service) -> Vec<Prompt> {
-    let mut all: Vec<Prompt> = list(service, PROMPT, Offer::Prompts).await;
+pub(super) async fn prompts(tools: &Arc<Tools>) -> Vec<Prompt> {
+    let mut all: Vec<Prompt> = list(tools, PROMPT, Offer::Prompts).await;
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
 
-pub(super) async fn resources(service: &dyn Service) -> Vec<Resource> {
-    list(service, READ, Offer::Resources).await
+pub(super) async fn resources(tools: &Arc<Tools>) -> Vec<Resource> {
+    list(tools, READ, Offer::Resources).await
 }
 
-pub(super) async fn templates(service: &dyn Service) -> Vec<ResourceTemplate> {
-    list(service, READ, Offer::ResourceTemplates).await
+pub(super) async fn templates(tools: &Arc<Tools>) -> Vec<ResourceTemplate> {
+    list(tools, READ, Offer::ResourceTemplates).await
 }
 
 /// Asks every server; names and URIs get the server's name in front.
-async fn list<T: DeserializeOwned>(service: &dyn Service, function: &str, offer: Offer) -> Vec<T> {
-    let tools = service.runner().toolbox().now();
-    let packs: Vec<String> = servers(&tools).filter(|pack| is_allowed(&tools, pack, function)).collect();
+async fn list<T: DeserializeOwned>(tools: &Arc<Tools>, function: &str, offer: Offer) -> Vec<T> {
+    let packs: Vec<String> = servers(tools).filter(|pack| is_allowed(tools, pack, function)).collect();
     let asking = packs.into_iter().map(|pack| {
         let (tools, offer) = (tools.clone(), offer.clone());
         async move {
@@ -105,24 +102,24 @@ fn qualified(pack: &str, mut item: Json) -> Json {
 
 /// The prompt `server/prompt`; `None` where the name is not of that form.
 pub(super) async fn prompt(
-    service: &dyn Service,
+    tools: &Arc<Tools>,
     name: &str,
     arguments: JsonObject,
     ctx: &CallContext,
 ) -> Option<Result<GetPromptResult, ErrorData>> {
     let (pack, prompt) = name.split_once('/')?;
     let offer = Offer::Prompt { name: prompt.to_owned(), arguments };
-    Some(one(service, pack, PROMPT, offer, ctx).await)
+    Some(one(tools, pack, PROMPT, offer, ctx).await)
 }
 
 /// The resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
 pub(super) async fn read(
-    service: &dyn Service,
+    tools: &Arc<Tools>,
     uri: &str,
     ctx: &CallContext,
 ) -> Option<Result<ReadResourceResult, ErrorData>> {
     let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
-    let result = one::<ReadResourceResult>(service, pack, READ, Offer::Read { uri: original.to_owned() }, ctx).await;
+    let result = one::<ReadResourceResult>(tools, pack, READ, Offer::Read { uri: original.to_owned() }, ctx).await;
     Some(result.map(|mut result| {
         for contents in &mut result.contents {
             match contents {
@@ -162,12 +159,11 @@ impl Drop for Watch {
 }
 
 /// Watches the resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
-pub(super) async fn watch(service: &dyn Service, uri: &str) -> Option<Result<Watch, ErrorData>> {
+pub(super) async fn watch(tools: &Arc<Tools>, uri: &str) -> Option<Result<Watch, ErrorData>> {
     let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
-    let tools: Arc<Tools> = service.runner().toolbox().now();
     let unknown =
         || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
-    if !servers(&tools).any(|server| server == pack) || !is_allowed(&tools, pack, READ) {
+    if !servers(tools).any(|server| server == pack) || !is_allowed(tools, pack, READ) {
         return Some(Err(unknown()));
     }
     let Some(entry) = tools.catalog().pack(pack) else { return Some(Err(unknown())) };
@@ -180,23 +176,22 @@ pub(super) async fn watch(service: &dyn Service, uri: &str) -> Option<Result<Wat
 }
 
 async fn one<T: DeserializeOwned>(
-    service: &dyn Service,
+    tools: &Arc<Tools>,
     pack: &str,
     function: &str,
     offer: Offer,
     ctx: &CallContext,
 ) -> Result<T, ErrorData> {
-    let tools: Arc<Tools> = service.runner().toolbox().now();
     let unknown =
         || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
-    if !servers(&tools).any(|server| server == pack) {
+    if !servers(tools).any(|server| server == pack) {
         return Err(unknown());
     }
-    if !is_allowed(&tools, pack, function) {
+    if !is_allowed(tools, pack, function) {
         let message = format!("{pack}.{function} is not allowed by security.policy");
         return Err(ErrorData::new(ErrorCode::INVALID_REQUEST, message, None));
     }
-    let answer = ask(&tools, pack, offer, ctx).await.map_err(|error| failed(&error))?.ok_or_else(unknown)?;
+    let answer = ask(tools, pack, offer, ctx).await.map_err(|error| failed(&error))?.ok_or_else(unknown)?;
     serde_json::from_value(answer).map_err(|error| {
         ErrorData::internal_error(format!("the server '{pack}' sent an invalid answer: {error}"), None)
     })

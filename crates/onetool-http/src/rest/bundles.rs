@@ -1,9 +1,11 @@
 //! Bundles: list, read, write, switch, delete.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use headers::HeaderMapExt as _;
 use onetool_state::bundles::{BundleId, BundleStore, BundleView, Precondition, Written};
 use utoipa_axum::routes;
@@ -13,7 +15,7 @@ use super::input::{self, Parameters};
 use super::model::{BundleBody, BundlePage, BundleReply, EnabledBody, ErrorReply};
 use super::parameters::{BundleListQuery, BundlePlace, BundleSegment};
 use super::routes::Routes;
-use crate::ApiError;
+use crate::{ApiError, Identity};
 
 pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(list)).admin(routes!(post)).read(routes!(get)).admin(routes!(put, patch, delete))
@@ -26,6 +28,7 @@ pub(super) fn routes() -> Routes {
 ))]
 async fn list(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<BundlePage>, ApiError> {
@@ -39,7 +42,10 @@ async fn list(
     blocking(move || {
         let store = &state.served.bundles.store;
         let only = only.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
-        let page: BundlePage = store.bundles(&only, disabled, page_size, token.as_deref())?.into();
+        let mut page = store.bundles(&only, disabled, page_size, token.as_deref())?;
+        let tools = state.tools(&identity);
+        page.items.retain(|view| tools.sees_pack(&view.bundle.slug.identifier()));
+        let page: BundlePage = page.into();
         Ok(Json(page.in_languages(&languages)))
     })
     .await
@@ -55,13 +61,18 @@ async fn list(
 ))]
 async fn get(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     Path(id): BundleSegment,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let languages = input::languages(&headers, &state.served.bundles.source);
     let view = blocking(move || {
         let store = &state.served.bundles.store;
-        Ok(store.bundle(input::bundle_id(store, &id)?)?)
+        let view = store.bundle(input::bundle_id(store, &id)?)?;
+        if !state.tools(&identity).sees_pack(&view.bundle.slug.identifier()) {
+            return Err(ApiError::not_found(format!("there is no bundle {id}")));
+        }
+        Ok(view)
     })
     .await?;
     if input::is_known(&headers, &view.etag)? {

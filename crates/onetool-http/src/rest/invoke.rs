@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use indexmap::IndexMap;
 use onetool_bundles::Preview;
 use onetool_sdk::{
-    Arguments, CallContext, Caller, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError,
+    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError,
     ToolSource as _, Value,
 };
 use onetool_state::bundles::{BundleView, Implementation, ToolView};
@@ -23,7 +23,7 @@ use super::invoke_stream;
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
 use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
 use super::routes::Routes;
-use crate::{ApiError, Bundles, Principal};
+use crate::{ApiError, Bundles, Identity};
 
 /// How long a call waits for packs that are being read.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
@@ -61,6 +61,7 @@ async fn invoke(
     let mode = if parameters.flag("dryRun")? { Mode::DryRun } else { Mode::Send };
     parameters.end()?;
     let wants_events = invoke_stream::wants_events(request.headers());
+    let context = Identity::of(request.extensions()).context(request.headers());
     let body: Option<Option<InvokeBody>> =
         input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
@@ -70,7 +71,7 @@ async fn invoke(
         bundles: state.served.bundles.clone(),
         tools: Arc::new(state.service.runner().toolbox().clone()),
         timeout: state.served.server.api.invoke_timeout,
-        caller: Caller::Rest,
+        context,
     };
     if wants_events && mode == Mode::Send {
         return Ok(invoke_stream::answer(invoker, path, body.args));
@@ -92,7 +93,8 @@ pub struct Invoker {
     pub tools: Arc<dyn ToolCaller>,
     /// The longest that a call may take.
     pub timeout: Duration,
-    pub caller: Caller,
+    /// Who asks, and how.
+    pub context: CallContext,
 }
 
 impl Invoker {
@@ -167,8 +169,7 @@ impl Invoker {
             }
         };
         let started = Instant::now();
-        let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(self.caller) };
-        crate::trace::join(&mut ctx);
+        let mut ctx = self.context.clone();
         ctx.deadline = Some(started + self.timeout);
         ctx.tools = Some(self.tools.clone());
         ctx.progress = progress;

@@ -30,6 +30,8 @@ use axum::Router;
 use axum::http::Uri;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
+use onetool_run::Shared;
+use onetool_sdk::Door;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -42,11 +44,11 @@ pub use model::{BundleBody, BundlePage, BundleReply, ErrorReply, ToolBody, ToolP
 
 pub(crate) use model::{CallMeta, ErrorBody};
 
-pub(crate) use admin::Admin;
+pub(crate) use admin::{Admin, Running};
 
 use crate::access::same_site;
 use crate::background::Background;
-use crate::{AccessPolicy, ApiError, Served, Service};
+use crate::{AccessPolicy, ApiError, Identity, Served, Service};
 use routes::{Limits, Routes};
 
 /// All routes, one entry per file.
@@ -71,6 +73,13 @@ pub struct RestState {
     pub access: Arc<AccessPolicy>,
     pub(crate) background: Arc<Background>,
     pub(crate) admin: Option<Arc<Admin>>,
+}
+
+impl RestState {
+    /// The toolbox as whoever makes this request sees it. Blocks where packs have to be read.
+    pub(crate) fn tools(&self, identity: &Identity) -> Arc<Shared> {
+        self.service.runner().toolbox().now_for(&identity.requester(Door::Rest, None))
+    }
 }
 
 /// All routes, guarded.

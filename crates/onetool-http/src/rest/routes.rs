@@ -2,19 +2,23 @@
 //! is added here. The OpenAPI document and the access check both come from that.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
+use onetool_sdk::Door;
+use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::RestState;
-use crate::{AccessPolicy, ApiError, Principal, Scope};
+use crate::access::Asking;
+use crate::{AccessPolicy, ApiError, Identity, Scope};
 
 /// The routes of one topic.
 #[derive(Default)]
@@ -86,19 +90,57 @@ impl Limits {
         handlers.route_layer(middleware::from_fn(move |mut request: Request, next: Next| {
             let access = access.clone();
             async move {
-                let principal = match scope {
-                    Some(scope) => access.check_token(request.headers(), scope),
-                    None => Ok(Principal::Anyone),
+                let identity = match scope {
+                    Some(scope) => access.authenticate(Asking::of(&request), scope).await,
+                    None => Ok(Identity::anyone()),
                 };
-                match principal {
-                    Ok(principal) => {
-                        request.extensions_mut().insert(principal);
-                        within(limit, request, next).await
+                match identity {
+                    Ok(identity) => {
+                        request.extensions_mut().insert(identity.principal);
+                        let change = (scope == Some(Scope::Admin) && request.method() != Method::GET)
+                            .then(|| Change::of(&request, &identity));
+                        request.extensions_mut().insert(Arc::new(identity));
+                        let response = within(limit, request, next).await;
+                        if let (Some(change), Some(audit)) = (change, access.audit()) {
+                            change.write_down(audit, response.status());
+                        }
+                        response
                     }
                     Err(error) => error.into_response(),
                 }
             }
         }))
+    }
+}
+
+/// A change that an administrator asks for.
+struct Change {
+    record: AuditRecord,
+    began: Instant,
+}
+
+impl Change {
+    fn of(request: &Request, identity: &Identity) -> Self {
+        let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let path: String = request.uri().path().chars().take(200).collect();
+        let record = AuditRecord {
+            principal: identity.name.clone(),
+            client: agent.map(|agent| agent.chars().take(200).collect()),
+            door: Some(Door::Rest.name().to_owned()),
+            tool: Some(format!("{} {path}", request.method())),
+            ..AuditRecord::new(AuditEvent::Admin, "ok")
+        };
+        Self { record, began: Instant::now() }
+    }
+
+    fn write_down(mut self, audit: &AuditLog, status: StatusCode) {
+        if !status.is_success() {
+            self.record.outcome = "error".to_owned();
+            self.record.error = Some(status.to_string());
+        }
+        self.record.ts = chrono::Utc::now();
+        self.record.duration_ms = Some(self.began.elapsed().as_secs_f64() * 1e3);
+        audit.record(&self.record);
     }
 }
 

@@ -20,7 +20,7 @@ use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::routes::Routes;
 use crate::background::{RunClient, StartRun, Started, key};
-use crate::{ApiError, Principal};
+use crate::{ApiError, Identity, Principal};
 
 /// The longest that one request waits for a run.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -241,6 +241,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     (status = 409, description = "the key was used for another command", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
+    (status = 429, description = "whoever asks has used up what they may; see Retry-After", body = ErrorReply),
     (status = 503, description = "too many runs are under way, or the shared state is unavailable", body = ErrorReply),
 ))]
 async fn start(
@@ -249,12 +250,21 @@ async fn start(
     request: Request,
 ) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
+    let ctx = Identity::of(request.extensions()).context(request.headers());
+    state.service.runner().admits(&ctx).await?;
+    let requester = ctx.requester;
     let body: StartBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let run = StartRun {
         owner: state.background.owner(principal).await?,
         command: body.command,
         origin: RunOrigin::Rest,
-        client: RunClient { caller: Caller::Rest, owner: principal.owner(None), capabilities: None, trace: crate::trace::incoming() },
+        client: RunClient {
+            caller: Caller::Rest,
+            owner: principal.owner(None),
+            requester,
+            capabilities: None,
+            trace: crate::trace::incoming(),
+        },
         key,
         ttl: body.ttl_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         tags: checked_tags(body.tags)?,

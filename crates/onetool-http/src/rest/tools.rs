@@ -1,9 +1,13 @@
 //! Tools of bundles: list, search, read, write, switch, delete.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use onetool_run::Shared;
+use onetool_sdk::QualifiedName;
 use onetool_state::bundles::{BundleStore, ToolFilter, ToolView};
 use utoipa_axum::routes;
 
@@ -13,7 +17,7 @@ use super::input::{self, Parameters, ToolPath};
 use super::model::{EnabledBody, ErrorReply, ToolBody, ToolPage, ToolReply};
 use super::parameters::{BundlePlace, SearchQuery, ToolListQuery, ToolPlace, ToolSegments};
 use super::routes::Routes;
-use crate::{ApiError, Scope};
+use crate::{ApiError, Identity, Scope};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -69,6 +73,7 @@ async fn put(
 ))]
 async fn get(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     Path(names): ToolSegments,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -76,7 +81,11 @@ async fn get(
     let view = blocking(move || {
         let store = &state.served.bundles.store;
         let path = ToolPath::find(store, names)?;
-        Ok(store.tool(path.bundle, &path.slug, &path.version)?)
+        let view = store.tool(path.bundle, &path.slug, &path.version)?;
+        if !is_seen(&state.tools(&identity), store, &view) {
+            return Err(ApiError::not_found(format!("there is no tool {} {}", path.slug, path.version)));
+        }
+        Ok(view)
     })
     .await?;
     if input::is_known(&headers, &view.etag)? {
@@ -147,6 +156,7 @@ async fn delete(
 ))]
 async fn list(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<ToolPage>, ApiError> {
@@ -162,7 +172,10 @@ async fn list(
         let store = &state.served.bundles.store;
         let bundles = bundles.iter().map(|name| input::bundle_id(store, name)).collect::<Result<Vec<_>, _>>()?;
         let filter = ToolFilter { bundles, tags, disabled };
-        let page: ToolPage = store.tools(&filter, page_size, token.as_deref())?.into();
+        let mut page = store.tools(&filter, page_size, token.as_deref())?;
+        let tools = state.tools(&identity);
+        page.items.retain(|view| is_seen(&tools, store, view));
+        let page: ToolPage = page.into();
         Ok(Json(page.in_languages(&languages)))
     })
     .await
@@ -176,6 +189,7 @@ async fn list(
 ))]
 async fn search(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<ToolPage>, ApiError> {
@@ -188,10 +202,24 @@ async fn search(
     let languages = input::languages(&headers, &state.served.bundles.source);
     blocking(move || {
         let store = &state.served.bundles.store;
-        let page: ToolPage = store.search(&text, disabled, page_size, token.as_deref())?.into();
+        let mut page = store.search(&text, disabled, page_size, token.as_deref())?;
+        let tools = state.tools(&identity);
+        page.items.retain(|view| is_seen(&tools, store, view));
+        let page: ToolPage = page.into();
         Ok(Json(page.in_languages(&languages)))
     })
     .await
+}
+
+/// Whether a tool is there for whoever sees this toolbox.
+fn is_seen(tools: &Shared, store: &BundleStore, view: &ToolView) -> bool {
+    if !tools.is_narrowed() {
+        return true;
+    }
+    let bundle = store.bundle(view.tool.bundle_id);
+    bundle.is_ok_and(|bundle| {
+        tools.sees(&QualifiedName::new(bundle.bundle.slug.identifier(), view.tool.slug.identifier()))
+    })
 }
 
 fn tag(store: &BundleStore, path: &ToolPath) -> Option<String> {

@@ -40,7 +40,11 @@ mod tests {
     struct Nothing;
 
     impl ResultReader for Nothing {
-        fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, onetool_sdk::ToolError> {
+        fn open(
+            &self,
+            handle: &str,
+            _: &onetool_sdk::CallContext,
+        ) -> Result<Box<dyn std::io::BufRead + Send>, onetool_sdk::ToolError> {
             Err(onetool_sdk::ToolError::value_error(format!("Result not found: {handle}")))
         }
     }

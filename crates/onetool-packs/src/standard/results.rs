@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use onetool_sdk::{LineCutter, PagedLine, Surroundings, Tool, ToolError, define_tool};
+use onetool_sdk::{CallContext, LineCutter, PagedLine, Surroundings, Tool, ToolError, define_tool};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,8 +31,8 @@ const MAX_PATTERN_BYTES: usize = 4 * 1024 * 1024;
 /// Opens stored results by their handle.
 pub trait ResultReader: Send + Sync {
     /// The text of a result, from its start. Blocks; called where blocking is allowed. The error tells whether there is
-    /// no such result or it has expired.
-    fn open(&self, handle: &str) -> Result<Box<dyn BufRead + Send>, ToolError>;
+    /// no such result or it has expired. A result of somebody else is not there.
+    fn open(&self, handle: &str, ctx: &CallContext) -> Result<Box<dyn BufRead + Send>, ToolError>;
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -87,7 +87,10 @@ pub(super) fn cache_tool(results: Arc<dyn ResultReader>) -> Tool {
         "Read a stored result by its handle, with line numbers.\n\nLarge outputs are stored and referred to by a handle.",
         move |input: CacheInput, ctx| {
             let results = results.clone();
-            async move { blocking(&ctx, move |stop| read(results.as_ref(), &input, stop)).await }
+            async move {
+                let call = ctx.call.clone();
+                blocking(&ctx, move |stop| read(&Stored { results: &*results, ctx: &call }, &input, stop)).await
+            }
         },
     )
     .with_example("std.tool_output_cache(ref_id=\"0f3a…\", offset=100, limit=50)")
@@ -101,14 +104,23 @@ pub(super) fn grep_tool(results: Arc<dyn ResultReader>) -> Tool {
          Case matters; `(?i)` at the start of a regular expression ignores it.",
         move |input: GrepInput, ctx| {
             let results = results.clone();
-            async move { blocking(&ctx, move |stop| grep(results.as_ref(), &input, stop)).await }
+            async move {
+                let call = ctx.call.clone();
+                blocking(&ctx, move |stop| grep(&Stored { results: &*results, ctx: &call }, &input, stop)).await
+            }
         },
     )
     .with_example("std.tool_output_cache_grep(ref_id=\"0f3a…\", pattern=\"error\", after=2)")
     .with_returns("str", "numbered lines, those that match marked by a colon")
 }
 
-fn read(results: &dyn ResultReader, input: &CacheInput, stop: &Stop) -> Result<String, ToolError> {
+/// Results as whoever calls may read them.
+struct Stored<'a> {
+    results: &'a dyn ResultReader,
+    ctx: &'a CallContext,
+}
+
+fn read(results: &Stored<'_>, input: &CacheInput, stop: &Stop) -> Result<String, ToolError> {
     if input.offset == 0 || input.limit == 0 {
         return Err(ToolError::value_error("offset and limit must be at least 1"));
     }
@@ -142,7 +154,7 @@ fn read(results: &dyn ResultReader, input: &CacheInput, stop: &Stop) -> Result<S
     Ok(answer)
 }
 
-fn grep(results: &dyn ResultReader, input: &GrepInput, stop: &Stop) -> Result<String, ToolError> {
+fn grep(results: &Stored<'_>, input: &GrepInput, stop: &Stop) -> Result<String, ToolError> {
     let pattern = pattern(input)?;
     if input.max_matches == 0 {
         return Err(ToolError::value_error("max_matches must be at least 1").at("/max_matches"));
@@ -212,13 +224,13 @@ fn pattern(input: &GrepInput) -> Result<Regex, ToolError> {
 
 /// Visits every line, and returns how many there were. At most `keep` bytes of a line are given.
 fn each_line(
-    results: &dyn ResultReader,
+    results: &Stored<'_>,
     handle: &str,
     keep: usize,
     stop: &Stop,
     mut visit: impl FnMut(PagedLine<'_>) -> ControlFlow<()>,
 ) -> Result<u64, ToolError> {
-    let mut reader = results.open(handle)?;
+    let mut reader = results.results.open(handle, results.ctx)?;
     let fail = |error: io::Error| ToolError::unavailable(format!("the result {handle} can't be read: {error}"));
     let mut cutter = LineCutter::new(keep);
     loop {
@@ -271,7 +283,7 @@ mod tests {
     struct Shelf(HashMap<&'static str, String>);
 
     impl ResultReader for Shelf {
-        fn open(&self, handle: &str) -> Result<Box<dyn BufRead + Send>, ToolError> {
+        fn open(&self, handle: &str, _: &CallContext) -> Result<Box<dyn BufRead + Send>, ToolError> {
             if handle == "huge" {
                 return Ok(Box::new(BufReader::with_capacity(1 << 16, Huge { left: 1 << 30 })));
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
+use onetool_sdk::{CallContext, Tool, ToolError, ToolResult, define_tool};
 use onetool_state::StateError;
 use onetool_state::interface::{Collection, Documents, Expect, Key};
 use schemars::JsonSchema;
@@ -52,8 +52,8 @@ impl List {
         Self { documents }
     }
 
-    async fn read(&self) -> Result<Vec<Item>, ToolError> {
-        let key: Key = "plan".parse().map_err(failure)?;
+    async fn read(&self, ctx: &CallContext) -> Result<Vec<Item>, ToolError> {
+        let key = key(ctx)?;
         let Some(document) = self.documents.get(Collection::TODO, &key).await.map_err(failure)? else {
             return Ok(Vec::new());
         };
@@ -61,12 +61,21 @@ impl List {
             .map_err(|error| ToolError::internal(format!("the stored plan can't be read: {error}")))
     }
 
-    async fn write(&self, items: &[Item]) -> Result<(), ToolError> {
-        let key: Key = "plan".parse().map_err(failure)?;
+    async fn write(&self, items: &[Item], ctx: &CallContext) -> Result<(), ToolError> {
+        let key = key(ctx)?;
         let content = serde_json::to_vec(items).map_err(|error| ToolError::internal(error.to_string()))?;
         let put = self.documents.put(Collection::TODO, &key, &content, &Expect::Anything.into()).await;
         put.map(drop).map_err(failure)
     }
+}
+
+/// Everyone who has a name has a plan of their own.
+fn key(ctx: &CallContext) -> Result<Key, ToolError> {
+    let name = match ctx.principal_owner() {
+        Some(owner) => format!("plan-{}", owner.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
+        None => "plan".to_owned(),
+    };
+    name.parse().map_err(failure)
 }
 
 fn failure(error: StateError) -> ToolError {
@@ -85,9 +94,9 @@ struct WriteInput {
 }
 
 pub(super) fn read_tool(list: Arc<List>) -> Tool {
-    define_tool("todo_read", "Read the plan: what is to be done, and how far it is.", move |_: ReadInput, _| {
+    define_tool("todo_read", "Read the plan: what is to be done, and how far it is.", move |_: ReadInput, ctx| {
         let list = list.clone();
-        async move { answer(&list.read().await?) }
+        async move { answer(&list.read(&ctx.call).await?) }
     })
     .with_example("std.todo_read()")
     .with_returns("dict", "todos: a list of id, content and status; open: how many are not finished")
@@ -98,12 +107,12 @@ pub(super) fn write_tool(list: Arc<List>) -> Tool {
         "todo_write",
         "Write the plan, in place of the one before.\n\n\
          Ids are unique and at most one item is in progress; a plan that breaks this is refused and the old one stays.",
-        move |input: WriteInput, _| {
+        move |input: WriteInput, ctx| {
             let list = list.clone();
             let todos = numbered(input.todos);
             async move {
                 check(&todos)?;
-                list.write(&todos).await?;
+                list.write(&todos, &ctx.call).await?;
                 answer(&todos)
             }
         },

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use onetool_sdk::{CallContext, Caller, ToolError};
+use onetool_sdk::{CallContext, Caller, Requester, ToolError};
 use onetool_state::StateError;
 use onetool_state::runs::{
     ApprovalRecord, ApprovalStore, CallReport, Created, NewRun, Owner, RunId, RunLimits, RunOrigin, RunRecord,
@@ -77,6 +77,9 @@ struct Client {
     owner: String,
     #[serde(default)]
     caller: String,
+    /// Who that is, for policies and records.
+    #[serde(default)]
+    requester: Requester,
 }
 
 /// The runs of this process that survive it.
@@ -111,7 +114,9 @@ pub fn client_of(ctx: &CallContext) -> Json {
         Caller::Rust => "rust",
         Caller::Tool => "tool",
     };
-    serde_json::to_value(Client { owner: ctx.owner.to_string(), caller: caller.to_owned() }).unwrap_or_default()
+    let requester = (*ctx.requester).clone();
+    serde_json::to_value(Client { owner: ctx.owner.to_string(), caller: caller.to_owned(), requester })
+        .unwrap_or_default()
 }
 
 /// The context of a run that another process began.
@@ -125,6 +130,7 @@ pub fn context_of(record: &RunRecord) -> CallContext {
     };
     let mut ctx = CallContext::new(caller);
     ctx.owner = client.owner.into();
+    ctx.requester = client.requester.into();
     ctx.run_id = record.id.as_str().into();
     ctx
 }

@@ -12,4 +12,4 @@ pub use names::{ALIAS, PROJECTS, SNIPPETS, TOOLS, TOPICS, aliases, projects, sni
 pub use output::{OUTPUT, STATS, output, stats};
 pub use prompts::{PROMPTS, PromptKeys, overrides};
 pub use run::{RUN, RunKeys};
-pub use security::{SECURITY, SecurityKeys, permissions, run_settings};
+pub use security::{SECURITY, SecurityKeys, groups, permissions, run_settings};

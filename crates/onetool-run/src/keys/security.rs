@@ -1,12 +1,13 @@
 //! `security`: what may be called.
 
 use indexmap::IndexMap;
-use onetool_config::{Reader, Section, keys, quoted, short};
+use onetool_config::{Reader, Section, Shape, keys, quoted, short};
 use onetool_sandbox::FileAccess;
 use onetool_sdk::Redactor;
 use serde_json::Value as Json;
 
 use super::run::RunKeys;
+use crate::groups::{Group, Groups, Names, Quota};
 use crate::{Gate, Permission, Permissions, RunSettings};
 
 keys! {
@@ -22,6 +23,10 @@ keys! {
         warned: Vec<String> = Vec::new(), live, example "[\"subprocess.*\"]";
         /// Exceptions to both.
         allow: Vec<String> = Vec::new(), live, example "[\"os.path.*\"]";
+        /// What some of those who have tokens may do: less than the rest of this section says, never more.
+        groups: IndexMap<String, GroupKeys> = IndexMap::new(), live;
+        /// What each of those who have tokens may use up, where none of their groups says.
+        limits: LimitKeys = LimitKeys::default(), live;
         /// Accepted for older files.
         validate_code: Option<bool> = None, ignored;
         /// Accepted for older files.
@@ -34,6 +39,45 @@ keys! {
     pub struct SanitizeKeys {
         /// Mark all output, even where the code does not ask for it.
         enabled: bool = false, live;
+    }
+}
+
+keys! {
+    /// A group of those who have tokens. Of several groups, the strictest rule and the lowest limit count; their packs and
+    /// secrets add up.
+    pub struct GroupKeys {
+        /// Who belongs to it, by pattern: names of tokens, subjects of OAuth tokens. A token may also name its groups itself.
+        members: Vec<String> = Vec::new(), live, example "[ana, \"ci-*\"]";
+        /// `allow`, `ask` or `deny` by pattern, besides `security.policy`; the stricter of the two counts.
+        policy: IndexMap<String, Json> = IndexMap::new(), live, example "{\"*.delete*\": deny}";
+        /// Packs that its members see, by pattern; without it, all.
+        packs: Option<Vec<String>> = None, live, example "[file, github]";
+        /// Secrets that tools may use for its members, by pattern; without it, all.
+        secrets: Option<Vec<String>> = None, live, example "[\"GITHUB_*\"]";
+        /// What each of its members may use up.
+        limits: LimitKeys = LimitKeys::default(), live;
+    }
+}
+
+keys! {
+    /// What one of those who have tokens may use up. More is refused, and the refusal says when to try again.
+    pub struct LimitKeys {
+        /// Runs at once, on all servers that share their state.
+        runs_at_once: Option<u32> [Shape::Count(1, 10_000)] = None, live, example "4";
+        /// Calls of tools a minute.
+        calls_per_minute: Option<u32> [Shape::Count(1, 1_000_000)] = None, live, example "600";
+        /// Seconds that runs may compute in a day; waiting for tools is not counted.
+        cpu_seconds_per_day: Option<u32> [Shape::Count(1, 1_000_000)] = None, live, example "3600";
+    }
+}
+
+impl From<&LimitKeys> for Quota {
+    fn from(keys: &LimitKeys) -> Self {
+        Self {
+            runs_at_once: keys.runs_at_once,
+            calls_per_minute: keys.calls_per_minute,
+            cpu_seconds_per_day: keys.cpu_seconds_per_day,
+        }
     }
 }
 
@@ -79,6 +123,15 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
         reader.problem(&["security", "policy"], "until this is fixed, every tool but those of ot is denied");
         return Permissions::new([("ot.*", Permission::Allow), ("*", Permission::Deny)]).unwrap_or_default();
     }
+    let permissions = rules(reader, &["security", "policy"], policy);
+    match reader.user_security(&SECURITY) {
+        Some(user) => permissions.and(user_permissions(&user.policy)),
+        None => permissions,
+    }
+}
+
+/// Rules as they are written at `path`.
+fn rules(reader: &mut Reader, path: &[&str], policy: &IndexMap<String, Json>) -> Permissions {
     let mut rules = Vec::new();
     for (pattern, word) in policy {
         let permission = match word.as_str().map(str::to_ascii_lowercase).as_deref() {
@@ -87,7 +140,7 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
             Some("deny") => Permission::Deny,
             _ => {
                 let message = format!("found {}, expected allow, ask or deny; denied until then", quoted(word));
-                reader.problem(&["security", "policy", pattern], &message);
+                reader.problem(&[path, &[pattern]].concat(), &message);
                 Permission::Deny
             }
         };
@@ -95,14 +148,48 @@ pub fn permissions(reader: &mut Reader, policy: &IndexMap<String, Json>) -> Perm
             Ok(_) => rules.push((pattern.as_str(), permission)),
             Err(error) => {
                 let message = format!("not a valid pattern ({}); expected one like pack.* or *.delete_*", error.kind());
-                reader.problem(&["security", "policy", pattern], &message);
+                reader.problem(&[path, &[pattern]].concat(), &message);
             }
         }
     }
-    let permissions = Permissions::new(rules).unwrap_or_default();
+    Permissions::new(rules).unwrap_or_default()
+}
+
+/// Who may do what. A section that cannot be read allows nobody anything; a pattern that cannot be read matches nothing
+/// where it would allow, and everything where it would limit.
+pub fn groups(reader: &mut Reader, security: &SecurityKeys) -> Groups {
+    const PATH: [&str; 2] = ["security", "groups"];
+    if reader.is_wrong(&PATH) {
+        reader.problem(&PATH, "until this is fixed, nobody with a token may call any tool but those of ot");
+        return Groups::closed();
+    }
+    let groups = security.groups.iter().map(|(name, keys)| group(reader, name, keys)).collect();
+    let quota = Quota::from(&security.limits);
+    // What a project says comes on top of what the user says.
     match reader.user_security(&SECURITY) {
-        Some(user) => permissions.and(user_permissions(&user.policy)),
-        None => permissions,
+        Some(user) => {
+            let own = user.groups.iter().map(|(name, keys)| group(reader, name, keys)).collect();
+            Groups::new(groups, quota.and(Quota::from(&user.limits))).within(own)
+        }
+        None => Groups::new(groups, quota),
+    }
+}
+
+fn group(reader: &mut Reader, name: &str, keys: &GroupKeys) -> Group {
+    let mut names = |key: &str, patterns: &[String], fallback: &str| {
+        Names::new(patterns.iter().map(String::as_str)).unwrap_or_else(|error| {
+            let message = format!("not a valid pattern ({}); expected one like ci-*", error.kind());
+            reader.problem(&["security", "groups", name, key], &message);
+            Names::new([fallback]).unwrap_or_default()
+        })
+    };
+    Group {
+        name: name.to_owned(),
+        members: names("members", &keys.members, "*"),
+        packs: keys.packs.as_ref().map(|packs| names("packs", packs, "ot")),
+        secrets: keys.secrets.as_ref().map(|secrets| names("secrets", secrets, "-")),
+        permissions: rules(reader, &["security", "groups", name, "policy"], &keys.policy),
+        quota: Quota::from(&keys.limits),
     }
 }
 

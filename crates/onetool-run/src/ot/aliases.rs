@@ -21,10 +21,10 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("aliases", "List the short names for tools.", move |input: Input, _| {
+    define_tool("aliases", "List the short names for tools.", move |input: Input, ctx| {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.aliases", pattern = input.pattern), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.state(&ctx.call)?;
             let filter = Filter::new(input.pattern.as_deref());
             let listed =
                 state.aliases.iter().filter(|(name, target)| filter.accepts(name) || filter.accepts(target)).map(

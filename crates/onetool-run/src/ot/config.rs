@@ -15,9 +15,9 @@ struct Input {}
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("config", "Show aliases, snippets and servers that are configured.", move |_: Input, _| {
+    define_tool("config", "Show aliases, snippets and servers that are configured.", move |_: Input, ctx| {
         let toolbox = toolbox.clone();
-        observed(info_span!("ot.config"), async move { toolbox.state().map(|state| summary(&state)) })
+        observed(info_span!("ot.config"), async move { toolbox.state(&ctx.call).map(|state| summary(&state)) })
     })
     .with_returns("dict", "aliases, snippets with their descriptions, names of servers")
     .with_example("ot.config()")

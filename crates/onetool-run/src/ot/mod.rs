@@ -57,6 +57,11 @@ pub trait Toolbox: Send + Sync {
     /// The toolbox as it is now.
     fn state(&self) -> Arc<ToolboxState>;
 
+    /// The toolbox as the one who calls sees it: their tools, their results.
+    fn state_for(&self, _ctx: &CallContext) -> Arc<ToolboxState> {
+        self.state()
+    }
+
     /// Waits for servers that are starting for the first time; shortly, and never longer than `ctx` allows.
     async fn settle(&self, awaited: Awaited, ctx: &CallContext);
 
@@ -122,15 +127,15 @@ impl ToolboxHandle {
         self.0.upgrade().ok_or_else(|| ToolError::unavailable("the toolbox is shutting down"))
     }
 
-    fn state(&self) -> Result<Arc<ToolboxState>, ToolError> {
-        self.get().map(|toolbox| toolbox.state())
+    fn state(&self, ctx: &CallContext) -> Result<Arc<ToolboxState>, ToolError> {
+        self.get().map(|toolbox| toolbox.state_for(ctx))
     }
 
     /// The state, once servers that have just been started had their moment.
     async fn settled(&self, awaited: Awaited, ctx: &CallContext) -> Result<Arc<ToolboxState>, ToolError> {
         let toolbox = self.get()?;
         toolbox.settle(awaited, ctx).await;
-        Ok(toolbox.state())
+        Ok(toolbox.state_for(ctx))
     }
 }
 

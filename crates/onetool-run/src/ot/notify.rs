@@ -23,10 +23,10 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("notify", "Publish a message to a configured topic.", move |input: Input, _| {
+    define_tool("notify", "Publish a message to a configured topic.", move |input: Input, ctx| {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.notify", topic = input.topic), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.state(&ctx.call)?;
             blocking(move || publish(&state, &input)).await
         })
     })

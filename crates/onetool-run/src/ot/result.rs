@@ -56,7 +56,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             search = input.search
         );
         observed(span, async move {
-            let state = toolbox.state()?;
+            let state = toolbox.state(&ctx.call)?;
             let cancel = ctx.call.cancel.clone();
             let deadline = ctx.call.deadline;
             blocking(move || {

@@ -38,7 +38,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
                 let code = ctx.call.code.clone().ok_or_else(|| {
                     ToolError::value_error("there is no code here to keep: ot.save is called within run(...)")
                 })?;
-                let state = toolbox.state()?;
+                let state = toolbox.state(&ctx.call)?;
                 blocking(move || keep(&state, input, &code)).await
             })
         },

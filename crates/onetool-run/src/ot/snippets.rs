@@ -29,10 +29,10 @@ struct Input {
 
 pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
     let toolbox = toolbox.clone();
-    define_tool("snippets", "List the templates that $name key=value expands.", move |input: Input, _| {
+    define_tool("snippets", "List the templates that $name key=value expands.", move |input: Input, ctx| {
         let toolbox = toolbox.clone();
         observed(info_span!("ot.snippets", pattern = input.pattern), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.state(&ctx.call)?;
             let filter = Filter::new(input.pattern.as_deref());
             let chosen = state
                 .snippets

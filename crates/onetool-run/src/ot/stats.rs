@@ -42,7 +42,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle, recorder: Arc<StatsRecorder>) -> Too
     define_tool("stats", "Show how tools were used and what that saved.", move |input: Input, ctx| {
         let (toolbox, recorder) = (toolbox.clone(), recorder.clone());
         observed(info_span!("ot.stats", period = input.period, tool = input.tool), async move {
-            let state = toolbox.state()?;
+            let state = toolbox.state(&ctx.call)?;
             let output = input.output.clone().filter(|output| !output.is_empty());
             let folder = state.folder.clone();
             let (mut value, page) = blocking(move || answer(&state, &recorder, &input)).await?;

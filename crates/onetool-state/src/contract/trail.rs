@@ -1,5 +1,7 @@
 //! Streams of lines.
 
+use std::ops::ControlFlow;
+
 use super::Open;
 use crate::interface::{Position, Stream, Trail, TrailRead};
 
@@ -37,4 +39,40 @@ pub(super) async fn check(open: Open<'_>) {
     let (seen, last) = lines(&*one, merged.position).await;
     assert_eq!((seen, last.restarted), (numbered(5..6), false));
     assert_eq!(lines(&*one, Position::default()).await.0.len(), 2);
+    check_both_ends(&*one, &*other).await;
+}
+
+/// Reading from the end, and removing from the start.
+async fn check_both_ends(one: &dyn Trail, other: &dyn Trail) {
+    const LINES: usize = 25_000;
+    let stream = Stream::AUDIT;
+    let back = async |limit: usize| {
+        let mut seen = Vec::new();
+        other
+            .read_back(stream, &mut |line| {
+                seen.push(line.to_owned());
+                if seen.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .await
+            .unwrap();
+        seen
+    };
+    assert_eq!(back(1).await, Vec::<String>::new());
+    one.trim(stream, &|_| true).await.unwrap();
+    for start in (0..LINES).step_by(5_000) {
+        one.append(stream, &numbered(start..start + 5_000)).await.unwrap();
+    }
+    let mut expected = numbered(0..LINES);
+    expected.reverse();
+    assert_eq!(back(3).await, expected[..3]);
+    assert_eq!(back(usize::MAX).await, expected);
+    let is_old = |limit: usize| {
+        move |line: &str| line[5..line.len() - 1].parse::<usize>().is_ok_and(|number| number < limit)
+    };
+    one.trim(stream, &is_old(20_000)).await.unwrap();
+    assert_eq!(back(usize::MAX).await, expected[..5_000]);
+    other.append(stream, &numbered(LINES..LINES + 1)).await.unwrap();
+    assert_eq!(back(1).await, numbered(LINES..LINES + 1));
+    one.trim(stream, &|_| true).await.unwrap();
+    assert_eq!(back(1).await, Vec::<String>::new());
 }

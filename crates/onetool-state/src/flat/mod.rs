@@ -99,7 +99,9 @@ impl FlatPlaces {
             .with_documents(Collection::SWITCHES, DocumentFolder::single(&own.join("switches.json")))
             .with_documents(Collection::SHAPES, DocumentFolder::single(&own.join("stats").join("shapes.json")))
             .with_documents(Collection::CREDENTIALS, DocumentFolder::new(own.join("credentials")))
+            .with_documents(Collection::ACCESS_TOKENS, DocumentFolder::new(own.join("state").join("access-tokens")))
             .with_stream(Stream::STATS, &own.join("stats").join("stats.jsonl"))
+            .with_stream(Stream::AUDIT, &own.join("audit").join("audit.jsonl"))
             .with_runs(&own.join("runs"))
     }
 

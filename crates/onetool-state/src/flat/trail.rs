@@ -10,13 +10,15 @@ use async_trait::async_trait;
 
 use super::stamp::inode;
 use crate::atomic::{self, Lock, StoreError};
-use crate::interface::{Merge, Position, StateError, Stream, Trail, TrailRead, Visit};
+use crate::interface::{IsOld, Merge, Position, StateError, Stream, Trail, TrailRead, Visit, VisitBack};
 use crate::notifications::{last_byte, open_private};
 
 /// A longer line is not ours.
 const LINE_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 128 * 1024;
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// Old lines are removed when they are at least this part of all: a quarter.
+const WORTH_TRIMMING: u64 = 4;
 
 pub(super) struct FlatTrail {
     root: PathBuf,
@@ -100,6 +102,39 @@ impl Trail for FlatTrail {
         Ok(TrailRead { position: Position { generation, offset: start + read }, restarted })
     }
 
+    async fn read_back(&self, stream: Stream, visit: VisitBack<'_>) -> Result<(), StateError> {
+        let path = self.place(stream).file;
+        match File::open(&path) {
+            Ok(file) => Ok(visit_back(file, visit).map_err(|error| StoreError::io(&path, error))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::io(path, error).into()),
+        }
+    }
+
+    async fn trim(&self, stream: Stream, is_old: IsOld<'_>) -> Result<(), StateError> {
+        let StreamFile { file: path, lock, .. } = self.place(stream);
+        let error = |source| StoreError::io(&path, source);
+        let _held = Lock::take(&lock, LOCK_WAIT)?;
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(error(source).into()),
+        };
+        let length = file.metadata().map_err(error)?.len();
+        let old = old_bytes(&file, is_old).map_err(error)?;
+        // The rest is written again: that must be worth it.
+        if old == 0 || old < length / WORTH_TRIMMING {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
+        let mut rest = tempfile::NamedTempFile::new_in(folder).map_err(error)?;
+        (&file).seek(SeekFrom::Start(old)).map_err(error)?;
+        io::copy(&mut &file, rest.as_file_mut()).map_err(error)?;
+        rest.as_file().sync_all().map_err(error)?;
+        rest.persist(&path).map_err(|failed| error(failed.error))?;
+        Ok(())
+    }
+
     async fn compact(&self, stream: Stream, over_bytes: u64, merge: Merge<'_>) -> Result<(), StateError> {
         let StreamFile { file: path, lock, .. } = self.place(stream);
         let is_small = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len()) <= over_bytes;
@@ -122,6 +157,53 @@ impl Trail for FlatTrail {
         tracing::debug!(path = %path.display(), bytes = text.len(), "a file of lines was merged");
         Ok(())
     }
+}
+
+/// How many bytes at the start of a file are lines that are old.
+fn old_bytes(file: &File, is_old: IsOld<'_>) -> io::Result<u64> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let mut line = Vec::new();
+    let mut old = 0;
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') || !std::str::from_utf8(&line[..read - 1]).map_or(true, is_old) {
+            return Ok(old);
+        }
+        old += read as u64;
+    }
+}
+
+/// Visits whole lines from the end of a file. A last line without its break is not one yet.
+fn visit_back(mut file: File, visit: VisitBack<'_>) -> io::Result<()> {
+    let mut end = file.metadata()?.len();
+    // What was read of the line whose start is not read yet.
+    let mut rest: Vec<u8> = Vec::new();
+    let mut is_last = true;
+    while end > 0 {
+        let start = end.saturating_sub(BUFFER_BYTES as u64);
+        let mut block = vec![0; usize::try_from(end - start).unwrap_or(BUFFER_BYTES)];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut block)?;
+        end = start;
+        block.append(&mut rest);
+        let mut lines: Vec<&[u8]> = block.split(|byte| *byte == b'\n').collect();
+        if is_last {
+            lines.pop();
+            is_last = false;
+        }
+        let first = if start > 0 && !lines.is_empty() { lines.remove(0) } else { &[] };
+        for line in lines.into_iter().rev().filter(|line| !line.is_empty() && line.len() < LINE_BYTES) {
+            if let Ok(text) = std::str::from_utf8(line)
+                && visit(text).is_break()
+            {
+                return Ok(());
+            }
+        }
+        // A line that does not end is not ours; of it nothing is kept.
+        rest = if first.len() < LINE_BYTES * 2 { first.to_vec() } else { Vec::new() };
+    }
+    Ok(())
 }
 
 /// Visits whole lines; says how many bytes they were. A last line without its break is left for the next time.

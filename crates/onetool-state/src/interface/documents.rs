@@ -46,7 +46,10 @@ impl Collection {
     /// Sign-ins to servers.
     pub const CREDENTIALS: Self = Self("credentials");
 
-    pub const ALL: [Self; 13] = [
+    /// Named bearer tokens of people and programs, hashed.
+    pub const ACCESS_TOKENS: Self = Self("access-tokens");
+
+    pub const ALL: [Self; 14] = [
         Self::BUNDLES,
         Self::PINS,
         Self::LISTINGS,
@@ -60,6 +63,7 @@ impl Collection {
         Self::SWITCHES,
         Self::SHAPES,
         Self::CREDENTIALS,
+        Self::ACCESS_TOKENS,
     ];
 
     /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.

@@ -28,7 +28,7 @@ pub use error::StateError;
 pub use jobs::{Claim, Holder, JobState, Jobs, Rest};
 pub use leases::{Lease, Leases};
 pub use limits::{Bucket, Granted, Limits, Rate};
-pub use trail::{Merge, Position, Stream, Trail, TrailRead, Visit};
+pub use trail::{IsOld, Merge, Position, Stream, Trail, TrailRead, Visit, VisitBack};
 
 /// Everything that is kept in one place.
 pub trait Backend: Send + Sync {

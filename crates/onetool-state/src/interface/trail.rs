@@ -1,6 +1,7 @@
 //! Lines that are only appended: statistics, counts, audit. One line is one JSON object.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 
@@ -15,8 +16,10 @@ impl Stream {
     pub const STATS: Self = Self("stats");
     /// How often tools of bundles were called.
     pub const USAGE: Self = Self("usage");
+    /// Who did what.
+    pub const AUDIT: Self = Self("audit");
 
-    pub const ALL: [Self; 2] = [Self::STATS, Self::USAGE];
+    pub const ALL: [Self; 3] = [Self::STATS, Self::USAGE, Self::AUDIT];
 
     /// A stream of its own, for tests and extensions.
     pub const fn named(name: &'static str) -> Self {
@@ -53,6 +56,12 @@ pub struct TrailRead {
 /// Is given one line after the other.
 pub type Visit<'a> = &'a mut (dyn for<'line> FnMut(&'line str) + Send);
 
+/// Is given one line after the other, until it has seen enough.
+pub type VisitBack<'a> = &'a mut (dyn for<'line> FnMut(&'line str) -> ControlFlow<()> + Send);
+
+/// Whether a line at the start of a stream may go.
+pub type IsOld<'a> = &'a (dyn Fn(&str) -> bool + Send + Sync);
+
 /// Rewrites the lines of a stream that has grown.
 pub type Merge<'a> = &'a (dyn Fn(Vec<String>) -> Vec<String> + Send + Sync);
 
@@ -63,6 +72,13 @@ pub trait Trail: Send + Sync {
 
     /// Visits the lines after `since`, in the order in which they were appended.
     async fn read(&self, stream: Stream, since: Position, visit: Visit<'_>) -> Result<TrailRead, StateError>;
+
+    /// Visits lines from the last one on, in the opposite order, until `visit` has seen enough.
+    async fn read_back(&self, stream: Stream, visit: VisitBack<'_>) -> Result<(), StateError>;
+
+    /// Removes lines from the start of the stream as long as they are old. A few old ones may stay where removing them
+    /// would cost much.
+    async fn trim(&self, stream: Stream, is_old: IsOld<'_>) -> Result<(), StateError>;
 
     /// Replaces the lines by what `merge` makes of them, where they have more than `over_bytes`. Nothing that is
     /// appended meanwhile is lost.

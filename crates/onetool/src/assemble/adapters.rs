@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onetool_config::Secrets;
 use onetool_packs::standard::ResultReader;
-use onetool_sdk::ToolError;
+use onetool_sdk::{CallContext, ToolError};
 use onetool_state::results::ResultStore;
 use onetool_worker::WorkerServices;
 use parking_lot::RwLock;
@@ -62,8 +62,9 @@ const RESULT_BUFFER_BYTES: usize = 256 << 10;
 pub(super) struct StoredResults(pub(super) ResultStore);
 
 impl ResultReader for StoredResults {
-    fn open(&self, handle: &str) -> Result<Box<dyn std::io::BufRead + Send>, ToolError> {
-        let (_, text) = self.0.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
+    fn open(&self, handle: &str, ctx: &CallContext) -> Result<Box<dyn std::io::BufRead + Send>, ToolError> {
+        let store = ctx.principal_owner().map_or_else(|| self.0.clone(), |owner| self.0.scoped(owner));
+        let (_, text) = store.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
         Ok(Box::new(std::io::BufReader::with_capacity(RESULT_BUFFER_BYTES, text)))
     }
 }

@@ -27,6 +27,8 @@ use onetool_run::{Runner, SavedCode, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
+use onetool_state::access_tokens::AccessTokens;
+use onetool_state::audit::AuditLog;
 use onetool_state::interface::PoolStatus;
 use onetool_state::switches::Switches;
 use onetool_worker::WorkerSource;
@@ -112,6 +114,7 @@ impl App {
         Self::build(places, Traces::InProjects, |settings| {
             settings.telemetry = None;
             settings.stats.enabled = false;
+            settings.audit.enabled = false;
             settings.log_level = crate::log::Level::Error;
         })
     }
@@ -177,6 +180,16 @@ impl App {
         &self.durable
     }
 
+    /// Tokens that were made by name.
+    pub fn tokens(&self) -> Arc<AccessTokens> {
+        self.parts.lock().tokens.value.clone()
+    }
+
+    /// Who did what.
+    pub fn audit(&self) -> Arc<AuditLog> {
+        self.parts.lock().audit.value.clone()
+    }
+
     pub fn switches(&self) -> &Switches {
         &self.watch.switches
     }
@@ -231,6 +244,9 @@ impl App {
         tokio::join!(children, delivery);
         if let Err(error) = parts.stats.value.flush() {
             tracing::warn!(%error, "statistics were not written");
+        }
+        if let Err(error) = parts.audit.value.flush() {
+            tracing::warn!(%error, "the audit trail was not written");
         }
         if let Err(error) = parts.bundles.value.store.flush_usage() {
             tracing::warn!(%error, "counts of calls were not written");

@@ -11,8 +11,11 @@ use onetool_http::Bundles;
 use onetool_process::SearchPath;
 use onetool_proxy::{Offers, ProxySettings, ProxySource, ServerSettings};
 use onetool_run::SavedCode;
+use onetool_run::quota::Quotas;
 use onetool_sdk::{HealthNote, NativeSource, ToolSource};
 use onetool_state::State;
+use onetool_state::access_tokens::AccessTokens;
+use onetool_state::audit::{AuditLog, AuditSettings};
 use onetool_state::bundles::{BuiltInBundle, BundleStore, Limits, Options};
 use onetool_state::runs::RunStore;
 use onetool_state::stats::StatsRecorder;
@@ -36,6 +39,17 @@ pub(super) struct Parts {
     pub(super) bundles: Part<BundleSettings, Bundles>,
     pub(super) telemetry: Part<Option<TelemetrySettings>, Option<Arc<Exporter>>>,
     pub(super) saved: Part<StateSettings, Arc<SavedCode>>,
+    pub(super) tokens: Part<StateSettings, Arc<AccessTokens>>,
+    pub(super) audit: Part<AuditParts, Arc<AuditLog>>,
+    pub(super) quotas: Part<StateSettings, Arc<Quotas>>,
+}
+
+/// Where it is written down who did what, if at all.
+#[derive(Clone, PartialEq)]
+pub(super) struct AuditParts {
+    is_on: bool,
+    state: StateSettings,
+    settings: AuditSettings,
 }
 
 /// Where statistics are written, if at all.
@@ -89,6 +103,9 @@ impl Parts {
             bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved, shared))?,
             telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
             saved: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(SavedCode::new(shared.documents()))))?,
+            tokens: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(AccessTokens::new(shared))))?,
+            audit: Part::build(audit_parts(&resolved, traces), |keys| Ok(audit(keys, shared)))?,
+            quotas: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(Quotas::new(shared))))?,
             state,
         })
     }
@@ -113,13 +130,18 @@ impl Parts {
             saved: self
                 .saved
                 .renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(SavedCode::new(shared.documents())))),
+            tokens: self
+                .tokens
+                .renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(AccessTokens::new(shared)))),
+            audit: self.audit.renewed(audit_parts(resolved, traces), notes, |keys| Ok(audit(keys, shared))),
+            quotas: self.quotas.renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(Quotas::new(shared)))),
             state,
         }
     }
 
     /// Ends what is not part of `new`, once what is under way had its time.
     pub(super) fn retire(self, new: &Self) {
-        let Self { state, runs, stats, workers, servers, bundles, telemetry, saved } = self;
+        let Self { state, runs, stats, workers, servers, bundles, telemetry, saved, tokens, audit, quotas } = self;
         if !Arc::ptr_eq(&stats.value, &new.stats.value)
             && let Err(error) = stats.value.flush()
         {
@@ -140,6 +162,10 @@ impl Parts {
         drop(telemetry);
         drop(runs);
         drop(saved);
+        drop(tokens);
+        // Writes what it still has, and ends with its last user.
+        drop(audit);
+        drop(quotas);
         drop(state);
     }
 }
@@ -178,6 +204,18 @@ fn recorder(settings: &RecorderSettings, state: &State) -> anyhow::Result<Arc<St
         StatsRecorder::disabled()
     };
     Ok(Arc::new(recorder))
+}
+
+fn audit_parts(settings: &Resolved, traces: Traces) -> AuditParts {
+    AuditParts {
+        is_on: settings.audit.enabled && traces.are_kept(settings),
+        state: StateSettings::new(settings),
+        settings: settings.audit.settings,
+    }
+}
+
+fn audit(parts: &AuditParts, state: &State) -> Arc<AuditLog> {
+    Arc::new(if parts.is_on { AuditLog::new(state.trail(), parts.settings) } else { AuditLog::disabled() })
 }
 
 fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSource> {

@@ -132,6 +132,8 @@ pub(super) fn served(settings: &Resolved, parts: &Parts) -> Arc<Served> {
         instructions: settings.instructions.clone(),
         run_description: settings.run_description.clone(),
         server: settings.server.clone(),
+        tokens: parts.tokens.value.clone(),
+        audit: parts.audit.value.clone(),
         bundles: parts.bundles.value.clone(),
         state: parts.state.value.clone(),
         runs: parts.runs.value.clone(),

@@ -18,6 +18,7 @@ use super::App;
 use super::adapters::StoredResults;
 use super::parts::Parts;
 use super::watch::Watch;
+use crate::audit::Auditor;
 use crate::config::Resolved;
 use crate::governing;
 use crate::recorder::CallRecorder;
@@ -74,6 +75,8 @@ pub(super) fn parts(
                 LearnedShapes::disabled()
             }),
             permissions: settings.permissions.clone().with_approvals(watch.approvals.clone()),
+            groups: settings.groups.clone(),
+            quotas: parts.quotas.value.clone(),
             saved,
             search: Arc::default(),
         },
@@ -84,6 +87,7 @@ pub(super) fn parts(
             parts.telemetry.value.clone(),
             watch.activity.clone(),
             watch.measures.clone(),
+            Auditor { log: parts.audit.value.clone(), arguments: settings.audit.arguments },
         )),
     }
 }

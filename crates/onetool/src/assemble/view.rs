@@ -20,7 +20,11 @@ const AWAITED_AT_ONCE: usize = 8;
 #[async_trait]
 impl ToolboxView for App {
     fn state(&self) -> Arc<ToolboxState> {
-        let shared = self.runner.toolbox().now();
+        self.state_for(&CallContext::default())
+    }
+
+    fn state_for(&self, ctx: &CallContext) -> Arc<ToolboxState> {
+        let shared = self.runner.toolbox().now_for(&ctx.requester);
         let mut state = (*shared.state).clone();
         if let Some((major, minor)) = self.runner.sandbox().python_version() {
             state.engine = format!("{}, {major}.{minor} (cpython)", state.engine);
@@ -32,12 +36,14 @@ impl ToolboxView for App {
             .source
             .status()
             .into_iter()
+            .filter(|server| shared.sees_pack(&server.pack))
             .map(|server| ServerStatus {
                 name: server.name,
                 state: server.state.as_str().to_owned(),
                 reason: server.reason,
             })
             .collect();
+        state.results = state.results_of(ctx);
         state.notes.extend(parts.telemetry.value.as_ref().and_then(|telemetry| telemetry.health()));
         state.notes.extend(self.runner.sandbox().packages_problem().map(|reason| HealthNote {
             subject: "run.packages".to_owned(),

@@ -1,6 +1,7 @@
 //! The command line, one file per subcommand.
 
 mod ask;
+mod audit;
 mod bundles;
 mod call;
 mod complete;
@@ -34,6 +35,7 @@ mod state;
 mod stats;
 mod table;
 mod terminal;
+mod tokens;
 mod tools;
 mod trust;
 mod ui;
@@ -104,6 +106,10 @@ enum Command {
     Export(import::ExportArgs),
     /// Check the installation: configuration, uv, Python, sandbox, servers, secrets, disk
     Doctor(doctor::DoctorArgs),
+    /// Make, list and revoke tokens for people and programs that use this server
+    Tokens(tokens::TokensArgs),
+    /// Show who did what
+    Audit(audit::AuditArgs),
     /// Move shared state between files and a database
     State(state::StateArgs),
     /// Add packs from the gallery, and keep them up to date
@@ -170,6 +176,8 @@ pub fn main() -> ExitCode {
             Command::Import(args) => import::import(args, cli.location),
             Command::Export(args) => import::export(args, cli.location),
             Command::Doctor(args) => doctor::main(args, cli.location).await,
+            Command::Audit(args) => audit::main(args, cli.location).await,
+            Command::Tokens(args) => tokens::main(args, cli.location).await,
             Command::State(args) => state::main(args).await,
             Command::Packs(args) => packs::main(args, cli.location),
             Command::Init(args) => init::main(args, cli.location),

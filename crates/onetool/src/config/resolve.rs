@@ -1,6 +1,7 @@
 //! From sections to settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_bundles::{HttpSettings, ImportSettings, LOCALE, ReadyMade, SequenceSettings};
@@ -11,6 +12,7 @@ use onetool_packs::llm::LlmSettings;
 use onetool_packs::web::WebSettings;
 use onetool_process::SearchPath;
 use onetool_proxy::ServerSettings;
+use onetool_run::groups::Groups;
 use onetool_run::keys::RunKeys;
 use onetool_run::{
     OutputSettings, Permissions, Project, RunSettings, Snippet, StatsSettings, ToolOverride, Topic, keys,
@@ -22,6 +24,7 @@ use serde_json::Value as Json;
 
 use super::ConfigPlaces;
 use super::sections::SECTIONS;
+use crate::audit::AuditOptions;
 use crate::governing;
 use crate::log::{LOG_DIR, LOG_LEVEL, Level};
 use crate::telemetry::TelemetrySettings;
@@ -55,6 +58,10 @@ pub struct Resolved {
     /// Where packs are documented, as `tools.<pack>.docs` says; `None` is nowhere.
     pub pack_docs: Vec<(String, Option<String>)>,
     pub permissions: Permissions,
+    /// Who may do what.
+    pub groups: Arc<Groups>,
+    /// What is written down of who did what.
+    pub audit: AuditOptions,
     pub workers: WorkerSettings,
     pub file_pack: FileSettings,
     /// Where programs are looked up.
@@ -114,6 +121,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let mut run = keys::run_settings(&mut reader, &run_keys, &security);
     run.packages = run_keys.requirements(&mut reader, &places.project);
     let permissions = keys::permissions(&mut reader, &security.policy);
+    let groups = Arc::new(keys::groups(&mut reader, &security));
     let python = run_keys.python.as_deref().map(|program| {
         // A version is for `uv` to find.
         let is_version = program.contains('.') && program.bytes().all(|c| c.is_ascii_digit() || c == b'.');
@@ -157,7 +165,11 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         is_language
     });
     let ready_made = ReadyMade::read(&mut reader);
-    let server = HttpServerSettings::read(&mut reader);
+    let mut server = HttpServerSettings::read(&mut reader);
+    if let Some(oauth) = &mut server.oauth {
+        oauth.known_groups = groups.names().map(str::to_owned).collect();
+    }
+    let audit = AuditOptions::read(&mut reader);
     let background = BackgroundSettings::read(&mut reader);
     let telemetry = TelemetrySettings::read(&mut reader);
     let state = crate::state::address(&mut reader);
@@ -187,6 +199,8 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         pack_docs: pack_docs(&tools),
         pack_instructions: prompts.packs,
         permissions,
+        groups,
+        audit,
         workers,
         file_pack,
         search_path,

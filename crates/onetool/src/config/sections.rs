@@ -2,6 +2,7 @@
 
 use onetool_config::{AnySection, INCLUDE, INHERIT, VERSION};
 
+use crate::audit::AUDIT;
 use crate::log::{LOG_DIR, LOG_LEVEL};
 use crate::state::STATE;
 use crate::telemetry::TELEMETRY;
@@ -42,6 +43,7 @@ pub const SECTIONS: &[&dyn AnySection] = &[
     &onetool_http::keys::BACKGROUND,
     &onetool_run::keys::PROMPTS,
     &onetool_run::keys::STATS,
+    &AUDIT,
     &STATE,
     &LOG_LEVEL,
     &LOG_DIR,

@@ -23,6 +23,7 @@ mod mcp_offers;
 mod metrics;
 mod ot_pack;
 mod packs;
+mod people;
 mod python;
 mod reload;
 mod rest;

@@ -8,7 +8,7 @@ use axum::extract::{Path, RawQuery, Request};
 use axum::response::{IntoResponse as _, Response};
 use onetool_run::present;
 use onetool_sdk::{
-    Arguments, CallContext, Caller, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value,
+    Arguments, CallContext, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,7 +23,7 @@ use super::AdminState;
 use super::events::{EventSender, stream_of, wants_events};
 use super::listing;
 use super::model::PartRow;
-use crate::{ApiError, Principal};
+use crate::{ApiError, Identity};
 
 pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(invoke))
@@ -67,11 +67,12 @@ async fn invoke(
     let is_dry_run = parameters.flag("dryRun")?;
     parameters.end()?;
     let is_stream = wants_events(request.headers());
+    let mut ctx = Identity::of(request.extensions()).context(request.headers());
     let body: Option<Option<InvokeBody>> =
         input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let args = body.flatten().unwrap_or_default().args;
     if is_dry_run {
-        let reply = dry_run(state, &name, args).await?;
+        let reply = dry_run(state, &name, args, ctx).await?;
         if !is_stream {
             return Ok(Json(reply).into_response());
         }
@@ -83,7 +84,8 @@ async fn invoke(
             sender.send("done", &DoneRow { duration_ms: reply.meta.duration_ms, parts: Vec::new() }).await;
         }));
     }
-    let ctx = context(&state);
+    ctx.deadline = Some(Instant::now() + state.served.server.api.invoke_timeout);
+    ctx.tools = Some(Arc::new(state.service.runner().toolbox().clone()));
     let call = Call { state, name, arguments: Arguments::from_json(args) };
     if is_stream {
         return Ok(stream_of(ctx.cancel.clone(), |sender| call.send(ctx, sender)));
@@ -102,14 +104,6 @@ async fn invoke(
 
 pub(super) fn tool_name(text: &str) -> Result<QualifiedName, ApiError> {
     text.parse().map_err(|_| ApiError::invalid("a tool's name is pack.function"))
-}
-
-fn context(state: &AdminState) -> CallContext {
-    let mut ctx = CallContext { owner: Principal::Anyone.owner(None), ..CallContext::new(Caller::Rest) };
-    crate::trace::join(&mut ctx);
-    ctx.deadline = Some(Instant::now() + state.served.server.api.invoke_timeout);
-    ctx.tools = Some(Arc::new(state.service.runner().toolbox().clone()));
-    ctx
 }
 
 /// One call, ready to be made.
@@ -152,6 +146,7 @@ async fn dry_run(
     state: AdminState,
     name: &QualifiedName,
     args: serde_json::Map<String, serde_json::Value>,
+    context: CallContext,
 ) -> Result<InvokeReply, ApiError> {
     let wanted = name.clone();
     let store = state.served.bundles.store.clone();
@@ -162,7 +157,7 @@ async fn dry_run(
         bundles: state.served.bundles.clone(),
         tools: Arc::new(state.service.runner().toolbox().clone()),
         timeout: state.served.server.api.invoke_timeout,
-        caller: Caller::Rest,
+        context,
     };
     invoker.invoke(path, args, Mode::DryRun, Arc::new(NoProgress)).await
 }

@@ -13,7 +13,7 @@ use onetool_state::switches::SwitchTarget;
 use super::super::input::ToolPath;
 use super::AdminState;
 use super::model::{PackKind, PackRow, ToolRow, VersionRow};
-use crate::ApiError;
+use crate::{ApiError, Identity};
 
 /// Bundles that are listed.
 const MAX_BUNDLES: usize = 10_000;
@@ -42,7 +42,7 @@ pub(super) struct ToolEntry {
 }
 
 /// Reads all of it. Blocks.
-pub(super) fn read(state: &AdminState) -> Result<Listing, ApiError> {
+pub(super) fn read(state: &AdminState, identity: &Identity) -> Result<Listing, ApiError> {
     let catalog = state.service.runner().toolbox().now().catalog().clone();
     let mut packs: IndexMap<String, PackEntry> = IndexMap::new();
     for view in state.served.bundles.store.bundles(&[], Disabled::Shown, MAX_BUNDLES, None)?.items {
@@ -72,6 +72,14 @@ pub(super) fn read(state: &AdminState) -> Result<Listing, ApiError> {
         if !packs.contains_key(&pack.name) {
             packs.insert(pack.name.clone(), from_pack(pack, |_| true));
         }
+    }
+    let seen = state.tools(identity);
+    if seen.is_narrowed() {
+        packs.retain(|name, entry| {
+            let had_tools = !entry.tools.is_empty();
+            entry.tools.retain(|function, _| seen.sees(&QualifiedName::new(name, function)));
+            seen.sees_pack(name) && !(had_tools && entry.tools.is_empty())
+        });
     }
     packs.sort_keys();
     Ok(Listing { packs })

@@ -6,6 +6,7 @@
 
 mod activity;
 mod approvals;
+mod audit;
 mod calls;
 mod config;
 pub(super) mod events;
@@ -16,6 +17,7 @@ mod results;
 mod runs;
 mod servers;
 mod session;
+mod tokens;
 mod tools;
 
 use std::collections::HashMap;
@@ -55,11 +57,14 @@ pub struct AdminParts {
     pub operations: Arc<dyn Operations>,
 }
 
+/// Runs by id: whose they are, and what ends them.
+pub(crate) type Running = Arc<Mutex<HashMap<String, (Arc<str>, CancellationToken)>>>;
+
 /// The same, with what belongs to one server.
 pub(crate) struct Admin {
     pub(crate) parts: AdminParts,
-    /// Runs that were started here and have not ended.
-    pub(crate) running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    /// Runs that were started here and have not ended, with their owners.
+    pub(crate) running: Running,
     /// Streams end when the server does.
     pub(crate) stop: CancellationToken,
 }
@@ -108,5 +113,7 @@ pub(super) fn topics() -> Vec<Routes> {
         results::routes(),
         servers::routes(),
         config::routes(),
+        tokens::routes(),
+        audit::routes(),
     ]
 }

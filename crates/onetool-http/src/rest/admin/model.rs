@@ -16,6 +16,9 @@ pub struct SessionReply {
     /// The project's folder; absent without the scope `read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    /// Whose token was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     pub token_required: bool,
     /// `read`, `invoke`, `admin`.
     pub scopes: Vec<String>,

@@ -1,7 +1,10 @@
 //! Results that were too large for a reply.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::{Path, RawQuery};
+use axum::http::HeaderMap;
+use axum::{Extension, Json};
 use onetool_state::results::{Matching, Query, ResultError, ResultStore};
 use utoipa_axum::routes;
 
@@ -11,7 +14,7 @@ use super::super::model::ErrorReply;
 use super::super::routes::Routes;
 use super::AdminState;
 use super::model::{ResultPageReply, ResultRow, ResultsReply};
-use crate::ApiError;
+use crate::{ApiError, Identity};
 
 /// Results that are listed.
 const LISTED: usize = 500;
@@ -24,17 +27,18 @@ pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(list)).admin(routes!(read))
 }
 
-fn store(state: &AdminState) -> ResultStore {
-    state.admin.view.state().results.clone()
+/// Results of whoever asks: nobody reads those of others.
+fn store(state: &AdminState, identity: &Identity) -> ResultStore {
+    state.admin.view.state_for(&identity.context(&HeaderMap::new())).results.clone()
 }
 
-/// Stored results, the newest first.
+/// Your stored results, the newest first.
 #[utoipa::path(get, path = "/api/results", tag = "results", responses(
     (status = 200, body = ResultsReply),
 ))]
-async fn list(state: AdminState) -> Result<Json<ResultsReply>, ApiError> {
+async fn list(state: AdminState, Extension(identity): Extension<Arc<Identity>>) -> Result<Json<ResultsReply>, ApiError> {
     let results = blocking(move || {
-        Ok(store(&state)
+        Ok(store(&state, &identity)
             .list(LISTED)
             .into_iter()
             .map(|meta| ResultRow {
@@ -63,6 +67,7 @@ async fn list(state: AdminState) -> Result<Json<ResultsReply>, ApiError> {
 ))]
 async fn read(
     state: AdminState,
+    Extension(identity): Extension<Arc<Identity>>,
     Path(handle): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<ResultPageReply>, ApiError> {
@@ -74,7 +79,10 @@ async fn read(
     let query = Query::new(offset.saturating_add(1), limit, PAGE_BYTES)
         .map_err(from_result_error)?
         .searching(&search, Matching::Regex);
-    let page = blocking(move || store(&state).query(&handle, &query, &|| true).map_err(from_result_error)).await?;
+    let page = blocking(move || {
+        store(&state, &identity).query(&handle, &query, &|| true).map_err(from_result_error)
+    })
+    .await?;
     Ok(Json(ResultPageReply {
         lines: page.lines,
         offset: page.offset.saturating_sub(1),

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use axum::Json;
+use axum::{Extension, Json};
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use onetool_run::RunReply;
 use onetool_run::activity::ActivityKind;
-use onetool_sdk::{CallContext, Caller};
+use onetool_sdk::CallContext;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::routes;
 
@@ -19,7 +19,7 @@ use super::AdminState;
 use super::calls::milliseconds;
 use super::events::{EventSender, stream_of, wants_events};
 use super::model::{ActivityRow, PartRow, RunBody, RunReplyBody};
-use crate::{ApiError, Principal};
+use crate::{ApiError, Identity, Principal};
 
 /// Runs that may be under way at one time from here.
 const MAX_RUNNING: usize = 64;
@@ -35,14 +35,14 @@ pub(super) fn routes() -> Routes {
     (status = 400, body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
+    (status = 429, description = "whoever asks has used up what they may; see Retry-After", body = ErrorReply),
     (status = 503, description = "too many runs are under way", body = ErrorReply),
 ))]
 async fn start(state: AdminState, request: Request) -> Result<Response, ApiError> {
     let is_stream = wants_events(request.headers());
-    let principal = request.extensions().get::<Principal>().copied().unwrap_or(Principal::Anyone);
+    let ctx = Identity::of(request.extensions()).context(request.headers());
     let body: RunBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let mut ctx = CallContext { owner: principal.owner(None), ..CallContext::new(Caller::Rest) };
-    crate::trace::join(&mut ctx);
+    state.service.runner().admits(&ctx).await?;
     let running = Running::enter(&state, &ctx)?;
     if is_stream {
         return Ok(stream_of(ctx.cancel.clone(), |sender| send(state, body.command, ctx, sender, running)));
@@ -60,13 +60,17 @@ async fn start(state: AdminState, request: Request) -> Result<Response, ApiError
     (status = 204, description = "it ends"),
     (status = 404, body = ErrorReply),
 ))]
-async fn cancel(state: AdminState, Path(id): Path<String>) -> Result<StatusCode, ApiError> {
+async fn cancel(
+    state: AdminState,
+    Path(id): Path<String>,
+    Extension(principal): Extension<Principal>,
+) -> Result<StatusCode, ApiError> {
     match state.admin.running.lock().get(&id) {
-        Some(cancel) => {
+        Some((owner, cancel)) if *owner == principal.owner(None) => {
             cancel.cancel();
             Ok(StatusCode::NO_CONTENT)
         }
-        None => Err(ApiError::not_found("no run is under way under this id")),
+        _ => Err(ApiError::not_found("no run is under way under this id")),
     }
 }
 
@@ -123,7 +127,7 @@ impl Running {
         if running.len() >= MAX_RUNNING {
             return Err(ApiError::busy(format!("{MAX_RUNNING} runs are under way")));
         }
-        running.insert(id.clone(), ctx.cancel.clone());
+        running.insert(id.clone(), (ctx.owner.clone(), ctx.cancel.clone()));
         drop(running);
         Ok(Self { state: state.clone(), id })
     }

@@ -57,11 +57,13 @@ pub(super) fn routes() -> Routes {
 /// Tells what the token that was sent may do. Needs none.
 #[utoipa::path(get, path = "/api/session", tag = "session", responses((status = 200, body = SessionReply)))]
 async fn get(state: AdminState, headers: HeaderMap) -> Result<Json<SessionReply>, ApiError> {
-    let scopes = state.access.scopes(&headers)?;
-    let may_read = scopes.contains(&Scope::Read);
+    let identity = state.access.identity(&headers).await?;
+    let may_read = identity.as_ref().is_some_and(|identity| identity.may(Scope::Read));
+    let (name, scopes) = identity.map(|identity| (identity.name, identity.scopes)).unwrap_or_default();
     Ok(Json(SessionReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         project: may_read.then(|| state.admin.operations.project()),
+        principal: name,
         token_required: state.access.needs_token(),
         scopes: scopes.into_iter().map(|scope| scope.name().to_owned()).collect(),
     }))

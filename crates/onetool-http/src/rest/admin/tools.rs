@@ -1,12 +1,14 @@
 //! Every tool of the toolbox: listed, described, searched, switched on and off.
 
-use axum::Json;
+use std::sync::Arc;
+
+use axum::{Extension, Json};
 use axum::extract::{Path, RawQuery, Request};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use chrono::Utc;
 use onetool_run::activity::ActivityKind;
 use onetool_run::{Awaited, FoundKind};
-use onetool_sdk::{CallContext, Caller, QualifiedName};
+use onetool_sdk::{CallContext, Caller, Door, QualifiedName};
 use onetool_state::stats::{Assumptions, Period, Report};
 use utoipa_axum::routes;
 
@@ -18,8 +20,7 @@ use super::AdminState;
 use super::calls::tool_name;
 use super::listing::{self, Listing};
 use super::model::{ActivityRow, HitRow, PacksReply, SearchReply, ToolDetailReply, ToolboxReply, UseReply};
-use crate::ApiError;
-use crate::Scope;
+use crate::{ApiError, Identity, Scope};
 
 /// Calls that a tool's page shows.
 const RECENT: usize = 20;
@@ -37,10 +38,10 @@ pub(super) fn routes() -> Routes {
         .admin(routes!(switch_pack))
 }
 
-async fn listed(state: &AdminState) -> Result<Listing, ApiError> {
+async fn listed(state: &AdminState, identity: &Arc<Identity>) -> Result<Listing, ApiError> {
     state.admin.view.settle(Awaited::Tools, &CallContext::new(Caller::Rest)).await;
-    let state = state.clone();
-    blocking(move || listing::read(&state)).await
+    let (state, identity) = (state.clone(), identity.clone());
+    blocking(move || listing::read(&state, &identity)).await
 }
 
 /// All packs and tools, whatever their kind.
@@ -50,11 +51,15 @@ async fn listed(state: &AdminState) -> Result<Listing, ApiError> {
     (status = 200, body = ToolboxReply),
     (status = 400, body = ErrorReply),
 ))]
-async fn list(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<ToolboxReply>, ApiError> {
+async fn list(
+    state: AdminState,
+    Extension(identity): Extension<Arc<Identity>>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<ToolboxReply>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let include_disabled = parameters.flag("includeDisabled")?;
     parameters.end()?;
-    let listing = listed(&state).await?;
+    let listing = listed(&state, &identity).await?;
     let (packs, tools) = listing.rows(include_disabled);
     Ok(Json(ToolboxReply { packs, tools }))
 }
@@ -63,8 +68,8 @@ async fn list(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<Toolb
 #[utoipa::path(get, path = "/api/packs", tag = "toolbox", responses(
     (status = 200, body = PacksReply),
 ))]
-async fn packs(state: AdminState) -> Result<Json<PacksReply>, ApiError> {
-    let (packs, _) = listed(&state).await?.rows(true);
+async fn packs(state: AdminState, Extension(identity): Extension<Arc<Identity>>) -> Result<Json<PacksReply>, ApiError> {
+    let (packs, _) = listed(&state, &identity).await?.rows(true);
     Ok(Json(PacksReply { packs }))
 }
 
@@ -79,11 +84,11 @@ async fn packs(state: AdminState) -> Result<Json<PacksReply>, ApiError> {
 async fn get(
     state: AdminState,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<ToolDetailReply>, ApiError> {
     let name = tool_name(&name)?;
-    let sees_activity = state.access.scopes(&headers)?.contains(&Scope::Admin);
-    let listing = listed(&state).await?;
+    let sees_activity = identity.may(Scope::Admin);
+    let listing = listed(&state, &identity).await?;
     let entry = listing.take(&name).ok_or_else(|| ApiError::not_found(format!("there is no tool {name}")))?;
     let recent = recent_calls(&state, &name, sees_activity);
     let used = UseReply { last_at: recent.first().map(|call| call.at), ..used(&state, &name).await };
@@ -155,8 +160,9 @@ async fn used(state: &AdminState, name: &QualifiedName) -> UseReply {
 ))]
 async fn switch(state: AdminState, Path(name): Path<String>, request: Request) -> Result<StatusCode, ApiError> {
     let name = tool_name(&name)?;
+    let identity = Identity::of(request.extensions());
     let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let listing = listed(&state).await?;
+    let listing = listed(&state, &identity).await?;
     blocking(move || listing.switch_tool(&state, &name, body.is_enabled)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -172,8 +178,9 @@ async fn switch(state: AdminState, Path(name): Path<String>, request: Request) -
     (status = 415, body = ErrorReply),
 ))]
 async fn switch_pack(state: AdminState, Path(name): Path<String>, request: Request) -> Result<StatusCode, ApiError> {
+    let identity = Identity::of(request.extensions());
     let body: EnabledBody = input::json(request, state.served.server.api.max_body_bytes).await?;
-    let listing = listed(&state).await?;
+    let listing = listed(&state, &identity).await?;
     blocking(move || listing.switch_pack(&state, &name, body.is_enabled)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -186,7 +193,11 @@ async fn switch_pack(state: AdminState, Path(name): Path<String>, request: Reque
     (status = 200, body = SearchReply),
     (status = 400, body = ErrorReply),
 ))]
-async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<SearchReply>, ApiError> {
+async fn search(
+    state: AdminState,
+    Extension(identity): Extension<Arc<Identity>>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<SearchReply>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let wanted = parameters.text("q")?.filter(|query| !query.trim().is_empty());
     let include_disabled = parameters.flag("includeDisabled")?;
@@ -196,7 +207,8 @@ async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<Sea
         return Err(ApiError::invalid(format!("q has at most {MAX_QUERY_CHARS} characters")));
     }
     let hits = blocking(move || {
-        let found = state.admin.view.state().find(&wanted);
+        let ctx = CallContext { requester: identity.requester(Door::Rest, None), ..CallContext::new(Caller::Rest) };
+        let found = state.admin.view.state_for(&ctx).find(&wanted);
         let mut hits: Vec<HitRow> = found
             .into_iter()
             .take(HITS)
@@ -204,7 +216,7 @@ async fn search(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<Sea
             .collect();
         if include_disabled {
             let words: Vec<String> = wanted.split_whitespace().map(str::to_lowercase).collect();
-            let (_, tools) = listing::read(&state)?.rows(true);
+            let (_, tools) = listing::read(&state, &identity)?.rows(true);
             let is_hit = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
             let off = tools.into_iter().filter(|tool| !tool.is_enabled);
             let off = off.filter(|tool| is_hit(&format!("{} {}", tool.name, tool.summary).to_lowercase()));

@@ -192,6 +192,8 @@ fn state(folder: &Path, catalog: Catalog) -> ToolboxState {
         permissions: crate::Permissions::default(),
         overrides: IndexMap::new(),
         docs: IndexMap::new(),
+        groups: Arc::default(),
+        quotas: Arc::default(),
         saved: Arc::new(crate::SavedCode::nowhere()),
         learned: Arc::new(crate::LearnedShapes::in_file(folder.join("shapes.json"))),
         aliases: IndexMap::from([

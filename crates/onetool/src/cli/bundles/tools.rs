@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use onetool_http::ApiError;
 use onetool_http::rest::{self, Invoker, Mode, ToolBody, ToolPage, ToolPath, ToolReply};
-use onetool_sdk::{Caller, NoProgress};
+use onetool_sdk::{CallContext, Caller, NoProgress};
 use onetool_state::bundles::{BundleId, BundleStore, Enabled, Precondition, ToolFilter};
 use serde_json::{Map, Value as Json};
 
@@ -223,7 +223,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
                 bundles: bundles.clone(),
                 tools: Arc::new(app.runner.toolbox().clone()),
                 timeout: app.settings().server.api.invoke_timeout,
-                caller: Caller::Cli,
+                context: CallContext::new(Caller::Cli),
             };
             let reply = tokio::select! {
                 reply = invoker.invoke(path, arguments, mode, Arc::new(NoProgress)) => reply?,

@@ -1,0 +1,403 @@
+//! Named bearer tokens: who may use a server, by name.
+//!
+//! A token is shown once, when it is made; what is kept is a hash of it. Tokens are documents of the shared state, so one
+//! that is made or revoked on one server is known to the others within [`LOOK_AGAIN`]. A server that cannot reach the state
+//! goes on with the tokens that it knows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use parking_lot::{Mutex, RwLock};
+use serde::{Deserialize, Serialize};
+
+use crate::interface::{Change, Collection, Cursor, Documents, Effort, Expect, Key, Revision, State, StateError};
+use crate::wait;
+
+/// Changes of others are looked for at most this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// The same for a token that is not known.
+const LOOK_FOR_NEW: Duration = Duration::from_millis(20);
+/// A token's last use is noted at most this often.
+const NOTE_USE_EVERY: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
+/// Tokens that there may be.
+const MAX_TOKENS: usize = 10_000;
+const MAX_NAME: usize = 64;
+const MAX_GROUPS: usize = 64;
+/// What tokens begin with, so that scanners for leaked secrets know them.
+const PREFIX: &str = "onetool_";
+const SCOPES: [&str; 3] = ["read", "invoke", "admin"];
+
+/// What is known of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenRecord {
+    pub id: String,
+    pub name: String,
+    /// Hexadecimal digits; nobody learns the token from it.
+    pub hash: String,
+    pub scopes: Vec<String>,
+    #[serde(default)]
+    pub groups: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    #[serde(default)]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// To within some minutes.
+    #[serde(default)]
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+impl TokenRecord {
+    pub fn is_expired(&self, now: DateTime<Utc>) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// A token to make.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewToken {
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub groups: Vec<String>,
+    pub expires_in: Option<Duration>,
+}
+
+/// Why a token could not be made or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("there is a token named '{0}' already\nhint: choose another name, or revoke that one first")]
+    Exists(String),
+    #[error("no token has the name or id '{0}'\nhint: `onetool tokens list` shows them")]
+    NotFound(String),
+    #[error(transparent)]
+    State(StateError),
+}
+
+impl From<StateError> for TokenError {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
+}
+
+/// All tokens, wherever shared state is kept. Its methods block, except [`AccessTokens::find`].
+pub struct AccessTokens {
+    documents: Arc<dyn Documents>,
+    known: RwLock<Arc<Known>>,
+    looked: Mutex<Looked>,
+    /// There was a token at some time: a server that needed one goes on needing one.
+    were_there: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    by_hash: HashMap<String, Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    record: Arc<TokenRecord>,
+    revision: Revision,
+}
+
+struct Looked {
+    cursor: Cursor,
+    at: Option<Instant>,
+}
+
+impl AccessTokens {
+    /// Reads nothing yet.
+    pub fn new(state: &State) -> Self {
+        Self {
+            documents: state.documents(),
+            known: RwLock::default(),
+            looked: Mutex::new(Looked { cursor: Cursor::START, at: None }),
+            were_there: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there are tokens, or were since the start. As last known; see [`AccessTokens::refresh`].
+    pub fn are_there(&self) -> bool {
+        self.were_there.load(Ordering::Acquire)
+    }
+
+    /// The token that a text is, as last known. Expired ones are not found.
+    pub fn find(&self, token: &str) -> Option<Arc<TokenRecord>> {
+        if !token.starts_with(PREFIX) {
+            return None;
+        }
+        let known = self.known.read().clone();
+        let record = &known.by_hash.get(&hash(token))?.record;
+        (!record.is_expired(Utc::now())).then(|| record.clone())
+    }
+
+    /// Whether it is time for [`AccessTokens::refresh`].
+    pub fn is_due(&self) -> bool {
+        self.looked.try_lock().is_some_and(|looked| looked.at.is_none_or(|at| at.elapsed() >= LOOK_AGAIN))
+    }
+
+    /// Whether a text looks like a token that somebody may have made a moment ago: then a look is worth it already.
+    pub fn may_be_new(&self, token: &str) -> bool {
+        token.starts_with(PREFIX)
+            && self.looked.try_lock().is_some_and(|looked| looked.at.is_none_or(|at| at.elapsed() >= LOOK_FOR_NEW))
+    }
+
+    /// Looks for changes of others at once.
+    pub fn refresh_at_once(&self) {
+        self.refresh_now();
+    }
+
+    /// Looks for changes of others, unless that was done just now.
+    pub fn refresh(&self) {
+        if self.is_due()
+            && let Err(error) = self.look()
+        {
+            tracing::warn!(%error, "tokens could not be read; those that are known stay in force");
+        }
+    }
+
+    /// Makes a token. The text is given once, here.
+    pub fn create(&self, new: NewToken) -> Result<(String, TokenRecord), TokenError> {
+        check(&new)?;
+        self.look()?;
+        if self.known.read().by_hash.len() >= MAX_TOKENS {
+            return Err(TokenError::Invalid(format!("there are {MAX_TOKENS} tokens already\nhint: revoke some")));
+        }
+        let token = random_token();
+        let now = Utc::now();
+        let expires_at = match new.expires_in {
+            None => None,
+            Some(after) => Some(
+                chrono::TimeDelta::from_std(after)
+                    .ok()
+                    .and_then(|after| now.checked_add_signed(after))
+                    .ok_or_else(|| TokenError::Invalid("that is too far in the future".to_owned()))?,
+            ),
+        };
+        let record = TokenRecord {
+            id: uuid::Uuid::new_v4().simple().to_string()[..12].to_owned(),
+            hash: hash(&token),
+            name: new.name,
+            scopes: SCOPES.iter().filter(|scope| new.scopes.iter().any(|s| s == *scope)).map(|s| (*s).into()).collect(),
+            groups: new.groups,
+            created_at: now,
+            expires_at,
+            last_used_at: None,
+        };
+        match wait(self.documents.put(
+            Collection::ACCESS_TOKENS,
+            &key(&record.name)?,
+            &content(&record)?,
+            &Expect::Absent.into(),
+        )) {
+            Ok(_) => {}
+            Err(StateError::Conflict(_)) => return Err(TokenError::Exists(record.name)),
+            Err(error) => return Err(error.into()),
+        }
+        self.look()?;
+        Ok((token, record))
+    }
+
+    /// Every token, by name.
+    pub fn list(&self) -> Result<Vec<Arc<TokenRecord>>, TokenError> {
+        self.look()?;
+        let mut all: Vec<_> = self.known.read().by_hash.values().map(|entry| entry.record.clone()).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// Revokes a token, by its name or its id.
+    pub fn revoke(&self, which: &str) -> Result<Arc<TokenRecord>, TokenError> {
+        let all = self.list()?;
+        let by_name = all.iter().find(|record| record.name == which);
+        let found = by_name
+            .or_else(|| all.iter().find(|record| record.id == which))
+            .ok_or_else(|| TokenError::NotFound(which.chars().take(MAX_NAME).collect()))?;
+        wait(self.documents.delete(Collection::ACCESS_TOKENS, &key(&found.name)?, &Expect::Anything.into()))?;
+        self.look()?;
+        Ok(found.clone())
+    }
+
+    /// Whether a use of this token is worth noting; see [`AccessTokens::note_use`].
+    pub fn wants_note(record: &TokenRecord) -> bool {
+        record.last_used_at.is_none_or(|at| Utc::now() - at >= NOTE_USE_EVERY)
+    }
+
+    /// Notes that a token was used. One that was changed or revoked meanwhile stays as it is.
+    pub fn note_use(&self, record: &TokenRecord) {
+        let entry = self.known.read().by_hash.get(&record.hash).cloned();
+        let Some(entry) = entry.filter(|entry| Self::wants_note(&entry.record)) else { return };
+        let used = TokenRecord { last_used_at: Some(Utc::now()), ..(*entry.record).clone() };
+        let written = key(&used.name).and_then(|key| {
+            let expect = Expect::Revision(entry.revision);
+            Ok(wait(self.documents.put(Collection::ACCESS_TOKENS, &key, &content(&used)?, &expect.into()))?)
+        });
+        if written.is_ok() {
+            self.refresh_now();
+        }
+    }
+
+    fn refresh_now(&self) {
+        if let Err(error) = self.look() {
+            tracing::debug!(%error, "tokens could not be read");
+        }
+    }
+
+    fn look(&self) -> Result<(), StateError> {
+        let mut looked = self.looked.lock();
+        let effort = if looked.at.is_none() { Effort::Thorough } else { Effort::Usual };
+        // A state that is away is not asked for every request.
+        looked.at = Some(Instant::now());
+        let changes = wait(self.documents.changes(Collection::ACCESS_TOKENS, looked.cursor, effort))?;
+        looked.cursor = changes.cursor;
+        if !changes.is_whole && changes.changes.is_empty() {
+            return Ok(());
+        }
+        let old = self.known.read().clone();
+        let mut by_hash = if changes.is_whole { HashMap::new() } else { old.by_hash.clone() };
+        for change in changes.changes {
+            let (name, entry) = match change {
+                Change::Put(document) => match serde_json::from_slice::<TokenRecord>(&document.content) {
+                    Ok(record) if record.name == document.key.as_str() => {
+                        (record.name.clone(), Some(Entry { record: Arc::new(record), revision: document.revision }))
+                    }
+                    _ => {
+                        tracing::warn!(name = document.key.as_str(), "a token is ignored: it cannot be read");
+                        (document.key.as_str().to_owned(), None)
+                    }
+                },
+                Change::Gone(key) => (key.as_str().to_owned(), None),
+                Change::Unreadable { key, place, reason } => {
+                    tracing::warn!(place, reason, "a token is ignored: it cannot be read");
+                    let Some(key) = key else { continue };
+                    (key.as_str().to_owned(), None)
+                }
+            };
+            by_hash.retain(|_, known: &mut Entry| known.record.name != name);
+            if let Some(entry) = entry {
+                by_hash.insert(entry.record.hash.clone(), entry);
+            }
+        }
+        if !by_hash.is_empty() {
+            self.were_there.store(true, Ordering::Release);
+        }
+        *self.known.write() = Arc::new(Known { by_hash });
+        Ok(())
+    }
+}
+
+/// 256 random bits: a plain hash of them cannot be turned around.
+fn random_token() -> String {
+    use base64::Engine as _;
+    let mut bytes = [0_u8; 32];
+    bytes[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    bytes[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    // The fixed bits of a UUID are spread over the whole.
+    let mixed = blake3::derive_key("onetool access token", &bytes);
+    format!("{PREFIX}{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(mixed))
+}
+
+fn hash(token: &str) -> String {
+    blake3::Hash::from(blake3::derive_key("onetool access token at rest", token.as_bytes())).to_hex().to_string()
+}
+
+fn key(name: &str) -> Result<Key, TokenError> {
+    Ok(name.parse::<Key>()?)
+}
+
+fn content(record: &TokenRecord) -> Result<Vec<u8>, TokenError> {
+    serde_json::to_vec_pretty(record).map_err(|error| TokenError::Invalid(error.to_string()))
+}
+
+/// Whether a text may name a principal or a group.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= MAX_NAME && Key::is_part(text)
+}
+
+fn check(new: &NewToken) -> Result<(), TokenError> {
+    let refused = |text: String| Err(TokenError::Invalid(text));
+    let shown = |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect::<String>();
+    if !is_name(&new.name) {
+        return refused(format!(
+            "'{}' is not a name for a token: letters, digits, '-', '_' and '.', at most {MAX_NAME}",
+            shown(&new.name)
+        ));
+    }
+    if new.scopes.is_empty() {
+        return refused("a token needs a scope: read, invoke or admin".to_owned());
+    }
+    if let Some(unknown) = new.scopes.iter().find(|scope| !SCOPES.contains(&scope.as_str())) {
+        return refused(format!("unknown scope '{}'; expected read, invoke or admin", shown(unknown)));
+    }
+    if let Some(group) = new.groups.iter().find(|group| !is_name(group)) {
+        return refused(format!("'{}' is not a name for a group", shown(group)));
+    }
+    if new.groups.len() > MAX_GROUPS {
+        return refused(format!("a token is in at most {MAX_GROUPS} groups"));
+    }
+    if new.expires_in.is_some_and(|after| after.is_zero()) {
+        return refused("a token that has expired already is of no use".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flat::{FlatFiles, FlatPlaces};
+
+    fn state(folder: &std::path::Path) -> State {
+        Arc::new(FlatFiles::new(FlatPlaces::standard(folder)))
+    }
+
+    fn new(name: &str) -> NewToken {
+        NewToken { name: name.to_owned(), scopes: vec!["invoke".to_owned()], ..NewToken::default() }
+    }
+
+    #[test]
+    fn only_a_hash_is_kept_and_another_process_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (AccessTokens::new(&state(folder.path())), AccessTokens::new(&state(folder.path())));
+        assert!(!one.are_there());
+        let (token, record) = one.create(new("ana")).unwrap();
+        assert!(matches!(one.create(new("ana")), Err(TokenError::Exists(_))));
+        other.refresh();
+        assert_eq!(other.find(&token).map(|found| found.name.clone()), Some("ana".to_owned()));
+        assert!(other.find(&format!("{token}x")).is_none());
+        let kept = std::fs::read_dir(folder.path().join("state/access-tokens"))
+            .unwrap()
+            .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
+            .collect::<String>();
+        assert!(kept.contains(&record.hash) && !kept.contains(&token[8..]), "{kept}");
+        one.note_use(&record);
+        assert!(one.list().unwrap()[0].last_used_at.is_some());
+        one.revoke(&record.id).unwrap();
+        assert!(one.find(&token).is_none());
+        assert!(one.are_there());
+        assert!(other.list().unwrap().is_empty());
+        assert!(other.find(&token).is_none());
+        assert!(matches!(one.revoke("ana"), Err(TokenError::NotFound(_))));
+    }
+
+    #[test]
+    fn a_token_expires_and_bad_ones_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = AccessTokens::new(&state(folder.path()));
+        let short = NewToken { expires_in: Some(Duration::from_nanos(1_000)), ..new("short") };
+        let (token, _) = tokens.create(short).unwrap();
+        assert!(tokens.find(&token).is_none());
+        assert_eq!(tokens.list().unwrap().len(), 1);
+        for bad in [
+            new("../x"),
+            new(""),
+            NewToken { scopes: vec!["root".to_owned()], ..new("a") },
+            NewToken { scopes: Vec::new(), ..new("a") },
+            NewToken { groups: vec!["a b".to_owned()], ..new("a") },
+        ] {
+            assert!(matches!(tokens.create(bad), Err(TokenError::Invalid(_))));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading the audit trail: the newest lines first, or all of them in order.
+
+use std::ops::ControlFlow;
+
+use chrono::{DateTime, Utc};
+use globset::GlobMatcher;
+
+use super::log::is_before;
+use super::{AuditEvent, AuditRecord};
+use crate::interface::{Position, StateError, Stream, Trail};
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    pub principal: Option<String>,
+    /// By pattern.
+    pub tool: Option<GlobMatcher>,
+    pub event: Option<AuditEvent>,
+    pub outcome: Option<String>,
+    pub client: Option<String>,
+    pub run: Option<String>,
+    pub since: Option<DateTime<Utc>>,
+    pub until: Option<DateTime<Utc>>,
+    /// Anywhere in the line, in any case.
+    pub text: Option<String>,
+}
+
+impl AuditFilter {
+    /// The record of a line, if it is wanted.
+    fn accept(&self, line: &str) -> Option<AuditRecord> {
+        if self.text.as_ref().is_some_and(|text| !line.to_lowercase().contains(&text.to_lowercase())) {
+            return None;
+        }
+        let record: AuditRecord = serde_json::from_str(line).ok()?;
+        let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        let is_wanted = is(&self.principal, &record.principal)
+            && is(&self.run, &record.run)
+            && self.event.is_none_or(|event| event == record.event)
+            && self.outcome.as_ref().is_none_or(|outcome| *outcome == record.outcome)
+            && self.client.as_ref().is_none_or(|wanted| {
+                record.client.as_ref().is_some_and(|client| client.to_lowercase().contains(&wanted.to_lowercase()))
+            })
+            && self.tool.as_ref().is_none_or(|tool| record.tool.as_ref().is_some_and(|name| tool.is_match(name)))
+            && self.since.is_none_or(|since| record.ts >= since)
+            && self.until.is_none_or(|until| record.ts < until);
+        is_wanted.then_some(record)
+    }
+}
+
+/// The last lines that are wanted, at most `limit`, the newest first. Lines before `horizon` are not there.
+pub async fn last(
+    trail: &dyn Trail,
+    filter: &AuditFilter,
+    horizon: DateTime<Utc>,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StateError> {
+    let mut found = Vec::new();
+    let horizon = filter.since.map_or(horizon, |since| since.max(horizon));
+    // Lines of several servers are not quite in the order of their times.
+    let early = horizon.checked_sub_signed(chrono::TimeDelta::minutes(5)).unwrap_or(horizon);
+    if limit == 0 {
+        return Ok(found);
+    }
+    trail
+        .read_back(Stream::AUDIT, &mut |line| {
+            if is_before(line, horizon) {
+                return if is_before(line, early) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
+            found.extend(filter.accept(line));
+            if found.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await?;
+    Ok(found)
+}
+
+/// Every line that is wanted, in order.
+pub async fn read_all(
+    trail: &dyn Trail,
+    filter: &AuditFilter,
+    horizon: DateTime<Utc>,
+    visit: &mut (dyn FnMut(AuditRecord) + Send),
+) -> Result<Position, StateError> {
+    follow(trail, Position::default(), filter, horizon, visit).await
+}
+
+/// What came after a position; says where to go on. A trail whose start was removed meanwhile is not told again.
+pub async fn follow(
+    trail: &dyn Trail,
+    since: Position,
+    filter: &AuditFilter,
+    horizon: DateTime<Utc>,
+    visit: &mut (dyn FnMut(AuditRecord) + Send),
+) -> Result<Position, StateError> {
+    let mut each = |line: &str| {
+        if !is_before(line, horizon)
+            && let Some(record) = filter.accept(line)
+        {
+            visit(record);
+        }
+    };
+    Ok(trail.read(Stream::AUDIT, since, &mut each).await?.position)
+}

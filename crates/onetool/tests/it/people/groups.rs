@@ -1,0 +1,111 @@
+//! Groups: what a principal may call, and what they see of the rest.
+
+use rmcp::model::ReadResourceRequestParams;
+use serde_json::json;
+
+use super::token;
+use crate::client::Project;
+
+const SETTINGS: &str = "\
+security:
+  policy: {file.delete: deny}
+  groups:
+    readers:
+      members: [ana, 'ci-*']
+      policy: {file.write: deny, 'file.move': ask, 'file.delete': allow}
+      packs: [file, notes, weather]
+      secrets: ['DB_*']
+";
+
+const NOTES: &str = "\
+# /// script
+# [tool.onetool]
+# secrets = [\"API_KEY\"]
+# ///
+import os
+pack = 'notes'
+
+def secret() -> str:
+    return 'never'
+";
+
+fn project() -> Project {
+    let project = Project::with(SETTINGS);
+    project.write(".onetool/tools/notes/notes_tools.py", NOTES);
+    project.write(".onetool/tools/zebra/zebra_tools.py", "pack = 'zebra'\n\ndef gallop() -> str:\n    return 'hello'\n");
+    project.write("x.txt", "text");
+    project
+}
+
+#[tokio::test]
+async fn a_group_takes_away_and_never_adds() {
+    let project = project();
+    let (ana, eve) = (token(&project, &["ana"]).await, token(&project, &["eve"]).await);
+    let lost = token(&project, &["lost", "--group", "reders"]).await;
+    let mut server = project.serve_http().await;
+    server.token = Some(ana);
+    let ana_mcp = server.mcp().await;
+    assert_eq!(ana_mcp.ok("str(file.read('x.txt'))").await, "text");
+    for (code, reason) in [
+        ("file.write('y.txt', 'y')", "not available to 'ana'"),
+        ("file.delete('x.txt')", "denied"),
+        ("zebra.gallop()", "not available to you"),
+        ("ot.timed(zebra.gallop)", "not available to you"),
+        ("notes.secret()", "the secret API_KEY"),
+        ("import zebra\nzebra.gallop()", "zebra"),
+    ] {
+        let text = ana_mcp.err(code).await;
+        assert!(text.contains(reason), "{code}: {text}");
+    }
+    // What a group asks for does not happen before somebody has answered, whether the run ends or waits meanwhile.
+    ana_mcp.run("file.move('x.txt', 'z.txt')").await;
+    assert!(project.path().join("x.txt").exists() && !project.path().join("z.txt").exists());
+    // The same through REST, where tools are called by name.
+    for (tool, expected) in [("file.write", 403), ("zebra.gallop", 403), ("file.read", 200)] {
+        let body = if tool == "file.read" { json!({"args": {"path": "x.txt"}}) } else { json!({"args": {}}) };
+        let (status, body) = server.post(&format!("/api/tools/{tool}/invoke"), body).await;
+        assert_eq!(status, expected, "{tool}: {body}");
+    }
+    server.token = Some(eve);
+    let eve_mcp = server.mcp().await;
+    assert_eq!(eve_mcp.ok("zebra.gallop()").await, "hello");
+    assert!(eve_mcp.err("file.delete('x.txt')").await.contains("denied by policy"));
+    server.token = Some(lost);
+    let text = server.mcp().await.err("file.read('x.txt')").await;
+    assert!(text.contains("reders") || text.contains("not available"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_taken_away_is_not_shown() {
+    let project = project();
+    let (ana, eve) = (token(&project, &["ana"]).await, token(&project, &["eve"]).await);
+    let mut server = project.serve_http().await;
+    for (who, sees) in [(ana, false), (eve, true)] {
+        server.token = Some(who);
+        let client = server.mcp().await;
+        let mut shown = vec![
+            ("ot.packs", client.ok("ot.packs(info='list')").await),
+            ("ot.tools", client.ok("ot.tools(info='list')").await),
+            ("ot.help", client.ok("str([n for n in str(ot.help(query='gallop')).split() if 'zebra' in n])").await),
+        ];
+        let tools = client.service.list_tools(None).await.unwrap();
+        shown.push(("tools/list", serde_json::to_string(&tools).unwrap()));
+        let resource = client.service.read_resource(ReadResourceRequestParams::new("ot://tools")).await.unwrap();
+        shown.push(("ot://tools", serde_json::to_string(&resource).unwrap()));
+        for path in ["/api/tools", "/api/packs", "/api/search?q=gallop", "/tools/bundles", "/tools/tools"] {
+            let (status, body) = server.get(path).await;
+            assert_eq!(status, 200, "{path}: {body}");
+            shown.push((path, body.to_string()));
+        }
+        for (way, text) in &shown {
+            let name = if way.starts_with("/tools") { "todo-read" } else { "zebra" };
+            let name = if *way == "/tools/bundles" { "\"std\"" } else { name };
+            assert_eq!(text.contains(name), sees, "{way}: {text:.600}");
+        }
+        let (_, tools) = server.get("/api/tools").await;
+        assert_eq!(tools.to_string().contains("\"file.write\""), sees);
+        assert_eq!(server.get("/api/tools/zebra.gallop").await.0, if sees { 200 } else { 404 });
+        let one = client.service.read_resource(ReadResourceRequestParams::new("ot://tool/file.write")).await;
+        assert_eq!(one.is_ok(), sees);
+    }
+}

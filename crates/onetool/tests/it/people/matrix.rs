@@ -1,0 +1,241 @@
+//! Two principals on one server: neither sees, reads, resumes or cancels what the other has.
+
+use onetool_state_postgres::testing::Server;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value as Json, json};
+
+use super::oauth::{Issuer, PUBLIC};
+use super::token;
+use crate::client::{Client, HttpServer, PATIENCE, Project, reply};
+
+const ERA: &str = "2026-07-28";
+const CONFIGURED: &str = "configured-configured-1";
+
+const SLOW: &str = "\
+import time
+
+def nap(seconds: float) -> str:
+    time.sleep(seconds)
+    return 'rested'
+";
+
+/// A server on which one of each kind of token is known.
+struct Bench {
+    project: Project,
+    server: HttpServer,
+    issuer: Issuer,
+}
+
+impl Bench {
+    async fn start(state: &str) -> Self {
+        let issuer = Issuer::start().await;
+        let project = Project::with(&format!(
+            "{state}server:\n  public_url: {PUBLIC}\n  oauth: {{issuer: '{}'}}\n  tokens: [{{token: {CONFIGURED}, scopes: [read, invoke, admin]}}]\nsecurity: {{policy: {{file.delete: ask}}}}\n",
+            issuer.base
+        ));
+        project.write(".onetool/tools/slow/slow_tools.py", SLOW);
+        let server = project.serve_http().await;
+        Self { project, server, issuer }
+    }
+
+    /// Pairs of every kind.
+    async fn pairs(&self) -> Vec<(&'static str, &'static str)> {
+        let named = ["one", "two"].map(|name| async move {
+            token(&self.project, &[name, "--scope", "read,invoke,admin"]).await
+        });
+        let [one, two] = named;
+        let (one, two) = (one.await, two.await);
+        let all = json!({"scope": "onetool:read onetool:invoke onetool:admin"});
+        let oauth: &'static str = self.issuer.good(all).leak();
+        vec![(one, two), (one, CONFIGURED), (oauth, one), (CONFIGURED, oauth)]
+    }
+
+    fn ask(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
+        self.server.anonymous(method, path).bearer_auth(token)
+    }
+
+    async fn status(&self, token: &str, method: Method, path: &str) -> u16 {
+        reply(self.ask(token, method, path)).await.0
+    }
+
+    async fn get(&self, token: &str, path: &str) -> Json {
+        reply(self.ask(token, Method::GET, path)).await.1
+    }
+
+    async fn mcp(&mut self, token: &'static str) -> Client {
+        self.server.token = Some(token);
+        self.server.mcp().await
+    }
+
+    async fn rpc(&self, token: &str, session: Option<&str>, method: &str, params: Json) -> (u16, Json) {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        let request = self.ask(token, Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
+        let request = match session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request.header("mcp-protocol-version", ERA).header("mcp-method", method),
+        };
+        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or("-").to_owned();
+        let response = request.header("mcp-name", name).json(&body).timeout(PATIENCE).send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        let last = text.lines().filter_map(|line| line.strip_prefix("data:")).next_back().unwrap_or(&text).to_owned();
+        (status, serde_json::from_str(last.trim()).unwrap_or(Json::String(text)))
+    }
+
+    /// A session of revision 2025-11-25.
+    async fn session(&self, token: &str) -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+        let request = self.ask(token, Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
+        let response = request.json(&hello).send().await.unwrap();
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let request = self.ask(token, Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
+        assert_eq!(request.header("mcp-session-id", &id).json(&ready).send().await.unwrap().status(), 202);
+        id
+    }
+
+    async fn check(&mut self, mine: &'static str, theirs: &'static str) {
+        let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
+        // Sessions of runs.
+        own.ok("__session__ = 's'\nx = 41").await;
+        assert!(other.err("__session__ = 's'\nx").await.contains("NameError"));
+        other.ok("__session__ = 's'\nx = 1").await;
+        other.ok("ot.end_session(name='s')").await;
+        assert!(!other.ok("str(ot.sessions())").await.contains("'s'"));
+        assert_eq!(own.ok("__session__ = 's'\nx + 1").await, "42");
+        own.ok("ot.end_session(name='s')").await;
+
+        // Stored results.
+        let stored = own.json("'\\n'.join(str(n) for n in range(20000))").await;
+        let handle = stored["handle"].as_str().unwrap();
+        let read = format!("ot.result(handle='{handle}', offset=20000)");
+        assert!(own.ok(&read).await.contains("19999"));
+        assert!(other.ok(&read).await.contains("Result not found"), "{handle}");
+        let cache = format!("std.tool_output_cache(ref_id='{handle}')");
+        assert!(own.ok(&format!("len({cache})")).await.parse::<usize>().unwrap() > 1000);
+        assert!(other.err(&cache).await.contains("Result not found"));
+        assert!(other.err(&format!("std.tool_output_cache_grep(ref_id='{handle}', pattern='1')")).await.contains("not found"));
+        let path = format!("/api/results/{handle}");
+        assert_eq!((self.status(mine, Method::GET, &path).await, self.status(theirs, Method::GET, &path).await), (200, 404));
+        assert!(!self.get(theirs, "/api/results").await.to_string().contains(handle));
+        assert!(self.get(mine, "/api/results").await.to_string().contains(handle));
+
+        // Plans.
+        let plan = uuid::Uuid::new_v4().to_string();
+        own.ok(&format!("std.todo_write(todos=[{{'content': '{plan}'}}])")).await;
+        assert!(!other.ok("str(std.todo_read())").await.contains(&plan));
+        other.ok("std.todo_write(todos=[])").await;
+        assert!(own.ok("str(std.todo_read())").await.contains(&plan));
+
+        self.check_runs(mine, theirs).await;
+        self.check_tasks(mine, theirs).await;
+    }
+
+    /// Background runs, and runs of the admin page.
+    async fn check_runs(&self, mine: &str, theirs: &str) {
+        let start = |token: &str, key: &str| {
+            let request = self.ask(token, Method::POST, "/runs").header("idempotency-key", key.to_owned());
+            reply(request.json(&json!({"command": "slow.nap(seconds=60)"})))
+        };
+        let key = uuid::Uuid::new_v4().to_string();
+        let (_, run) = start(mine, &key).await;
+        let (_, twin) = start(theirs, &key).await;
+        assert_ne!(run["id"], twin["id"], "a key means something to its owner alone");
+        let path = format!("/runs/{}", run["id"].as_str().unwrap());
+        for (method, path) in [
+            (Method::GET, path.clone()),
+            (Method::GET, format!("{path}/result")),
+            (Method::POST, format!("{path}/cancel")),
+            (Method::DELETE, path.clone()),
+        ] {
+            assert_eq!(self.status(theirs, method, &path).await, 404, "{path}");
+        }
+        assert!(!self.get(theirs, "/runs").await.to_string().contains(run["id"].as_str().unwrap()));
+        assert_eq!(self.get(mine, &path).await["status"], "working");
+        assert_eq!(self.status(mine, Method::POST, &format!("{path}/cancel")).await, 200);
+        let path = format!("/runs/{}", twin["id"].as_str().unwrap());
+        assert_eq!(self.status(theirs, Method::DELETE, &path).await, 204);
+
+        let request = self.ask(mine, Method::POST, "/api/runs").header("accept", "text/event-stream");
+        let mut stream = request.json(&json!({"command": "slow.nap(seconds=60)"})).send().await.unwrap();
+        let mut seen = String::new();
+        while !seen.contains("\n\n") {
+            seen.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().unwrap()));
+        }
+        let started = seen.lines().find_map(|line| line.strip_prefix("data:")).unwrap();
+        let started: Json = serde_json::from_str(started.trim()).unwrap();
+        let path = format!("/api/runs/{}", started["run"].as_str().unwrap());
+        assert_eq!(self.status(theirs, Method::DELETE, &path).await, 404);
+        assert_eq!(self.status(mine, Method::DELETE, &path).await, 204);
+    }
+
+    /// MCP sessions, and tasks of both revisions.
+    async fn check_tasks(&self, mine: &str, theirs: &str) {
+        let (own, other) = (self.session(mine).await, self.session(theirs).await);
+        assert_eq!(self.rpc(theirs, Some(&own), "tools/list", json!({})).await.0, 404);
+        let nap = json!({"name": "run", "arguments": {"command": "slow.nap(seconds=60)"}, "task": {"ttl": 60000}});
+        let (_, task) = self.rpc(mine, Some(&own), "tools/call", nap).await;
+        let id = task["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
+        for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+            let (_, answer) = self.rpc(theirs, Some(&other), method, json!({"taskId": id})).await;
+            assert!(answer["error"].is_object(), "{method}: {answer}");
+        }
+        let (_, listed) = self.rpc(theirs, Some(&other), "tasks/list", json!({})).await;
+        assert!(!listed.to_string().contains(&id), "{listed}");
+        // The same by the other revision, which knows the same tasks.
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": ERA,
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+            let params = json!({"taskId": id, "inputResponses": {}, "_meta": meta});
+            let (_, answer) = self.rpc(theirs, None, method, params).await;
+            assert!(answer["error"].is_object(), "{method}: {answer}");
+        }
+        let (_, got) = self.rpc(mine, Some(&own), "tasks/get", json!({"taskId": id})).await;
+        assert_eq!(got["result"]["status"], "working", "{got}");
+        let (_, ended) = self.rpc(mine, None, "tasks/cancel", json!({"taskId": id, "_meta": meta})).await;
+        assert!(ended["error"].is_null(), "{ended}");
+    }
+}
+
+#[tokio::test]
+async fn in_files_neither_has_what_the_other_has() {
+    let mut bench = Bench::start("").await;
+    for (mine, theirs) in bench.pairs().await {
+        bench.check(mine, theirs).await;
+    }
+}
+
+#[tokio::test]
+async fn in_a_database_neither_has_what_the_other_has() {
+    let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+    let mut bench = Bench::start(&format!("state: {}\n", database.database("matrix"))).await;
+    for (mine, theirs) in bench.pairs().await {
+        bench.check(mine, theirs).await;
+    }
+}
+
+#[tokio::test]
+async fn without_the_scope_nobody_sees_what_others_do() {
+    let bench = Bench::start("").await;
+    let plain = token(&bench.project, &["plain", "--scope", "read,invoke"]).await;
+    for (method, path) in [
+        (Method::GET, "/api/activity"),
+        (Method::GET, "/api/events"),
+        (Method::GET, "/api/approvals"),
+        (Method::POST, "/api/approvals/x"),
+        (Method::GET, "/api/secrets"),
+        (Method::PUT, "/api/secrets/X"),
+        (Method::GET, "/api/config"),
+        (Method::GET, "/api/tokens"),
+        (Method::GET, "/api/audit"),
+        (Method::GET, "/api/audit/export"),
+    ] {
+        assert_eq!(bench.status(plain, method, path).await, 403, "{path}");
+    }
+    let (_, tool) = reply(bench.ask(plain, Method::GET, "/api/tools/file.read")).await;
+    assert_eq!(tool["recent"], json!([]), "{tool}");
+}

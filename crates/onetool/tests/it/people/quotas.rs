@@ -1,0 +1,64 @@
+//! What a principal may use up.
+
+use serde_json::json;
+
+use super::token;
+use crate::client::Project;
+
+const SETTINGS: &str = "\
+security:
+  limits: {calls_per_minute: 1000}
+  groups:
+    slow: {members: [ana], limits: {calls_per_minute: 3}}
+    single: {members: [bob], limits: {runs_at_once: 1}}
+    short: {members: [cid], limits: {cpu_seconds_per_day: 1}}
+";
+
+#[tokio::test]
+async fn what_is_used_up_is_refused_with_the_time_to_try_again() {
+    let project = Project::with(SETTINGS);
+    project.write("x.txt", "text");
+    project.write(".onetool/tools/slow/slow_tools.py", "import time\n\ndef nap(seconds: float) -> str:\n    time.sleep(seconds)\n    return 'rested'\n");
+    let (ana, bob) = (token(&project, &["ana"]).await, token(&project, &["bob"]).await);
+    let (cid, eve) = (token(&project, &["cid"]).await, token(&project, &["eve"]).await);
+    let mut server = project.serve_http().await;
+
+    server.token = Some(ana);
+    let text = server.mcp().await.err("for n in range(10):\n    file.read('x.txt')").await;
+    assert!(text.contains("3 calls were made within a minute") && text.contains("try again in"), "{text}");
+    let response = server.request(reqwest::Method::POST, "/api/tools/file.read/invoke").json(&json!({"args": {"path": "x.txt"}}));
+    let response = response.send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert!(response.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1);
+    server.token = Some(eve);
+    server.mcp().await.ok("for n in range(10):\n    file.read('x.txt')").await;
+
+    server.token = Some(bob);
+    let (status, run) = server.post("/runs", json!({"command": "slow.nap(seconds=60)"})).await;
+    assert_eq!(status, 202, "{run}");
+    let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+    loop {
+        let answer = server.mcp().await.run("1").await;
+        if answer.is_error {
+            assert!(answer.text.contains("1 run is under way already"), "{}", answer.text);
+            break;
+        }
+        assert!(tokio::time::Instant::now() < until);
+    }
+    let (status, refused) = server.post("/api/runs", json!({"command": "1"})).await;
+    assert_eq!((status, &refused["error"]["code"]), (429, &json!("rate_limited")), "{refused}");
+    let path = format!("/runs/{}/cancel", run["id"].as_str().unwrap());
+    assert_eq!(server.post(&path, json!(null)).await.0, 200);
+    let client = server.mcp().await;
+    let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+    while client.run("1").await.is_error {
+        assert!(tokio::time::Instant::now() < until, "there is room again");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+
+    server.token = Some(cid);
+    let client = server.mcp().await;
+    client.ok("import time\nend = time.time() + 1.5\nwhile time.time() < end:\n    pass").await;
+    let text = client.err("1").await;
+    assert!(text.contains("1 seconds of computing were used within a day"), "{text}");
+}
