@@ -425,8 +425,15 @@ impl Background {
 
     /// Gives a run up that was interrupted.
     pub(crate) async fn abandon(&self, owner: &Owner, id: &RunId) -> Result<RunRecord, RunStoreError> {
-        let (store, owner, id) = (self.store(), owner.clone(), id.clone());
-        blocking(move || store.abandon(&owner, &id)).await
+        let (store, approvals, owner, id) = (self.store(), self.durable.approvals(), owner.clone(), id.clone());
+        blocking(move || {
+            let record = store.abandon(&owner, &id)?;
+            if record.approval.is_some() {
+                approvals.forget(&owner, &id)?;
+            }
+            Ok(record)
+        })
+        .await
     }
 
     /// Ends a run and forgets it.

@@ -342,12 +342,15 @@ impl Durable {
         mut reply: RunReply,
     ) -> Result<End, RunStoreError> {
         let limits = self.settings().limits;
+        let has_asked = taken.record.approval.is_some();
         loop {
             let (store, claim, bytes) = (self.runs(), taken.claim.clone(), reply::write(&reply));
             let which = (taken.record.owner.clone(), taken.record.id.clone(), self.approvals());
             let written = blocking(move || {
                 store.finish(&claim, status, &bytes, limits)?;
-                which.2.forget(&which.0, &which.1)?;
+                if has_asked {
+                    which.2.forget(&which.0, &which.1)?;
+                }
                 Ok(())
             });
             match written.await {

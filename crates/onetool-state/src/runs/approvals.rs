@@ -1,14 +1,14 @@
 //! Permissions that runs wait for, without a process: a document each, until the run has ended.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Owner, RunId};
-use crate::interface::{
-    Change, Collection, Cursor, Document, Documents, Effort, Expect, Key, State, StateError,
-};
+use crate::interface::{Change, Collection, Cursor, Document, Documents, Effort, Expect, Key, State, StateError};
 use crate::wait;
 
 /// How often a decision is written again because somebody else changed the document meanwhile.
@@ -54,6 +54,14 @@ impl ApprovalRecord {
 #[derive(Clone)]
 pub struct ApprovalStore {
     documents: Arc<dyn Documents>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What there was at the last look.
+#[derive(Default)]
+struct Known {
+    cursor: Cursor,
+    records: HashMap<Key, ApprovalRecord>,
 }
 
 fn read(document: &Document) -> Option<ApprovalRecord> {
@@ -68,7 +76,7 @@ fn json(record: &ApprovalRecord) -> Result<Vec<u8>, StateError> {
 
 impl ApprovalStore {
     pub fn new(state: &State) -> Self {
-        Self { documents: state.documents() }
+        Self { documents: state.documents(), known: Arc::default() }
     }
 
     pub fn ask(&self, record: &ApprovalRecord) -> Result<(), StateError> {
@@ -83,12 +91,28 @@ impl ApprovalStore {
 
     /// All there are, the oldest first.
     pub fn list(&self) -> Result<Vec<ApprovalRecord>, StateError> {
-        let all = wait(self.documents.changes(Collection::APPROVALS, Cursor::START, Effort::Usual))?;
-        let documents = all.changes.iter().filter_map(|change| match change {
-            Change::Put(document) => read(document),
-            _ => None,
-        });
-        let mut records: Vec<ApprovalRecord> = documents.collect();
+        let since = self.known.lock().cursor;
+        let feed = wait(self.documents.changes(Collection::APPROVALS, since, Effort::Usual))?;
+        let mut known = self.known.lock();
+        // Otherwise somebody else learned more meanwhile.
+        if feed.cursor >= known.cursor {
+            if feed.is_whole {
+                known.records.clear();
+            }
+            for change in feed.changes {
+                match change {
+                    Change::Put(document) => match read(&document) {
+                        Some(record) => drop(known.records.insert(document.key, record)),
+                        None => drop(known.records.remove(&document.key)),
+                    },
+                    Change::Gone(key) => drop(known.records.remove(&key)),
+                    Change::Unreadable { .. } => {}
+                }
+            }
+            known.cursor = feed.cursor;
+        }
+        let mut records: Vec<ApprovalRecord> = known.records.values().cloned().collect();
+        drop(known);
         records.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
         Ok(records)
     }

@@ -109,6 +109,8 @@ async fn what_a_token_started_belongs_to_it() {
         (Method::GET, path.clone()),
         (Method::GET, format!("{path}/result")),
         (Method::POST, format!("{path}/cancel")),
+        (Method::POST, format!("{path}/resume")),
+        (Method::POST, format!("{path}/abandon")),
         (Method::DELETE, path.clone()),
     ] {
         assert_eq!(server.send(method, &path, Json::Null).await.0, 404, "{path}");
