@@ -8,6 +8,7 @@ mod address;
 mod background;
 mod browser;
 mod connections;
+mod ending;
 mod error;
 pub mod keys;
 pub mod mcp;
