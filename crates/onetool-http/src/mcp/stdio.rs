@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::lines::Lines;
 use super::{Handler, Shared};
 use crate::background::Background;
-use crate::ending::{EndRequests, HangUp};
+use crate::ending::EndRequests;
 use crate::{ServeError, Service};
 
 /// Children that do not end within this are killed.
@@ -19,7 +19,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     let warming = service.clone();
     crate::task::spawn(async move { warming.warm_up().await });
-    let mut end = EndRequests::listen(HangUp::Ends)?;
+    let mut end = EndRequests::listen()?;
     let stop = CancellationToken::new();
     let background = Background::start(&service, &stop);
     let serving = async {
