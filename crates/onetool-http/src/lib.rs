@@ -9,6 +9,7 @@ mod background;
 mod browser;
 mod connections;
 mod drain;
+mod ending;
 mod error;
 pub mod keys;
 pub mod mcp;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ServiceExt as _;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
 use super::{Handler, Shared};
 use crate::background::Background;
+use crate::ending::EndRequests;
 use crate::{ServeError, Service};
 
 /// Children that do not end within this are killed.
@@ -19,8 +19,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     let warming = service.clone();
     crate::task::spawn(async move { warming.warm_up().await });
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut end = EndRequests::listen()?;
     let stop = CancellationToken::new();
     let background = Background::start(&service, &stop);
     let serving = async {
@@ -36,9 +35,7 @@ pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     };
     let outcome = tokio::select! {
         outcome = serving => outcome,
-        _ = terminate.recv() => Ok(()),
-        _ = hang_up.recv() => Ok(()),
-        _ = tokio::signal::ctrl_c() => Ok(()),
+        () = end.next() => Ok(()),
     };
     stop.cancel();
     let ending = async {

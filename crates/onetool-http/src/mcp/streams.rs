@@ -4,56 +4,74 @@
 //! connect pipes or sockets, which need no such care: those are read and written where they are used, which takes half
 //! of the time of a small request.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdUnixStream;
-
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
 
 pub(super) type Input = Box<dyn AsyncRead + Send + Sync + Unpin>;
 pub(super) type Output = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
+#[cfg(unix)]
 pub(super) fn input() -> Input {
-    direct_input(std::io::stdin()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
+    direct::input(std::io::stdin()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
 }
 
+#[cfg(unix)]
 pub(super) fn output() -> Output {
-    direct_output(std::io::stdout()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
+    direct::output(std::io::stdout()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
-fn direct_input(stream: impl AsFd) -> Option<Input> {
-    let descriptor = stream.as_fd().try_clone_to_owned().ok()?;
-    match kind(&descriptor)? {
-        Kind::Pipe => pipe::Receiver::from_owned_fd(descriptor).ok().map(|pipe| Box::new(pipe) as Input),
-        Kind::Socket => socket(descriptor).map(|socket| Box::new(socket) as Input),
+#[cfg(not(unix))]
+pub(super) fn input() -> Input {
+    Box::new(tokio::io::stdin())
+}
+
+#[cfg(not(unix))]
+pub(super) fn output() -> Output {
+    Box::new(tokio::io::stdout())
+}
+
+#[cfg(unix)]
+mod direct {
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::net::UnixStream as StdUnixStream;
+
+    use tokio::net::UnixStream;
+    use tokio::net::unix::pipe;
+
+    use super::{Input, Output};
+
+    pub(super) fn input(stream: impl AsFd) -> Option<Input> {
+        let descriptor = stream.as_fd().try_clone_to_owned().ok()?;
+        match kind(&descriptor)? {
+            Kind::Pipe => pipe::Receiver::from_owned_fd(descriptor).ok().map(|pipe| Box::new(pipe) as Input),
+            Kind::Socket => socket(descriptor).map(|socket| Box::new(socket) as Input),
+        }
     }
-}
 
-fn direct_output(stream: impl AsFd) -> Option<Output> {
-    let descriptor = stream.as_fd().try_clone_to_owned().ok()?;
-    match kind(&descriptor)? {
-        Kind::Pipe => pipe::Sender::from_owned_fd(descriptor).ok().map(|pipe| Box::new(pipe) as Output),
-        Kind::Socket => socket(descriptor).map(|socket| Box::new(socket) as Output),
+    pub(super) fn output(stream: impl AsFd) -> Option<Output> {
+        let descriptor = stream.as_fd().try_clone_to_owned().ok()?;
+        match kind(&descriptor)? {
+            Kind::Pipe => pipe::Sender::from_owned_fd(descriptor).ok().map(|pipe| Box::new(pipe) as Output),
+            Kind::Socket => socket(descriptor).map(|socket| Box::new(socket) as Output),
+        }
     }
-}
 
-enum Kind {
-    Pipe,
-    Socket,
-}
-
-fn kind(descriptor: &OwnedFd) -> Option<Kind> {
-    let mode = rustix::fs::fstat(descriptor).ok()?.st_mode;
-    match rustix::fs::FileType::from_raw_mode(mode) {
-        rustix::fs::FileType::Fifo => Some(Kind::Pipe),
-        rustix::fs::FileType::Socket => Some(Kind::Socket),
-        _ => None,
+    enum Kind {
+        Pipe,
+        Socket,
     }
-}
 
-fn socket(descriptor: OwnedFd) -> Option<UnixStream> {
-    let stream = StdUnixStream::from(descriptor);
-    stream.set_nonblocking(true).ok()?;
-    UnixStream::from_std(stream).ok()
+    fn kind(descriptor: &OwnedFd) -> Option<Kind> {
+        let mode = rustix::fs::fstat(descriptor).ok()?.st_mode;
+        match rustix::fs::FileType::from_raw_mode(mode) {
+            rustix::fs::FileType::Fifo => Some(Kind::Pipe),
+            rustix::fs::FileType::Socket => Some(Kind::Socket),
+            _ => None,
+        }
+    }
+
+    fn socket(descriptor: OwnedFd) -> Option<UnixStream> {
+        let stream = StdUnixStream::from(descriptor);
+        stream.set_nonblocking(true).ok()?;
+        UnixStream::from_std(stream).ok()
+    }
 }
