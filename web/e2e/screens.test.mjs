@@ -124,7 +124,7 @@ test('a call that needs approval waits for it here', { skip }, () =>
     await page.getByRole('button', { name: 'Always allow' }).click();
     assert.match((await run).body.text, /deleted a/);
     assert.match((await call()).body.text, /deleted a/);
-    assert.match(readFileSync(join(server.folder, 'home/.onetool/approvals.json'), 'utf8'), /demo\.danger/);
+    assert.match(readFileSync(join(server.folder, '.onetool/onetool.yaml'), 'utf8'), /demo\.danger"?: allow/);
   }));
 
 test('without anyone who looks, a call that needs approval is refused', { skip }, async () => {

@@ -93,7 +93,7 @@ function App() {
   const shown = (Object.keys(screens) as ScreenName[]).filter((screen) => may(needs[screen]));
   const name: ScreenName = shown.find((screen) => screen === place.value.screen) ?? 'tools';
   const Screen = screens[name];
-  document.title = `${t(`nav.${name}`)} · OneTool`;
+  document.title = `${approvals.value.length > 0 ? `(${approvals.value.length}) ` : ''}${t(`nav.${name}`)} · OneTool`;
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>{t('skip')}</a>

@@ -7,6 +7,7 @@ mod config;
 mod governing;
 mod log;
 mod operations;
+mod policy_file;
 mod recorder;
 mod state;
 mod telemetry;

@@ -22,6 +22,8 @@ impl Collection {
     pub const BUNDLES: Self = Self("bundles");
     /// What tools of servers looked like when they were accepted.
     pub const PINS: Self = Self("pins");
+    /// The same in full, to show what has changed.
+    pub const PINNED: Self = Self("pinned");
     /// What servers offered last.
     pub const LISTINGS: Self = Self("listings");
     /// Plans of agents.
@@ -43,6 +45,7 @@ impl Collection {
     pub const ALL: [Self; 10] = [
         Self::BUNDLES,
         Self::PINS,
+        Self::PINNED,
         Self::LISTINGS,
         Self::TODO,
         Self::RUNS,

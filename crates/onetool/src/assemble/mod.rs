@@ -32,6 +32,7 @@ use onetool_worker::WorkerSource;
 use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
+use crate::policy_file::PolicyFile;
 use adapters::SharedSettings;
 use parts::Parts;
 use watch::Watch;
@@ -128,7 +129,7 @@ impl App {
         let parts = Parts::build(&settings, traces)?;
         let keeps = traces.are_kept(&resolved) || resolved.state.is_some();
         let durable = Arc::new(service::durable(&resolved, &parts));
-        let watch = Watch::new(&resolved, &durable);
+        let watch = Watch::new(&resolved, &places, &durable);
         Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
             runner: {
                 let toolbox = Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone()));
@@ -176,6 +177,11 @@ impl App {
 
     pub fn switches(&self) -> &Switches {
         &self.watch.switches
+    }
+
+    /// Where approvals for good are written.
+    pub fn policy_file(&self) -> &PolicyFile {
+        &self.watch.policy
     }
 
     pub fn servers(&self) -> Arc<ProxySource> {

@@ -16,7 +16,9 @@ mod results;
 mod runs;
 mod servers;
 mod session;
+mod stats;
 mod tools;
+mod trust;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -38,7 +40,8 @@ use crate::ApiError;
 
 pub(super) use model::PartRow;
 pub use model::{
-    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow,
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, SecretRow, ServerKind, ServerRow,
+    SignInRow, TokenRow, TrustReply,
 };
 pub use operations::Operations;
 pub use session::PageSessions;
@@ -108,5 +111,7 @@ pub(super) fn topics() -> Vec<Routes> {
         results::routes(),
         servers::routes(),
         config::routes(),
+        trust::routes(),
+        stats::routes(),
     ]
 }
