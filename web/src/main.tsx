@@ -74,7 +74,7 @@ function App() {
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k' && may('read')) {
         event.preventDefault();
-        palette.value = palette.value ? null : {};
+        palette.value = palette.value && palette.value.tool === undefined ? null : {};
       } else if (event.key === '/' && !isTyping(event)) {
         const search = document.getElementById('tool-search');
         if (search) {

@@ -20,6 +20,7 @@ mod invoke_stream;
 mod model;
 mod page;
 mod parameters;
+mod preview;
 mod routes;
 mod runs;
 mod tools;
@@ -57,6 +58,7 @@ fn topics() -> Vec<Routes> {
         tools::routes(),
         invoke::routes(),
         auth_test::routes(),
+        preview::routes(),
         runs::routes(),
     ];
     topics.extend(admin::topics());
