@@ -138,6 +138,8 @@ export const de: Catalogue = {
   'editor.duplicate': 'Duplizieren',
   'editor.deleteBundle': 'Bundle löschen',
   'editor.saved': '{name} wurde gespeichert',
+  'editor.missing': 'Die Vorlagen benutzen {names}, die noch keine Argumente sind.',
+  'editor.addArguments': 'Als Argumente hinzufügen',
   'preview.title': 'Die Anfrage, die es senden würde',
   'preview.arguments': 'Argumente zum Ausprobieren',
   'recipe.title': 'Rezept',

@@ -137,6 +137,8 @@ export const en = {
   'editor.duplicate': 'Duplicate',
   'editor.deleteBundle': 'Delete bundle',
   'editor.saved': '{name} was saved',
+  'editor.missing': 'The templates use {names}, which are not arguments yet.',
+  'editor.addArguments': 'Add as arguments',
   'preview.title': 'The request that it would send',
   'preview.arguments': 'Arguments to try it with',
   'recipe.title': 'Recipe',

@@ -4,6 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { ApiError, get, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
+import { missingArguments, withArguments } from '../form/templates';
 import { t } from '../i18n';
 import { fromPlain, toPlain } from '../json/lossless';
 import { address, go, place } from '../router';
@@ -22,6 +23,7 @@ interface Bundle {
   description: string;
   isBuiltIn: boolean;
   toolCount: number;
+  secrets?: string[];
 }
 
 interface Tool {
@@ -228,7 +230,7 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
         <button type="button" class="danger" disabled={(data?.tools.length ?? 1) > 0} onClick={() => void remove(send('DELETE', path), onGone)}>{t('editor.deleteBundle')}</button>
       </div>
       {error !== null && <Failure error={error} onRetry={reload} />}
-      {draft !== null && <ToolForm draft={draft} onChange={setDraft} bundle={bundle.bundleID} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
+      {draft !== null && <ToolForm draft={draft} onChange={setDraft} bundle={bundle.bundleID} secrets={bundle.secrets ?? []} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
       {authReport !== null && (
         <Notice kind={authReport.ok ? 'info' : 'bad'}>
           <ol class="plain-list">{authReport.steps.map((step) => <li key={step.step}><strong>{t(`auth.${step.step}`)}</strong> {plain(step.message)}{step.hint && <span class="hint"> {plain(step.hint)}</span>}</li>)}</ol>
@@ -255,7 +257,7 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
 
 const identifier = (slug: string) => slug.replace(/[^\p{L}\p{Nd}_]/gu, '_');
 
-function ToolForm({ draft, onChange, bundle, path, onDone }: { draft: Draft; onChange(draft: Draft): void; bundle: string; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
+function ToolForm({ draft, onChange, bundle, secrets, path, onDone }: { draft: Draft; onChange(draft: Draft): void; bundle: string; secrets: string[]; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
   const [problem, setProblem] = useState<unknown>(null);
   const [early, setEarly] = useState<ApiError | null>(null);
   const { value, problems } = useMemo(() => valueOf(draft), [draft]);
@@ -269,6 +271,7 @@ function ToolForm({ draft, onChange, bundle, path, onDone }: { draft: Draft; onC
     const { slug: _slug, version: _version, ...body } = toPlain(value) as Record<string, unknown>;
     return body;
   }, [value, problems]);
+  const missing = tool ? missingArguments(tool, secrets) : [];
   const name = (key: string) => { const text = value instanceof Map ? value.get(key) : undefined; return typeof text === 'string' ? text : ''; };
   const save = async () => {
     setProblem(null);
@@ -284,6 +287,12 @@ function ToolForm({ draft, onChange, bundle, path, onDone }: { draft: Draft; onC
     <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void save(); }}>
       <SchemaForm form={{ root: TOOL_SCHEMA, problems: found, showAll: true }} draft={draft instanceof Entries ? draft : draft ?? EMPTY} onChange={onChange} />
       {problem !== null && <Failure error={problem} />}
+      {tool !== null && missing.length > 0 && (
+        <Notice>
+          <div class="row wrap"><span class="grow">{t('editor.missing', { names: missing.map((entry) => entry.name).join(', ') })}</span>
+            <button type="button" class="small" onClick={() => onChange(draftOfPlain({ slug: name('slug'), version: name('version'), ...withArguments(tool, missing) }))}>{t('editor.addArguments')}</button></div>
+        </Notice>
+      )}
       <RequestPreview bundle={bundle} tool={tool} onProblem={setEarly} />
       <div class="row actions"><button type="submit" class="primary" disabled={name('slug') === '' || name('version') === ''}>{t('save')}</button><button type="button" onClick={() => onDone(null)}>{t('cancel')}</button></div>
     </form>

@@ -151,22 +151,6 @@ impl BundleStore {
         self.tool(bundle, slug, version)
     }
 
-    /// A tool as it would be stored, checked, without storing it; and its bundle.
-    pub fn draft_tool(
-        &self,
-        bundle: BundleId,
-        (slug, version): (&Slug, &Version),
-        draft: ToolDraft,
-    ) -> Result<(Bundle, Tool), BundleError> {
-        self.shared.refresh();
-        let state = self.shared.state.read();
-        let entry = state.live(bundle)?;
-        let tool = new_tool(bundle, (slug, version), draft, now());
-        tool.translations.check().map_err(BundleError::Invalid)?;
-        (self.shared.check)(&entry.bundle, &tool, &state).map_err(BundleError::Invalid)?;
-        Ok((entry.bundle.clone(), tool))
-    }
-
     pub fn set_tool_enabled(
         &self,
         bundle: BundleId,
