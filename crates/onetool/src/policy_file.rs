@@ -46,6 +46,10 @@ impl PolicyFile {
     }
 
     fn write(&self, tool: &QualifiedName) -> anyhow::Result<()> {
+        let permission = || config::resolve(&self.places, config::load(&self.places)).permissions.of(tool);
+        if permission() == Permission::Allow {
+            return Ok(());
+        }
         let name = tool.to_string();
         let mut files = Vec::new();
         for path in self.targets(tool) {
@@ -54,8 +58,7 @@ impl PolicyFile {
             files.push(file);
         }
         let outcome = files.iter().try_for_each(|file| file.save(Backup::Skip).map(drop)).and_then(|()| {
-            let now = config::resolve(&self.places, config::load(&self.places));
-            if now.permissions.of(tool) == Permission::Allow {
+            if permission() == Permission::Allow {
                 return Ok(());
             }
             let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();

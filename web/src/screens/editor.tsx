@@ -263,7 +263,7 @@ function ToolForm({ draft, onChange, bundle, secrets, path, onDone }: { draft: D
   const { value, problems } = useMemo(() => valueOf(draft), [draft]);
   const found = useMemo(() => {
     const all = new Map(problems.map((entry) => [entry.path, entry.message]));
-    for (const error of [early, problem]) if (error instanceof ApiError && error.pointer !== undefined) all.set(error.pointer, error.message);
+    for (const error of [early, problem]) if (error instanceof ApiError && error.pointer !== undefined) all.set(error.pointer, error.message.replace(/^[\w.[\]]+: /, ''));
     return all;
   }, [problems, problem, early]);
   const tool = useMemo(() => {
