@@ -22,7 +22,7 @@ const PLACES = ['tools', 'tools/demo.shapes', 'tools/odd.markup', 'editor', 'con
 
 async function everything(folder) {
   mkdirSync(folder, { recursive: true });
-  const server = await Server.start({ config: `${upstream('hostile')}stats: {flush_interval: 0.1}\nrun:\n  timout: 5\nsecurity: {policy: {demo.danger: ask}}\noutput: {max_inline_size: 2000}\n` });
+  const server = await Server.start({ config: `${upstream('hostile')}stats: {flush_interval_seconds: 1}\nrun:\n  timout: 5\nsecurity: {policy: {demo.danger: ask}}\noutput: {max_inline_size: 2000}\n` });
   try {
     for (const count of [1, 20, 300]) await server.json('POST', 'api/tools/demo.rows/invoke', { args: { count } });
     await server.json('POST', 'api/runs', { command: 'demo.rows(count=300)' });

@@ -164,7 +164,7 @@ test('an approval is opened by its link; always writes the policy and says where
   }));
 
 test('use, errors and savings are charts, with a table for those who do not see them', { skip }, () =>
-  withPage({ server: { config: 'stats: {flush_interval: 0.1}\n' }, browser: { at: '#/activity/stats' } }, async ({ page, server }) => {
+  withPage({ server: { config: 'stats: {flush_interval_seconds: 1}\n' }, browser: { at: '#/activity/stats' } }, async ({ page, server }) => {
     await page.getByText('Tokens saved').first().waitFor();
     for (let count = 0; count < 3; count += 1) await server.json('POST', 'api/tools/demo.rows/invoke', { args: {} });
     await server.json('POST', 'api/tools/demo.rows/invoke', { args: { count: 'x' } });

@@ -183,6 +183,12 @@ impl Operations for App {
         self.policy_file().targets(tool).iter().map(|path| path.display().to_string()).collect()
     }
 
+    fn flush_statistics(&self) {
+        if let Err(error) = self.statistics().flush() {
+            tracing::warn!(%error, "statistics were not written");
+        }
+    }
+
     fn trust(&self) -> TrustReply {
         let places = self.places();
         let untrusted = Untrusted::of(places);

@@ -4,7 +4,7 @@ import { may, segment, send } from '../api';
 import { type DiffLine, type Pair, pairs } from '../diff';
 import { plural, t } from '../i18n';
 import { plain, shortened } from '../text';
-import { useLoad } from '../ui/load';
+import { useEvery, useLoad } from '../ui/load';
 import { Dialog, Notice, say, sayProblem } from '../ui/parts';
 import { VirtualList } from '../ui/virtual';
 
@@ -17,9 +17,14 @@ interface Pin {
   digest: string;
 }
 
+/** How often it is looked whether something changed. */
+export const LOOK_MS = 3_000;
+
 export function Changes() {
   const { data, reload } = useLoad<{ pins: Pin[] }>(may('admin') ? 'api/pins' : null);
   const [open, setOpen] = useState<string | null>(null);
+  // What somebody reads stays as it is until they have decided.
+  useEvery(LOOK_MS, open === null ? reload : null);
   const pins = data?.pins ?? [];
   const servers = [...new Set(pins.map((pin) => pin.server))];
   const accept = async (target: string, accepted: Pin[]) => {

@@ -3,10 +3,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { may, segment, send } from '../api';
 import { plural, t } from '../i18n';
 import { plain } from '../text';
-import { useLoad } from '../ui/load';
+import { useEvery, useLoad } from '../ui/load';
 import { Badge, CopyButton, Dialog, Failure, Notice, say, sayProblem } from '../ui/parts';
 import { TextView } from '../ui/result';
-import { Changes } from './pins';
+import { Changes, LOOK_MS } from './pins';
 
 export interface ServerRow {
   name: string;
@@ -17,9 +17,6 @@ export interface ServerRow {
   detail?: string;
   auth?: { state: 'signed in' | 'needs sign-in'; reason?: string; expiresIn?: number; url?: string };
 }
-
-/** How often the list is looked at while it is on the screen. */
-const LOOK_MS = 3_000;
 
 const STATES = ['connected', 'connecting', 'disconnected', 'disabled', 'running', 'idle'] as const;
 const stateName = (state: string) => {
@@ -32,10 +29,7 @@ export function Servers() {
   const { data, error, reload } = useLoad<{ servers: ServerRow[] }>('api/servers');
   const [log, setLog] = useState<string | null>(null);
   const [signIn, setSignIn] = useState<string | null>(null);
-  useEffect(() => {
-    const timer = setInterval(() => { if (document.visibilityState === 'visible') reload(); }, LOOK_MS);
-    return () => clearInterval(timer);
-  }, [reload]);
+  useEvery(LOOK_MS, reload);
   if (error !== null && !data) return <Failure error={error} onRetry={reload} />;
   if (!data) return <p class="quiet">{t('loading')}</p>;
   const act = async (path: string, done: string) => {

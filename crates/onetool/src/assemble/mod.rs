@@ -27,6 +27,7 @@ use onetool_run::{Runner, SavedCode, Toolbox};
 use onetool_sandbox::monty::MontySettings;
 use onetool_sandbox::{CPythonSettings, PackageSettings, Sandbox};
 use onetool_sdk::{CallContext, ToolSource as _};
+use onetool_state::stats::StatsRecorder;
 use onetool_state::switches::Switches;
 use onetool_worker::WorkerSource;
 use parking_lot::Mutex;
@@ -177,6 +178,10 @@ impl App {
 
     pub fn switches(&self) -> &Switches {
         &self.watch.switches
+    }
+
+    pub fn statistics(&self) -> Arc<StatsRecorder> {
+        self.parts.lock().stats.value.clone()
     }
 
     /// Where approvals for good are written.

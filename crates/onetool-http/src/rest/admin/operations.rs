@@ -45,6 +45,9 @@ pub trait Operations: Send + Sync {
 
     fn configuration(&self) -> ConfigReply;
 
+    /// Writes what was counted and is not written yet. Blocks.
+    fn flush_statistics(&self);
+
     /// Whether what came with the folder may run, and what waits for that. Blocks.
     fn trust(&self) -> TrustReply;
 

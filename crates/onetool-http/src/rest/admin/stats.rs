@@ -49,6 +49,7 @@ async fn get(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<StatsR
 
 /// Reads the statistics. Blocks.
 pub(super) fn report(state: &AdminState, period: Period, tool: Option<&str>) -> Result<Report, ApiError> {
+    state.admin.operations.flush_statistics();
     let toolbox = state.admin.view.state();
     let settings = &toolbox.stats;
     let trail = toolbox.trail.as_deref().filter(|_| settings.enabled);

@@ -400,7 +400,7 @@ async fn the_folder_is_trusted_on_purpose() {
 
 #[tokio::test]
 async fn use_errors_and_what_was_seen_are_told() {
-    let project = Project::with("stats: {flush_interval: 0.1}\n");
+    let project = Project::empty();
     project.write(
         ".onetool/tools/demo/demo_tools.py",
         "def rows(count):\n    \"\"\"Rows.\"\"\"\n    if count < 0:\n        raise ValueError('too few')\n    return [{'id': n} for n in range(count)]\n",
