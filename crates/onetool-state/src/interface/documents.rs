@@ -42,7 +42,7 @@ impl Collection {
     /// Permissions that runs wait for.
     pub const APPROVALS: Self = Self("approvals");
 
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::BUNDLES,
         Self::PINS,
         Self::PINNED,
