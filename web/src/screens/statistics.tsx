@@ -1,6 +1,6 @@
 // Use, errors and savings over time.
 import { useState } from 'preact/hooks';
-import { duration, number, t } from '../i18n';
+import { duration, money, number, t } from '../i18n';
 import { address } from '../router';
 import { shortened } from '../text';
 import { Chart, type ChartData } from '../ui/chart';
@@ -48,7 +48,7 @@ export function StatisticsSection() {
             <div><dt>{t('use.average')}</dt><dd>{data.calls > 0 ? duration(data.averageMs) : '–'}</dd></div>
             <div><dt>{t('stats.contextSaved')}</dt><dd>{number(data.contextSaved)}</dd></div>
             <div><dt>{t('stats.timeSaved')}</dt><dd>{duration(data.timeSavedMs)}</dd></div>
-            <div><dt>{t('stats.savings')}</dt><dd>{number(data.savingsUsd)} $</dd></div>
+            <div><dt>{t('stats.savings')}</dt><dd>{money(data.savingsUsd)}</dd></div>
           </dl>
           <Chart data={data.chart} label={t('stats.callsChart')} value={(bar) => bar.calls} bad={(bar) => bar.errors} />
           <Chart data={data.chart} label={t('stats.savedChart')} value={(bar) => bar.contextSaved} />
