@@ -19,7 +19,15 @@ test('a bundle and a tool are made, tried dry, versioned, and deleted', { skip }
     await page.getByText(/http/).first().waitFor();
     await page.locator('.notice.bad').waitFor();
     await page.getByLabel('urlTemplate', { exact: true }).fill('https://api.example.com/v1?q=${city}');
-    await page.getByLabel('argSchema', { exact: true }).fill('{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}');
+    await page.getByText('The templates use city').waitFor();
+    await page.getByRole('button', { name: 'Add as arguments' }).click();
+    // The request as it is typed, with whatever arguments one wants to try.
+    const request = page.getByRole('region', { name: 'The request that it would send' }).locator('pre');
+    await request.getByText('https://api.example.com/v1?q=city').waitFor();
+    await page.getByText('Arguments to try it with').click();
+    await page.getByLabel('city', { exact: true }).fill('Bad Düben');
+    await request.getByText('https://api.example.com/v1?q=Bad%20D%C3%BCben').waitFor();
+    assert.deepEqual((await server.json('GET', 'tools/tools?bundleIDs=weather&includeDisabled=true')).body.tools, []);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('current v1 was saved').waitFor();
     await page.getByRole('button', { name: 'New version' }).click();

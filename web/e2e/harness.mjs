@@ -19,7 +19,7 @@ export const skip = process.env.ONETOOL_SKIP_BROWSER_TESTS ? 'ONETOOL_SKIP_BROWS
 
 /** A project in a folder of its own, served over HTTP. */
 export class Server {
-  static async start({ config = '', files = {}, args = ['serve', '--http', '127.0.0.1:0'], env = {} } = {}) {
+  static async start({ config = '', files = {}, args = ['serve', '--http', '127.0.0.1:0'], env = {}, before = () => {} } = {}) {
     const folder = mkdtempSync(join(tmpdir(), 'onetool-page-'));
     const all = { '.onetool/onetool.yaml': `version: 1\n${config}`, '.onetool/tools/demo/demo_tools.py': readFileSync(join(here, 'fixtures/demo_tools.py'), 'utf8'), ...files };
     for (const [name, text] of Object.entries(all)) {
@@ -28,6 +28,7 @@ export class Server {
       writeFileSync(path, text);
     }
     mkdirSync(join(folder, 'home'), { recursive: true });
+    before(folder);
     const child = spawn(binary, args, { cwd: folder, env: { ...process.env, HOME: join(folder, 'home'), BROWSER: 'none', ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
     const server = new Server();
     Object.assign(server, { folder, child, said: '' });

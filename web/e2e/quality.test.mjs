@@ -7,7 +7,7 @@ import { Browser, Server, skip, upstream } from './harness.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-const PLACES = ['#/tools', '#/tools/demo.shapes', '#/tools/odd.unions', '#/editor', '#/console', '#/activity', '#/activity/results', '#/activity/servers', '#/approvals', '#/settings'];
+const PLACES = ['#/tools', '#/tools/demo.shapes', '#/tools/odd.unions', '#/editor', '#/console', '#/activity', '#/activity/stats', '#/activity/results', '#/activity/servers', '#/approvals', '#/settings'];
 
 async function findings(page) {
   // The page's policy forbids scripts of others; the browser's own door is open to the test.

@@ -42,7 +42,7 @@ test('a run is stopped', { skip }, () =>
     await page.getByText('Stopped.').waitFor();
   }));
 
-test('the palette finds by meaning, opens, and inserts into the console', { skip }, () =>
+test('the palette finds by meaning, calls in place, opens, and inserts into the console', { skip }, () =>
   withPage({ server: { config: 'snippets:\n  hello:\n    description: Say hello\n    body: "1"\n' } }, async ({ page }) => {
     await page.locator('.tool-line').first().waitFor();
     await page.keyboard.press('Control+K');
@@ -50,8 +50,19 @@ test('the palette finds by meaning, opens, and inserts into the console', { skip
     await page.getByRole('option', { name: /hello/ }).first().waitFor();
     await finder(page).fill('list of records');
     await page.getByRole('option', { name: /demo\.rows/ }).waitFor();
+    // Filled in and called in place, then found again, then opened.
     await page.keyboard.press('Enter');
+    const inPlace = page.getByRole('dialog', { name: 'demo.rows' });
+    await inPlace.getByLabel('count', { exact: true }).fill('2');
+    await page.keyboard.press('Control+Enter');
+    await inPlace.getByText('Succeeded').waitFor();
+    assert.ok(page.url().endsWith('#/tools'));
+    await page.keyboard.press('Control+K');
+    await finder(page).fill('list of records');
+    await page.getByRole('option', { name: /demo\.rows/ }).waitFor();
+    await page.keyboard.press('Shift+Enter');
     await page.getByRole('heading', { name: 'demo.rows' }).waitFor();
+    assert.ok(page.url().endsWith('#/tools/demo.rows'));
     await page.keyboard.press('Control+K');
     await finder(page).fill('console');
     await page.getByRole('option', { name: /Console/ }).first().click();
@@ -124,7 +135,7 @@ test('a call that needs approval waits for it here', { skip }, () =>
     await page.getByRole('button', { name: 'Always allow' }).click();
     assert.match((await run).body.text, /deleted a/);
     assert.match((await call()).body.text, /deleted a/);
-    assert.match(readFileSync(join(server.folder, 'home/.onetool/approvals.json'), 'utf8'), /demo\.danger/);
+    assert.match(readFileSync(join(server.folder, '.onetool/onetool.yaml'), 'utf8'), /demo\.danger"?: allow/);
   }));
 
 test('without anyone who looks, a call that needs approval is refused', { skip }, async () => {

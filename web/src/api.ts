@@ -1,6 +1,7 @@
 // The REST API, as the page uses it. Every address is same-origin; the token, where one is needed, travels in a header,
 // so that no other site can use it.
 import { signal } from '@preact/signals';
+import type { ChartData } from './ui/chart';
 
 export type Scope = 'read' | 'invoke' | 'admin';
 export type ToolKind = 'native' | 'python' | 'mcp' | 'bundle';
@@ -17,6 +18,7 @@ export interface PackRow {
   kind: ToolKind;
   description: string;
   isEnabled: boolean;
+  isSwitchable: boolean;
   toolCount: number;
   /** Where it is defined: a file, a server, a bundle's id. */
   origin?: string;
@@ -40,11 +42,13 @@ export interface ToolDetail extends ToolRow {
   inputSchema: unknown;
   outputSchema?: unknown;
   returns?: string;
+  learned?: { times: number; shape: string };
   example?: string;
   origin?: string;
   versions?: { version: string; isEnabled: boolean; bundleID: string; slug: string; modifiedAt: string }[];
-  use: { calls: number; errors: number; averageMs: number; lastAt?: string };
+  use: { calls: number; errors: number; averageMs: number; lastAt?: string; errorTypes?: Record<string, number>; chart?: ChartData };
   recent: CallEvent[];
+  failures: CallEvent[];
 }
 
 export interface SearchHit {

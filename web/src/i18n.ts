@@ -52,6 +52,10 @@ export function number(value: number): string {
   return new Intl.NumberFormat(language.value, { maximumFractionDigits: 1 }).format(value);
 }
 
+export function money(dollars: number): string {
+  return new Intl.NumberFormat(language.value, { style: 'currency', currency: 'USD' }).format(dollars);
+}
+
 export function duration(ms: number): string {
   if (ms < 1) return `${number(Math.round(ms * 100) / 100)} ms`;
   if (ms < 1000) return `${number(Math.round(ms))} ms`;

@@ -12,10 +12,14 @@ export interface Approval {
   run: string;
   caller: string;
   at: string;
+  /** The files that `always` writes a rule into. */
+  alwaysWrites: string[];
 }
 
 export const activity = signal<CallEvent[]>([]);
 export const approvals = signal<Approval[]>([]);
+/** Whether the server has said what waits. */
+export const approvalsKnown = signal(false);
 export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 
 const KEPT = 1_000;
@@ -44,6 +48,7 @@ async function follow(stop: AbortSignal) {
       ]);
       activity.value = recent.events.slice(-KEPT);
       approvals.value = waiting.approvals;
+      approvalsKnown.value = true;
       const response = await request('api/events', { signal: stop, accept: 'text/event-stream' });
       connection.value = 'open';
       pause = FIRST_PAUSE_MS;

@@ -74,7 +74,7 @@ function App() {
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k' && may('read')) {
         event.preventDefault();
-        palette.value = palette.value ? null : {};
+        palette.value = palette.value && palette.value.tool === undefined ? null : {};
       } else if (event.key === '/' && !isTyping(event)) {
         const search = document.getElementById('tool-search');
         if (search) {
@@ -93,7 +93,7 @@ function App() {
   const shown = (Object.keys(screens) as ScreenName[]).filter((screen) => may(needs[screen]));
   const name: ScreenName = shown.find((screen) => screen === place.value.screen) ?? 'tools';
   const Screen = screens[name];
-  document.title = `${t(`nav.${name}`)} · OneTool`;
+  document.title = `${approvals.value.length > 0 ? `(${approvals.value.length}) ` : ''}${t(`nav.${name}`)} · OneTool`;
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>{t('skip')}</a>

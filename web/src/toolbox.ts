@@ -12,6 +12,9 @@ export const loadState = signal<'new' | 'loading' | 'ready' | Error>('new');
 export const tags = computed(() => [...new Set(tools.value.flatMap((tool) => tool.tags ?? []))].sort());
 export const byName = computed(() => new Map(tools.value.map((tool) => [tool.name, tool])));
 
+const switchable = computed(() => new Set(packs.value.filter((pack) => pack.isSwitchable).map((pack) => pack.name)));
+export const isSwitchable = (pack: string): boolean => switchable.value.has(pack);
+
 interface ToolList {
   packs: PackRow[];
   tools: ToolRow[];

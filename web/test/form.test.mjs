@@ -73,3 +73,16 @@ test('what is not yet a value is a problem at its place', () => {
   const { problems } = valueOf(new Entries([['a/b', new Entries([['n', new RawText('1.')]])]]));
   assert.deepEqual(problems.map(({ path }) => path), ['/a~1b/n']);
 });
+
+test('variables of templates become arguments', async () => {
+  const { missingArguments, withArguments, sample } = await load('src/form/templates.ts', 'src/form/sample.ts');
+  const tool = { impl: { urlTemplate: 'https://x/${city}?key=${API_KEY}&lang=${lang:-en}', headers: { A: '${ token }' }, secrets: ['token'] }, argSchema: { type: 'object', properties: {}, additionalProperties: false } };
+  const missing = missingArguments(tool, ['API_KEY']);
+  assert.deepEqual(missing, [{ name: 'city', isRequired: true }, { name: 'lang', isRequired: false }]);
+  const done = withArguments(tool, missing);
+  assert.deepEqual(done.argSchema, { type: 'object', properties: { city: { type: 'string' }, lang: { type: 'string' } }, additionalProperties: false, required: ['city'] });
+  assert.deepEqual(missingArguments(done, ['API_KEY']), []);
+  assert.deepEqual(sample(done.argSchema), { city: 'city', lang: 'lang' });
+  assert.deepEqual(sample({ properties: { n: { type: 'integer', minimum: 3 }, e: { enum: ['a', 'b'] }, l: { type: 'array', items: { type: 'boolean' } }, d: { default: null } } }), { n: 3, e: 'a', l: [true], d: null });
+  assert.deepEqual(sample('nonsense'), {});
+});

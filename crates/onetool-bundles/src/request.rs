@@ -135,7 +135,7 @@ impl HttpTool {
                 bundle.auth.as_ref().map(|block| AuthMethod::compile(&block.auth, &bundle_scope)).transpose()?
             }
             ToolAuth::Off => None,
-            ToolAuth::Own(block) => Some(AuthMethod::compile(&block.auth, &own_scope)?),
+            ToolAuth::Own(block) => Some(AuthMethod::compile(&block.auth, &own_scope).map_err(at("impl.auth"))?),
         };
         let auth_secrets = auth.as_ref().map(AuthMethod::secret_names).unwrap_or_default();
         let scope = |name: &str| match meaning(name)? {
@@ -144,21 +144,23 @@ impl HttpTool {
             }
             meaning => Ok(meaning),
         };
-        let method = method(&http.method)?;
+        let method = method(&http.method).map_err(at("impl.method"))?;
         check_bounds(http)?;
-        let url = UrlTemplate::parse(&http.url_template, &scope)?;
+        let url = UrlTemplate::parse(&http.url_template, &scope).map_err(at("impl.urlTemplate"))?;
         let mut headers = Vec::new();
         for (name, value) in &http.headers {
-            headers.push((header_name(name)?, header_template(name, value, &scope)?));
+            let template = header_name(name).and_then(|name_of| Ok((name_of, header_template(name, value, &scope)?)));
+            headers.push(template.map_err(at("impl.headers"))?);
         }
         let content_type = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let body = Body::parse(&http.body_template, content_type.map(|(_, value)| value.as_str()), &scope)?;
+        let body = Body::parse(&http.body_template, content_type.map(|(_, value)| value.as_str()), &scope)
+            .map_err(at("impl.bodyTemplate"))?;
         let default_content_type = match &body {
             Body::Json(_) if content_type.is_none() => Some("application/json"),
             Body::Text(_) if content_type.is_none() => Some("text/plain; charset=utf-8"),
             _ => None,
         };
-        let extract = Extract::parse(&http.extract_expr)?;
+        let extract = Extract::parse(&http.extract_expr).map_err(at("impl.extractExpr"))?;
         if http.response_encoding == ResponseEncoding::Text && matches!(extract, Extract::Path { .. }) {
             return Err("a JSONPath in extractExpr needs responseEncoding json".to_owned());
         }
@@ -302,6 +304,11 @@ impl HttpTool {
             missing_secrets,
         })
     }
+}
+
+/// Puts the place of a mistake before what is wrong there.
+fn at(place: &'static str) -> impl Fn(String) -> String {
+    move |problem| if problem.starts_with("impl.") { problem } else { format!("{place}: {problem}") }
 }
 
 fn method(name: &str) -> Result<Method, String> {

@@ -23,6 +23,44 @@ pub fn set(text: &str, path: &[&str], value: &Json) -> Result<String, EditError>
     change(text, path, Some(value))
 }
 
+/// The text with the value at `path` set, before all other keys of its mapping: for mappings whose order counts.
+pub fn set_first(text: &str, path: &[&str], value: &Json) -> Result<String, EditError> {
+    let unsure = || EditError::Unsure(path.join("."));
+    let (name, parent) = path.split_last().ok_or_else(unsure)?;
+    let siblings = lookup(&parse(text)?.root, parent).and_then(Json::as_object).cloned().unwrap_or_default();
+    let text = match siblings.keys().position(|key| key == name) {
+        Some(0) => return set(text, path, value),
+        Some(_) => remove(text, path)?,
+        None => text.to_owned(),
+    };
+    let document = parse(&text)?;
+    let mut meant = document.root.clone();
+    apply(&mut meant, path, Some(value));
+    move_first(&mut meant, path);
+    let place = Place { lines: text.lines().collect(), at: &document.lines };
+    let outwards = (1..=path.len()).rev().map(|depth| place.edit(&path[..depth], lookup(&meant, &path[..depth])));
+    let meant = Json::Object(meant.clone()).to_string();
+    // Maps are equal in any order; their texts are not.
+    let is_meant = |edited: &String| parse(edited).is_ok_and(|now| Json::Object(now.root).to_string() == meant);
+    std::iter::once(place.added_first(path, value)).chain(outwards).flatten().find(is_meant).ok_or_else(unsure)
+}
+
+fn move_first(root: &mut Map<String, Json>, path: &[&str]) {
+    match path {
+        [] => {}
+        [name] => {
+            if let Some(value) = root.shift_remove(*name) {
+                root.shift_insert(0, (*name).to_owned(), value);
+            }
+        }
+        [first, rest @ ..] => {
+            if let Some(Json::Object(inner)) = root.get_mut(*first) {
+                move_first(inner, rest);
+            }
+        }
+    }
+}
+
 /// The text without the key at `path`. A mapping that becomes empty stays, empty.
 pub fn remove(text: &str, path: &[&str]) -> Result<String, EditError> {
     change(text, path, None)
@@ -170,12 +208,26 @@ impl Place<'_> {
             text.extend(rendered(name, value, 0).iter().map(|line| format!("{line}\n")));
             return Some(text);
         }
+        let (_, end) = self.block(parent)?;
+        let indent = self.indent_within(parent)?;
+        Some(self.replaced(end, end, &rendered(name, value, indent)))
+    }
+
+    /// The same at the beginning of the mapping.
+    fn added_first(&self, path: &[&str], value: &Json) -> Option<String> {
+        let (name, parent) = path.split_last()?;
+        let (start, _) = self.block(parent)?;
+        let indent = self.indent_within(parent)?;
+        Some(self.replaced(start + 1, start + 1, &rendered(name, value, indent)))
+    }
+
+    /// How far the keys of a mapping are indented, where each has a line of its own.
+    fn indent_within(&self, parent: &[&str]) -> Option<usize> {
         let (start, end) = self.block(parent)?;
         let own = indent_of(self.lines[start]);
         let child = self.lines[start + 1..end].iter().find(|line| !is_blank(line)).map(|line| indent_of(line));
-        let indent = child.filter(|indent| *indent > own).unwrap_or(own + 2);
         let is_open = self.lines[start].split(" #").next().is_some_and(|line| line.trim_end().ends_with(':'));
-        is_open.then(|| self.replaced(end, end, &rendered(name, value, indent)))
+        is_open.then(|| child.filter(|indent| *indent > own).unwrap_or(own + 2))
     }
 
     fn replaced(&self, start: usize, end: usize, lines: &[String]) -> String {
@@ -287,6 +339,25 @@ alias: {ls: file.list}
             set("version: 1\n", &["security", "policy", "a.*"], &json!("ask")).unwrap(),
             "version: 1\n\nsecurity:\n  policy:\n    \"a.*\": ask\n"
         );
+    }
+
+    #[test]
+    fn a_rule_that_must_win_comes_first() {
+        let path = ["security", "policy", "a.b"];
+        let first = |text: &str| set_first(text, &path, &json!("allow"));
+        let file = "security:\n  policy:   # mine\n    # Dangerous.\n    \"a.*\": ask\n    a.b: ask # twice\n  blocked: []\n";
+        assert_eq!(
+            first(file).unwrap(),
+            "security:\n  policy:   # mine\n    a.b: allow\n    # Dangerous.\n    \"a.*\": ask\n  blocked: []\n"
+        );
+        assert_eq!(first(&first(file).unwrap()), first(file));
+        assert_eq!(
+            first("security: {policy: {'a.*': ask}}\n").unwrap(),
+            "security:\n  policy:\n    a.b: allow\n    \"a.*\": ask\n"
+        );
+        assert_eq!(first("").unwrap(), "security:\n  policy:\n    a.b: allow\n");
+        assert_eq!(first("security:\n  policy:\n").unwrap(), "security:\n  policy:\n    a.b: allow\n");
+        assert!(matches!(first("security: [\n"), Err(EditError::Invalid(_))));
     }
 
     #[test]

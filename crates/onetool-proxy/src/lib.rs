@@ -45,4 +45,4 @@ pub use settings::{
     DEFAULT_MESSAGE_BYTES, DEFAULT_PROBE, DEFAULT_RETRY_AFTER, DEFAULT_RETRY_MAX, DEFAULT_TIMEOUT, Enabled, Offers,
     PinMode, ProxySettings, ServerKind, ServerSettings,
 };
-pub use source::{AcceptError, ProxySource, ServerState, ServerStatus, SignInError, Wait};
+pub use source::{AcceptError, ChangedTool, ProxySource, ServerState, ServerStatus, SignInError, Wait};

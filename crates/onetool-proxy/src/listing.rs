@@ -11,6 +11,7 @@ use onetool_state::{StateError, wait};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
+use super::pack::CHANGED_INSTRUCTIONS;
 use super::settings::{ServerSettings, limits};
 
 /// One tool, as its server describes it.
@@ -35,7 +36,8 @@ impl RemoteTool {
     /// Reads one entry of `tools/list`. `None` where there is no usable name.
     pub(super) fn read(entry: &Json) -> Option<Self> {
         let name = entry.get("name").and_then(Json::as_str)?;
-        if name.is_empty() || name.chars().count() > limits::NAME_CHARS {
+        // No tool may pass for the instructions of its server.
+        if name.is_empty() || name == CHANGED_INSTRUCTIONS || name.chars().count() > limits::NAME_CHARS {
             return None;
         }
         let text = |key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
@@ -79,7 +81,7 @@ fn fits(schema: &Json) -> bool {
 }
 
 /// The same value with the keys of every object in order: a server may send them in any.
-fn canonical(json: &Json) -> Json {
+pub(super) fn canonical(json: &Json) -> Json {
     match json {
         Json::Array(items) => Json::Array(items.iter().map(canonical).collect()),
         Json::Object(object) => {

@@ -46,6 +46,9 @@ pub(super) struct ToolRoute {
     pub(super) is_task: AtomicBool,
 }
 
+/// What the instructions of a server are called among its tools that changed.
+pub(super) const CHANGED_INSTRUCTIONS: &str = "its instructions";
+
 /// A pack, how to call its functions, and what pins say of them.
 #[derive(Debug)]
 pub(super) struct Published {
@@ -122,7 +125,7 @@ impl Ingredients<'_> {
             let told_otherwise =
                 !listing.instructions.is_empty() && self.is_changed(INSTRUCTIONS, || listing.instructions_hash());
             if told_otherwise {
-                changed.push("its instructions".to_owned());
+                changed.push(CHANGED_INSTRUCTIONS.to_owned());
             }
             if !listing.title.is_empty() {
                 let title = clean(&listing.title, limits::NAME_CHARS).replace('\n', " ");

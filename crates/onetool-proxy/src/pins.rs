@@ -3,6 +3,9 @@
 //! Trust is bound to content, not to a name: a server that changes a tool's description or schema later is found out.
 //! A pin file that can't be read proves nothing, so nothing is pinned anew from it: it is reported, and it blocks
 //! where pins are strict, until somebody repairs or removes it.
+//!
+//! Beside the hashes, the text of what was accepted is kept, for people who look at what has changed. It proves nothing
+//! and may be lost without harm.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +15,8 @@ use onetool_state::interface::{Collection, Documents, Expect, Key};
 use onetool_state::{StateError, wait};
 use serde::{Deserialize, Serialize};
 
-use super::listing::Listing;
+use super::listing::{Listing, RemoteTool, canonical};
+use super::settings::{file_name, limits};
 
 const PIN_VERSION: u32 = 1;
 
@@ -26,6 +30,20 @@ pub(super) type ServerPins = BTreeMap<String, String>;
 struct PinFile {
     version: u32,
     servers: BTreeMap<String, ServerPins>,
+}
+
+/// What was accepted of one server, by tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Texts {
+    version: u32,
+    tools: BTreeMap<String, Text>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Text {
+    /// Of what this is the text.
+    hash: String,
+    text: String,
 }
 
 /// Why pins could not be read or written.
@@ -68,22 +86,71 @@ impl Pins {
 
     /// Pins what was not seen before, and answers with all pins of the server. What is pinned stays as it is.
     pub(super) fn pin_new(&self, server: &str, listing: &Listing) -> Result<ServerPins, PinError> {
-        self.update(server, |pins| {
+        let pins = self.update(server, |pins| {
             for (name, hash) in hashes(listing) {
                 pins.entry(name).or_insert(hash);
             }
-        })
+        })?;
+        self.keep_texts(server, listing, &pins);
+        Ok(pins)
     }
 
     /// Pins what is seen now, for all tools or for one.
     pub(super) fn accept(&self, server: &str, listing: &Listing, only: Option<&str>) -> Result<ServerPins, PinError> {
-        self.update(server, |pins| {
+        let pins = self.update(server, |pins| {
             for (name, hash) in hashes(listing) {
                 if only.is_none_or(|only| only == name) {
                     pins.insert(name, hash);
                 }
             }
-        })
+        })?;
+        self.keep_texts(server, listing, &pins);
+        Ok(pins)
+    }
+
+    /// What a tool looked like when it was accepted, where that is known. The name of the server's instructions is
+    /// [`INSTRUCTIONS`].
+    pub(super) fn accepted_texts(&self, server: &str) -> BTreeMap<String, String> {
+        let Ok(pins) = self.of(server) else { return BTreeMap::new() };
+        let texts = self.texts(server).tools.into_iter();
+        // A text of something else than what is pinned would show a change that nobody made.
+        let is_pinned = |name: &String, text: &Text| pins.get(name) == Some(&text.hash);
+        texts.filter(|(name, text)| is_pinned(name, text)).map(|(name, text)| (name, text.text)).collect()
+    }
+
+    /// Keeps the texts of what is pinned and offered now.
+    fn keep_texts(&self, server: &str, listing: &Listing, pins: &ServerPins) {
+        let known = self.texts(server);
+        let mut texts = Texts { version: PIN_VERSION, tools: known.tools.clone() };
+        texts.tools.retain(|name, text| pins.get(name) == Some(&text.hash));
+        let mut bytes: usize = texts.tools.values().map(|text| text.text.len()).sum();
+        for (name, hash) in hashes(listing) {
+            if pins.get(&name) != Some(&hash) || texts.tools.contains_key(&name) {
+                continue;
+            }
+            let text = text_of(listing, &name);
+            bytes += text.len();
+            if bytes > limits::PINNED_BYTES {
+                break;
+            }
+            texts.tools.insert(name, Text { hash, text });
+        }
+        if texts.tools == known.tools {
+            return;
+        }
+        let written = text_key(server).and_then(|key| {
+            let bytes = serde_json::to_vec(&texts).map_err(|error| PinError::Write(error.to_string()))?;
+            Ok(wait(self.documents.put(Collection::PINNED, &key, &bytes, &Expect::Anything.into())).map(drop)?)
+        });
+        if let Err(error) = written {
+            tracing::debug!(server, "what its tools looked like is not kept: {error}");
+        }
+    }
+
+    fn texts(&self, server: &str) -> Texts {
+        let document = text_key(server).ok().and_then(|key| wait(self.documents.get(Collection::PINNED, &key)).ok()?);
+        let texts = document.and_then(|document| serde_json::from_slice::<Texts>(&document.content).ok());
+        texts.filter(|texts| texts.version == PIN_VERSION).unwrap_or_default()
     }
 
     fn update(&self, server: &str, change: impl Fn(&mut ServerPins)) -> Result<ServerPins, PinError> {
@@ -130,6 +197,45 @@ impl Pins {
     }
 }
 
+fn text_key(server: &str) -> Result<Key, PinError> {
+    Ok(file_name(server).parse::<Key>()?)
+}
+
+/// What is offered now under a name of [`hashes`], for people.
+pub(super) fn text_of(listing: &Listing, name: &str) -> String {
+    if name == INSTRUCTIONS {
+        return shortened(&listing.instructions);
+    }
+    let tool = listing.tools.iter().find(|tool| tool.name == name);
+    tool.map(|tool| shortened(&described(tool))).unwrap_or_default()
+}
+
+/// Everything that the hash of a tool covers, in lines.
+fn described(tool: &RemoteTool) -> String {
+    let mut parts = Vec::new();
+    if let Some(title) = &tool.title {
+        parts.push(format!("title: {title}"));
+    }
+    if !tool.description.is_empty() {
+        parts.push(tool.description.clone());
+    }
+    let schemas = [("input schema", Some(&tool.input_schema)), ("output schema", tool.output_schema.as_ref())];
+    for (name, schema) in schemas {
+        if let Some(schema) = schema {
+            let text = serde_json::to_string_pretty(&canonical(schema)).unwrap_or_default();
+            parts.push(format!("{name}:\n{text}"));
+        }
+    }
+    parts.join("\n\n")
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(limits::PINNED_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn key() -> Result<Key, PinError> {
     Ok("pins".parse::<Key>()?)
 }
@@ -151,7 +257,10 @@ mod tests {
     use crate::listing::RemoteTool;
 
     fn pins_in(path: &std::path::Path) -> Pins {
-        let places = FlatPlaces::new(path).with_documents(Collection::PINS, DocumentFolder::single(path));
+        let texts = path.with_file_name("pinned");
+        let places = FlatPlaces::new(path)
+            .with_documents(Collection::PINS, DocumentFolder::single(path))
+            .with_documents(Collection::PINNED, DocumentFolder::new(texts));
         Pins::new(FlatFiles::new(places).documents())
     }
 
@@ -170,6 +279,28 @@ mod tests {
         assert_ne!(accepted, first);
         assert_eq!(pins.of("s").unwrap(), accepted);
         assert_eq!(pins.of("other").unwrap(), ServerPins::new());
+    }
+
+    #[test]
+    fn what_was_accepted_can_be_shown_beside_what_is_offered() {
+        let folder = tempfile::tempdir().unwrap();
+        let pins = pins_in(&folder.path().join("pins.json"));
+        pins.pin_new("s", &listing("one")).unwrap();
+        pins.pin_new("s", &listing("two")).unwrap();
+        let text = |description: &str| text_of(&listing(description), "t");
+        assert!(text("one").starts_with("one\n\ninput schema:\n{"), "{}", text("one"));
+        assert_eq!(pins.accepted_texts("s"), BTreeMap::from([("t".to_owned(), text("one"))]));
+        pins.accept("s", &listing("two"), None).unwrap();
+        assert_eq!(pins.accepted_texts("s"), BTreeMap::from([("t".to_owned(), text("two"))]));
+        // Pins of a time when no texts were kept: there is one as soon as the tool is seen as it was pinned.
+        std::fs::remove_dir_all(folder.path().join("pinned")).unwrap();
+        assert_eq!(pins.accepted_texts("s"), BTreeMap::new());
+        pins.pin_new("s", &listing("three")).unwrap();
+        assert_eq!(pins.accepted_texts("s"), BTreeMap::new());
+        pins.pin_new("s", &listing("two")).unwrap();
+        assert_eq!(pins.accepted_texts("s"), BTreeMap::from([("t".to_owned(), text("two"))]));
+        let long = listing(&"x".repeat(limits::PINNED_CHARS + 10));
+        assert_eq!(text_of(&long, "t").chars().count(), limits::PINNED_CHARS + 1);
     }
 
     #[test]

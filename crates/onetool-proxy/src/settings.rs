@@ -43,6 +43,10 @@ pub(super) mod limits {
     pub(crate) const NAME_CHARS: usize = 128;
     /// The largest schema of a tool; a larger one is replaced by "anything goes".
     pub(crate) const SCHEMA_BYTES: usize = 256 * 1024;
+    /// Of a tool that is pinned, so much text is kept to show what changes later, in characters.
+    pub(crate) const PINNED_CHARS: usize = 32_000;
+    /// Of all pinned tools of one server together, in bytes.
+    pub(crate) const PINNED_BYTES: usize = 8 * 1024 * 1024;
     /// The largest body of an HTTP error that is read.
     pub(crate) const ERROR_BODY_BYTES: usize = 64 * 1024;
     /// The longest error text that is passed on, in characters.
@@ -239,10 +243,7 @@ impl ServerSettings {
 
     /// A name for what is kept of it. Its own name may hold anything, and may differ from another by case alone.
     pub(super) fn file_name(&self) -> String {
-        let digest = blake3::hash(self.name.as_bytes()).to_hex();
-        let readable: String =
-            self.name.chars().filter(char::is_ascii_alphanumeric).take(40).collect::<String>().to_lowercase();
-        format!("{readable}-{}", &digest.as_str()[..16])
+        file_name(&self.name)
     }
 
     /// Changes when the server is another one, so that its cached tools are not taken for the new one's. Without
@@ -254,6 +255,13 @@ impl ServerSettings {
         };
         blake3::hash(identity.to_string().as_bytes()).to_hex().to_string()
     }
+}
+
+/// A name for a file about the server of this name.
+pub(super) fn file_name(server: &str) -> String {
+    let digest = blake3::hash(server.as_bytes()).to_hex();
+    let readable: String = server.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+    format!("{}-{}", readable.to_lowercase(), &digest.as_str()[..16])
 }
 
 /// All upstream servers, and where this source keeps what it learns of them.

@@ -17,9 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::calls::{Asks, CallLink};
 use super::http::HttpClient;
 use super::oauth::{AuthState, AuthStatus, OAuth, OAuthError};
-use super::pack::Route;
+use super::pack::{CHANGED_INSTRUCTIONS, Route};
 use super::phase::Phase;
-use super::pins::{PinError, Pins};
+use super::pins::{INSTRUCTIONS, PinError, Pins, text_of};
 use super::requests::Request;
 use super::server::{Server, Shared};
 use super::settings::{PinMode, ProxySettings, limits};
@@ -76,6 +76,17 @@ pub struct Wait {
     pub elapsed: Duration,
     /// How long it may take in all.
     pub limit: Duration,
+}
+
+/// A tool that is not what was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedTool {
+    pub server: String,
+    /// By its own name; the server's instructions have one too.
+    pub tool: String,
+    /// What was accepted, where it is known.
+    pub before: Option<String>,
+    pub now: String,
 }
 
 /// Why a change could not be accepted.
@@ -255,23 +266,21 @@ impl ProxySource {
         Some(server.reconnect().await)
     }
 
-    /// What the changed tools of all servers say now: server, tool, text.
-    pub fn changed_tools(&self) -> Vec<(String, String, String)> {
+    /// The tools of all servers that are not what was accepted, with both texts. Blocks.
+    pub fn changed_tools(&self) -> Vec<ChangedTool> {
         let mut changed = Vec::new();
         for server in self.servers.iter().filter(|server| !server.is_disabled()) {
-            let listing = server.listing();
-            for name in &server.published().changed {
-                let tool = listing.as_ref().and_then(|listing| listing.tools.iter().find(|tool| tool.name == *name));
-                let text = tool
-                    .map(|tool| {
-                        format!(
-                            "{}\n\n{}",
-                            tool.description,
-                            serde_json::to_string_pretty(&tool.input_schema).unwrap_or_default()
-                        )
-                    })
-                    .unwrap_or_default();
-                changed.push((server.settings.name.clone(), name.clone(), text));
+            let published = server.published();
+            let Some(listing) = server.listing().filter(|_| !published.changed.is_empty()) else { continue };
+            let mut accepted = self.shared.pins.accepted_texts(&server.settings.name);
+            for name in &published.changed {
+                let pinned = if name == CHANGED_INSTRUCTIONS { INSTRUCTIONS } else { name };
+                changed.push(ChangedTool {
+                    server: server.settings.name.clone(),
+                    tool: name.clone(),
+                    before: accepted.remove(pinned),
+                    now: text_of(&listing, pinned),
+                });
             }
         }
         changed
@@ -292,6 +301,9 @@ impl ProxySource {
             return Err(AcceptError::NotKnown { server: server.settings.name.clone(), reason: error.message });
         }
         let Some(tool) = tool else { return Ok(server.accept(None).await?) };
+        if tool == CHANGED_INSTRUCTIONS {
+            return Ok(server.accept(Some(INSTRUCTIONS.to_owned())).await?);
+        }
         let original = server
             .listing()
             .and_then(|listing| {

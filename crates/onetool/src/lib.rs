@@ -9,6 +9,7 @@ mod governing;
 mod log;
 mod metrics;
 mod operations;
+mod policy_file;
 mod recorder;
 mod state;
 mod telemetry;

@@ -1,33 +1,34 @@
 //! What the admin page asks of the program: servers and workers, the configuration, secrets.
 
-use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_proxy::{AcceptError, ServerKind as UpstreamKind, SignInError};
-use onetool_run::approvals::StandingApprovals;
 use onetool_run::{ToolboxView as _, switch_note};
 use onetool_sdk::{ErrorKind, HealthNote, Origin, QualifiedName, Severity, ToolError, ToolSource as _};
 use onetool_state::atomic::{self, Lock};
-use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use similar::{ChangeTag, TextDiff};
 
 use crate::assemble::App;
 use crate::config::secrets_file;
 use onetool_http::AccessToken;
+use crate::untrusted::Untrusted;
+use onetool_config::{FileTrust, TrustRecord, TrustedBy};
 use onetool_http::rest::admin::{
-    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, Operations, SecretRow, ServerKind, ServerRow, SignInRow,
-    TokenRow,
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, Operations, SecretRow, ServerKind,
+    ServerRow, SignInRow, TokenRow, TrustReply,
 };
 
 /// Of the log, so much is searched for what a server said.
 const LOG_TAIL: u64 = 4 << 20;
 const LOG_LINES: usize = 500;
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// After this long, what is left of two texts counts as changed.
+const DIFF_PATIENCE: Duration = Duration::from_millis(500);
 
 #[async_trait]
 impl Operations for App {
@@ -130,7 +131,11 @@ impl Operations for App {
 
     fn changed_tools(&self) -> Vec<ChangedTool> {
         let changed = self.servers().changed_tools();
-        changed.into_iter().map(|(server, tool, now)| ChangedTool { server, tool, now }).collect()
+        let row = |changed: onetool_proxy::ChangedTool| {
+            let lines = changed.before.as_deref().map(|before| diff(before, &changed.now)).unwrap_or_default();
+            ChangedTool::new(changed.server, changed.tool, changed.before, changed.now, lines)
+        };
+        changed.into_iter().map(row).collect()
     }
 
     async fn accept_changes(&self, server: &str) -> Result<(), ToolError> {
@@ -146,7 +151,10 @@ impl Operations for App {
         let settings = self.settings();
         let mut notes: Vec<HealthNote> = self.state().notes.clone();
         notes.extend(switch_note(self.switches()));
+        let files: Vec<String> = settings.files.iter().map(|path| path.display().to_string()).collect();
         let problem = |note: HealthNote| ConfigProblem {
+            file: files.contains(&note.subject).then(|| note.subject.clone()),
+            line: line_of(&note.message),
             severity: match note.severity {
                 Severity::Info => "info",
                 Severity::Warning => "warning",
@@ -161,14 +169,58 @@ impl Operations for App {
             scopes: token.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
         };
         ConfigReply {
-            files: settings.files.iter().map(|path| ConfigFile { path: path.display().to_string() }).collect(),
             problems: notes.into_iter().map(problem).collect(),
+            files: files.iter().map(|path| ConfigFile { path: path.clone() }).collect(),
             tokens: settings.server.tokens.iter().enumerate().map(token).collect(),
         }
     }
 
     fn reload(&self) -> Result<(), ToolError> {
         onetool_run::ToolboxView::reload(self)
+    }
+
+    fn policy_files(&self, tool: &QualifiedName) -> Vec<String> {
+        self.policy_file().targets(tool).iter().map(|path| path.display().to_string()).collect()
+    }
+
+    fn flush_statistics(&self) {
+        if let Err(error) = self.statistics().flush() {
+            tracing::warn!(%error, "statistics were not written");
+        }
+    }
+
+    fn trust(&self) -> TrustReply {
+        let places = self.places();
+        let untrusted = Untrusted::of(places);
+        TrustReply {
+            folder: places.project.display().to_string(),
+            is_trusted: FileTrust::decide(places).is_full(),
+            is_recorded: TrustRecord::in_folder(places.global.as_deref()).contains(&places.project),
+            is_decided: onetool_config::is_trust_decided(),
+            held_back: untrusted.map(|untrusted| untrusted.parts().to_vec()).unwrap_or_default(),
+        }
+    }
+
+    fn set_trust(&self, is_trusted: bool) -> Result<(), ToolError> {
+        if onetool_config::is_trust_decided() {
+            return Err(ToolError::new(
+                ErrorKind::Conflict,
+                "ONETOOL_TRUST decides for as long as this server runs",
+            ));
+        }
+        let places = self.places();
+        let record = TrustRecord::in_folder(places.global.as_deref());
+        let changed = if is_trusted {
+            record.add(&places.project, TrustedBy::User)
+        } else {
+            record.remove(&places.project).map(drop)
+        };
+        changed.map_err(|error| {
+            ToolError::new(ErrorKind::Conflict, format!("the trust in this folder is not remembered: {error}"))
+        })?;
+        tracing::info!(folder = %places.project.display(), is_trusted, "trust was decided at the admin page");
+        self.reload_now();
+        Ok(())
     }
 
     fn secrets(&self) -> Vec<SecretRow> {
@@ -195,6 +247,25 @@ impl Operations for App {
         }
         Ok(())
     }
+}
+
+/// The line that a problem of a file begins with, as in `line 3: …`.
+fn line_of(message: &str) -> Option<u64> {
+    message.strip_prefix("line ")?.split_once(':')?.0.parse().ok()
+}
+
+/// What lines went, came and stayed.
+fn diff(before: &str, now: &str) -> Vec<DiffLine> {
+    let diff = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(before, now);
+    let line = |change: similar::Change<&str>| DiffLine {
+        change: match change.tag() {
+            ChangeTag::Equal => LineChange::Same,
+            ChangeTag::Delete => LineChange::Removed,
+            ChangeTag::Insert => LineChange::Added,
+        },
+        text: change.value().trim_end_matches('\n').to_owned(),
+    };
+    diff.iter_all_changes().map(line).collect()
 }
 
 fn sign_in_error(error: SignInError) -> ToolError {
@@ -273,60 +344,19 @@ fn log_lines(path: &Path, server: &str) -> Vec<String> {
     lines
 }
 
-/// Approvals for good, by project, in the user's own folder: a project must not bring its own.
-pub struct KeptApprovals {
-    path: PathBuf,
-    project: String,
-    known: Mutex<Option<ApprovalFile>>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct ApprovalFile {
-    /// Tools that need not ask, by project folder.
-    #[serde(default)]
-    projects: BTreeMap<String, Vec<String>>,
-}
-
-impl KeptApprovals {
-    pub fn new(global: &Path, project: &Path) -> Self {
-        Self { path: global.join("approvals.json"), project: project.display().to_string(), known: Mutex::new(None) }
-    }
-
-    fn read(&self) -> Result<ApprovalFile, String> {
-        match std::fs::read(&self.path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", self.path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ApprovalFile::default()),
-            Err(error) => Err(format!("{}: {error}", self.path.display())),
-        }
-    }
-}
-
-impl StandingApprovals for KeptApprovals {
-    fn is_allowed(&self, tool: &QualifiedName) -> bool {
-        let mut known = self.known.lock();
-        // A file that cannot be read allows nothing.
-        let file = known.get_or_insert_with(|| self.read().unwrap_or_default());
-        file.projects.get(&self.project).is_some_and(|tools| tools.contains(&tool.to_string()))
-    }
-
-    fn allow(&self, tool: &QualifiedName) -> Result<(), String> {
-        let _lock = Lock::take(&self.path.with_extension("lock"), LOCK_PATIENCE).map_err(|error| error.to_string())?;
-        let mut file = self.read()?;
-        let tools = file.projects.entry(self.project.clone()).or_default();
-        let name = tool.to_string();
-        if !tools.contains(&name) {
-            tools.push(name);
-        }
-        let bytes = serde_json::to_vec_pretty(&file).map_err(|error| error.to_string())?;
-        atomic::write(&self.path, &bytes).map_err(|error| error.to_string())?;
-        *self.known.lock() = Some(file);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_diff_keeps_the_order_of_lines() {
+        let lines = diff("one\ntwo\n", "one\nthree\n");
+        let shown: Vec<(LineChange, &str)> = lines.iter().map(|line| (line.change, line.text.as_str())).collect();
+        let expected = [(LineChange::Same, "one"), (LineChange::Removed, "two"), (LineChange::Added, "three")];
+        assert_eq!(shown, expected);
+        assert_eq!(line_of("line 12: run.timout: unknown key"), Some(12));
+        assert_eq!(line_of("this file does not exist"), None);
+    }
 
     #[test]
     fn a_secret_changes_its_own_line_alone() {
@@ -339,18 +369,5 @@ mod tests {
         write_secret(&path, "A", None).unwrap();
         write_secret(&path, "D", Some("new")).unwrap();
         assert_eq!(read(), "# mine\nB: \"x: \\\"y\\\" # z\"\nC: 3\nD: \"new\"\n");
-    }
-
-    #[test]
-    fn approvals_are_kept_by_project() {
-        let folder = tempfile::tempdir().unwrap();
-        let tool = QualifiedName::new("p", "f");
-        let kept = |project: &str| KeptApprovals::new(folder.path(), Path::new(project));
-        kept("/one").allow(&tool).unwrap();
-        assert!(kept("/one").is_allowed(&tool));
-        assert!(!kept("/two").is_allowed(&tool));
-        std::fs::write(folder.path().join("approvals.json"), "[").unwrap();
-        assert!(!kept("/one").is_allowed(&tool));
-        assert!(kept("/one").allow(&tool).is_err());
     }
 }

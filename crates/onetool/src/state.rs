@@ -154,6 +154,7 @@ impl StateSettings {
             .with_documents(Collection::LISTINGS, DocumentFolder::new(self.servers.join("cache").join("servers")))
             .with_documents(Collection::SAVED, DocumentFolder::new(self.own.join("saved")))
             .with_documents(Collection::PINS, DocumentFolder::single(&self.servers.join("pins.json")))
+            .with_documents(Collection::PINNED, DocumentFolder::new(self.servers.join("cache").join("pinned")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(self.own.join("state").join("tokens")))
             .with_documents(
                 Collection::ACCESS_TOKENS,

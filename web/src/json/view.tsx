@@ -127,7 +127,7 @@ export function JsonTree({ json, label }: { json: OpenedJson; label: string }) {
       </div>
       <div ref={list}>
         <VirtualList class="tree" role="tree" tabIndex={0} aria-label={label} aria-activedescendant={`row-${active}`} onKeyDown={onKeyDown}
-          count={count} height={() => ROW} focus={active} always
+          count={count} height={ROW} focus={active} always
           style={{ height: `${Math.min(Math.max(count, 2) * ROW + 2, 480)}px` }}
           onRange={(from, to) => { range.current = [from, to]; rows.need(from, to); }}
           row={(index) => <TreeRow row={rows.at(index)} index={index} isActive={index === active} onToggle={() => { setActive(index); toggle(index); }} onSelect={() => setActive(index)} />} />
@@ -164,7 +164,7 @@ export function JsonTable({ json, label }: { json: OpenedJson; label: string }) 
         <div class="grid-row head" role="row" style={{ gridTemplateColumns: columns }}>
           {table.columns.map((column) => <span key={column} role="columnheader">{plain(column)}</span>)}
         </div>
-        <VirtualList role="rowgroup" tabIndex={0} count={table.rows} height={() => ROW + 4} style={{ height: `${Math.min(table.rows * (ROW + 4) + 2, 440)}px` }}
+        <VirtualList role="rowgroup" tabIndex={0} count={table.rows} height={ROW + 4} style={{ height: `${Math.min(table.rows * (ROW + 4) + 2, 440)}px` }}
           always onRange={rows.need}
           row={(index) => (
             <div class="grid-row" role="row" aria-rowindex={index + 2} style={{ gridTemplateColumns: columns }}>

@@ -1,21 +1,24 @@
-// What happens: calls and runs as they come, stored results, servers and workers.
+// What happens: calls and runs as they come, charts of them, stored results, servers and workers.
 import { useId, useMemo, useState } from 'preact/hooks';
-import { type CallEvent, get, may, segment, send } from '../api';
+import { type CallEvent, segment } from '../api';
 import { bytes, duration, number, t, time } from '../i18n';
 import { activity, connection } from '../live';
 import { address, go, place } from '../router';
 import { plain, shortened } from '../text';
 import { useLoad } from '../ui/load';
-import { Badge, Dialog, Failure, Notice, Tabs, say, sayProblem } from '../ui/parts';
+import { Badge, Dialog, Failure, Tabs } from '../ui/parts';
 import { TextView } from '../ui/result';
 import { VirtualList } from '../ui/virtual';
+import { Servers } from './servers';
+import { StatisticsSection } from './statistics';
 
-type Section = 'calls' | 'results' | 'servers';
+const SECTIONS = ['calls', 'stats', 'results', 'servers'] as const;
+type Section = (typeof SECTIONS)[number];
 
 export function ActivityScreen() {
   const id = useId();
-  const section = (['calls', 'results', 'servers'] as const).find((name) => name === place.value.subject) ?? 'calls';
-  const tabs: [Section, string][] = [['calls', t('activity.calls')], ['results', t('activity.results')], ['servers', t('activity.servers')]];
+  const section = SECTIONS.find((name) => name === place.value.subject) ?? 'calls';
+  const tabs: [Section, string][] = SECTIONS.map((name) => [name, t(`activity.${name}`)]);
   return (
     <div class="page">
       <div class="row">
@@ -25,6 +28,7 @@ export function ActivityScreen() {
       <Tabs id={id} label={t('nav.activity')} tabs={tabs} current={section} onChange={(next) => go('activity', next)} />
       <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${section}`}>
         {section === 'calls' && <Calls />}
+        {section === 'stats' && <StatisticsSection />}
         {section === 'results' && <Results />}
         {section === 'servers' && <Servers />}
       </div>
@@ -61,7 +65,7 @@ function Calls() {
         </select>
       </div>
       {rows.length === 0 && <p class="quiet empty">{t('activity.none')}</p>}
-      <VirtualList class="activity-list" role="list" count={rows.length} height={() => 38} style={{ height: `${Math.min(Math.max(rows.length, 1) * 38, 560) + 2}px` }}
+      <VirtualList class="activity-list" role="list" count={rows.length} height={38} style={{ height: `${Math.min(Math.max(rows.length, 1) * 38, 560) + 2}px` }}
         row={(index) => {
           const entry = rows[index]!;
           return (
@@ -201,66 +205,5 @@ function ResultDialog({ result, onClose }: { result: StoredResult; onClose(): vo
         </div>
       )}
     </Dialog>
-  );
-}
-
-interface ServerRow {
-  name: string;
-  kind: 'server' | 'worker';
-  state: string;
-  reason?: string;
-  toolCount: number;
-  detail?: string;
-}
-
-function Servers() {
-  const { data, error, reload } = useLoad<{ servers: ServerRow[] }>('api/servers');
-  const [log, setLog] = useState<{ name: string; text: string } | null>(null);
-  if (error) return <Failure error={error} onRetry={reload} />;
-  if (!data) return <p class="quiet">{t('loading')}</p>;
-  const restart = async (row: ServerRow) => {
-    try {
-      await send('POST', `api/servers/${segment(row.name)}/restart`);
-      say(t('servers.restarted', { name: plain(row.name) }));
-      reload();
-    } catch (problem) {
-      sayProblem(problem);
-    }
-  };
-  const showLog = async (row: ServerRow) => {
-    try {
-      const { lines } = await get<{ lines: string[] }>(`api/servers/${segment(row.name)}/log`);
-      setLog({ name: row.name, text: lines.join('\n') });
-    } catch (problem) {
-      sayProblem(problem);
-    }
-  };
-  if (data.servers.length === 0) return <p class="quiet empty">{t('servers.none')}</p>;
-  return (
-    <>
-      <ul class="plain-list cards">
-        {data.servers.map((row) => (
-          <li key={row.name} class="card">
-            <div class="row">
-              <span class={`dot ${row.state === 'connected' || row.state === 'running' ? 'good' : row.state === 'disabled' || row.state === 'idle' ? '' : 'bad'}`} />
-              <strong>{plain(row.name)}</strong>
-              <Badge>{row.kind === 'server' ? 'MCP' : 'Python'}</Badge>
-              <span class="quiet">{plain(row.state)} · {number(row.toolCount)} {t('servers.tools')}</span>
-              <span class="grow" />
-              <button type="button" class="small" onClick={() => void showLog(row)}>{t('servers.log')}</button>
-              <button type="button" class="small" disabled={!may('admin')} onClick={() => void restart(row)}>{row.kind === 'server' ? t('servers.reconnect') : t('servers.restart')}</button>
-            </div>
-            {row.detail && <code class="quiet">{plain(row.detail)}</code>}
-            {row.reason && <Notice kind="warn">{plain(row.reason)}</Notice>}
-          </li>
-        ))}
-      </ul>
-      {log && (
-        <Dialog label={t('servers.log')} class="wide" onClose={() => setLog(null)}>
-          <div class="row"><h2>{plain(log.name)}</h2><span class="grow" /><button type="button" class="link" aria-label={t('close')} onClick={() => setLog(null)}>✕</button></div>
-          {log.text === '' ? <p class="quiet">{t('servers.noLog')}</p> : <TextView text={log.text} label={t('servers.log')} />}
-        </Dialog>
-      )}
-    </>
   );
 }

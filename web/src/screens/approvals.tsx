@@ -2,10 +2,10 @@
 import { useState } from 'preact/hooks';
 import { may, segment, send } from '../api';
 import { t, time } from '../i18n';
-import { type Approval, approvals } from '../live';
-import { place } from '../router';
+import { type Approval, approvals, approvalsKnown } from '../live';
+import { address, place } from '../router';
 import { plain } from '../text';
-import { Notice, say, sayProblem } from '../ui/parts';
+import { CopyButton, Notice, say, sayProblem } from '../ui/parts';
 import { TextView } from '../ui/result';
 
 type Decision = 'once' | 'session' | 'always' | 'deny';
@@ -13,11 +13,11 @@ const DECISIONS: Decision[] = ['once', 'session', 'always', 'deny'];
 
 export function ApprovalsScreen() {
   const wanted = place.value.subject;
-  const list = approvals.value;
+  const list = [...approvals.value].sort((a, b) => Number(b.id === wanted) - Number(a.id === wanted));
   return (
     <div class="page">
       <h1>{t('nav.approvals')}</h1>
-      {wanted !== '' && !list.some((approval) => approval.id === wanted) && <Notice>{t('approvals.gone')}</Notice>}
+      {wanted !== '' && approvalsKnown.value && !list.some((approval) => approval.id === wanted) && <Notice>{t('approvals.gone')}</Notice>}
       {list.length === 0 && <p class="quiet empty">{t('approvals.none')}</p>}
       <ul class="plain-list cards" aria-live="polite">
         {list.map((approval) => <Card key={approval.id} approval={approval} isWanted={approval.id === wanted} />)}
@@ -43,12 +43,15 @@ function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean })
     <li class={`card ${isWanted ? 'wanted' : ''}`}>
       <div class="row"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{approval.caller} · {time(approval.at)}</span></div>
       <TextView text={approval.arguments} label={t('activity.arguments')} />
+      {approval.alwaysWrites.length > 0 && <p class="quiet small-text">{t('approvals.alwaysWrites', { rule: `${plain(approval.tool)}: allow` })} {approval.alwaysWrites.map((file) => <code key={file}>{plain(file)} </code>)}</p>}
       <div class="row actions">
         {DECISIONS.map((decision) => (
           <button key={decision} type="button" class={decision === 'once' ? 'primary' : decision === 'deny' ? 'danger' : ''} disabled={isBusy || !may('admin')} title={t(`approvals.${decision}.hint`)} onClick={() => void decide(decision)}>
             {t(`approvals.${decision}`)}
           </button>
         ))}
+        <span class="grow" />
+        <CopyButton text={`${location.origin}${location.pathname}${address('approvals', approval.id)}`} label={t('copyLink')} />
       </div>
     </li>
   );

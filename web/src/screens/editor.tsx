@@ -4,6 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { ApiError, get, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
+import { missingArguments, withArguments } from '../form/templates';
 import { t } from '../i18n';
 import { fromPlain, toPlain } from '../json/lossless';
 import { address, go, place } from '../router';
@@ -12,6 +13,7 @@ import { loadToolbox } from '../toolbox';
 import { useLoad } from '../ui/load';
 import { Badge, Failure, Notice, say, sayProblem } from '../ui/parts';
 import { ImportForm, download } from './exchange';
+import { RequestPreview } from './preview';
 import { type Recipe, RecipeForm, newRecipe, recipeOf } from './recipe';
 
 interface Bundle {
@@ -21,6 +23,7 @@ interface Bundle {
   description: string;
   isBuiltIn: boolean;
   toolCount: number;
+  secrets?: string[];
 }
 
 interface Tool {
@@ -142,7 +145,10 @@ export function EditorScreen() {
   const open = own.find((bundle) => bundle.bundleID === place.value.subject);
   const [draft, setDraft] = useState<Draft | null>(null);
   const [isImporting, setIsImporting] = useState(false);
+  const [problem, setProblem] = useState<unknown>(null);
+  const found = useMemo(() => new Map(problem instanceof ApiError && problem.pointer !== undefined ? [[problem.pointer, problem.message]] : []), [problem]);
   const create = async () => {
+    setProblem(null);
     const { value } = valueOf(draft ?? EMPTY);
     const id = newId();
     try {
@@ -150,8 +156,8 @@ export function EditorScreen() {
       setDraft(null);
       reload();
       go('editor', id);
-    } catch (problem) {
-      sayProblem(problem);
+    } catch (error) {
+      setProblem(error);
     }
   };
   if (open) return <BundlePage key={open.bundleID} bundle={open} onGone={() => { reload(); go('editor'); }} />;
@@ -162,7 +168,8 @@ export function EditorScreen() {
       {error !== null && <Failure error={error} onRetry={reload} />}
       {draft !== null && (
         <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void create(); }}>
-          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: NO_PROBLEMS, showAll: false }} draft={draft} onChange={setDraft} />
+          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: found, showAll: true }} draft={draft} onChange={setDraft} />
+          {problem !== null && <Failure error={problem} />}
           <div class="row actions"><button type="submit" class="primary">{t('save')}</button><button type="button" onClick={() => setDraft(null)}>{t('cancel')}</button></div>
         </form>
       )}
@@ -175,8 +182,6 @@ export function EditorScreen() {
     </div>
   );
 }
-
-const NO_PROBLEMS = new Map<string, string>();
 
 function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
   const path = `tools/bundles/${segment(bundle.bundleID)}`;
@@ -225,7 +230,7 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
         <button type="button" class="danger" disabled={(data?.tools.length ?? 1) > 0} onClick={() => void remove(send('DELETE', path), onGone)}>{t('editor.deleteBundle')}</button>
       </div>
       {error !== null && <Failure error={error} onRetry={reload} />}
-      {draft !== null && <ToolForm draft={draft} onChange={setDraft} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
+      {draft !== null && <ToolForm draft={draft} onChange={setDraft} bundle={bundle.bundleID} secrets={bundle.secrets ?? []} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
       {authReport !== null && (
         <Notice kind={authReport.ok ? 'info' : 'bad'}>
           <ol class="plain-list">{authReport.steps.map((step) => <li key={step.step}><strong>{t(`auth.${step.step}`)}</strong> {plain(step.message)}{step.hint && <span class="hint"> {plain(step.hint)}</span>}</li>)}</ol>
@@ -252,21 +257,27 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
 
 const identifier = (slug: string) => slug.replace(/[^\p{L}\p{Nd}_]/gu, '_');
 
-function ToolForm({ draft, onChange, path, onDone }: { draft: Draft; onChange(draft: Draft): void; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
+function ToolForm({ draft, onChange, bundle, secrets, path, onDone }: { draft: Draft; onChange(draft: Draft): void; bundle: string; secrets: string[]; path(slug: string, version: string): string; onDone(saved: string | null): void }) {
   const [problem, setProblem] = useState<unknown>(null);
+  const [early, setEarly] = useState<ApiError | null>(null);
   const { value, problems } = useMemo(() => valueOf(draft), [draft]);
   const found = useMemo(() => {
     const all = new Map(problems.map((entry) => [entry.path, entry.message]));
-    if (problem instanceof ApiError && problem.pointer !== undefined) all.set(problem.pointer, problem.message);
+    for (const error of [early, problem]) if (error instanceof ApiError && error.pointer !== undefined) all.set(error.pointer, error.message.replace(/^[\w.[\]]+: /, ''));
     return all;
-  }, [problems, problem]);
+  }, [problems, problem, early]);
+  const tool = useMemo(() => {
+    if (problems.length > 0 || !(value instanceof Map)) return null;
+    const { slug: _slug, version: _version, ...body } = toPlain(value) as Record<string, unknown>;
+    return body;
+  }, [value, problems]);
+  const missing = tool ? missingArguments(tool, secrets) : [];
   const name = (key: string) => { const text = value instanceof Map ? value.get(key) : undefined; return typeof text === 'string' ? text : ''; };
   const save = async () => {
     setProblem(null);
-    if (problems.length > 0 || !(value instanceof Map)) return;
-    const { slug: _slug, version: _version, ...body } = toPlain(value) as Record<string, unknown>;
+    if (tool === null) return;
     try {
-      await send('PUT', path(name('slug'), name('version')), { ...body, type: 'http' });
+      await send('PUT', path(name('slug'), name('version')), { ...tool, type: 'http' });
       onDone(`${name('slug')} ${name('version')}`);
     } catch (error) {
       setProblem(error);
@@ -276,7 +287,13 @@ function ToolForm({ draft, onChange, path, onDone }: { draft: Draft; onChange(dr
     <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void save(); }}>
       <SchemaForm form={{ root: TOOL_SCHEMA, problems: found, showAll: true }} draft={draft instanceof Entries ? draft : draft ?? EMPTY} onChange={onChange} />
       {problem !== null && <Failure error={problem} />}
-      <Notice>{t('editor.hint')}</Notice>
+      {tool !== null && missing.length > 0 && (
+        <Notice>
+          <div class="row wrap"><span class="grow">{t('editor.missing', { names: missing.map((entry) => entry.name).join(', ') })}</span>
+            <button type="button" class="small" onClick={() => onChange(draftOfPlain({ slug: name('slug'), version: name('version'), ...withArguments(tool, missing) }))}>{t('editor.addArguments')}</button></div>
+        </Notice>
+      )}
+      <RequestPreview bundle={bundle} tool={tool} onProblem={setEarly} />
       <div class="row actions"><button type="submit" class="primary" disabled={name('slug') === '' || name('version') === ''}>{t('save')}</button><button type="button" onClick={() => onDone(null)}>{t('cancel')}</button></div>
     </form>
   );

@@ -1,4 +1,4 @@
-// Configuration and its problems, secrets, tokens, trust, pins; and what this page looks like.
+// Configuration and its problems, trust, secrets, tokens; and what this page looks like.
 import { useState } from 'preact/hooks';
 import { keepToken, may, segment, send, session, token } from '../api';
 import { chooseLanguage, language, languages, t } from '../i18n';
@@ -6,27 +6,25 @@ import { plain } from '../text';
 import { chooseTheme, theme } from '../theme';
 import { useLoad } from '../ui/load';
 import { Failure, Notice, say, sayProblem } from '../ui/parts';
+import { TokensSection } from './tokens';
+import { TrustSection } from './trust';
 
 interface Configuration {
   files: { path: string }[];
-  problems: { severity: 'info' | 'warning' | 'error'; subject: string; message: string }[];
+  problems: { severity: 'info' | 'warning' | 'error'; subject: string; file?: string; line?: number; message: string }[];
   tokens: { name: string; scopes: string[] }[];
 }
 
-interface Pin {
-  server: string;
-  tool: string;
-  now: string;
-}
-
 export function SettingsScreen() {
+  const [changes, setChanges] = useState(0);
   return (
     <div class="page">
       <h1>{t('nav.settings')}</h1>
       <Appearance />
-      <ConfigurationSection />
+      <ConfigurationSection key={changes} />
+      <TrustSection onChange={() => setChanges(changes + 1)} />
       <SecretsSection />
-      <PinsSection />
+      <TokensSection />
     </div>
   );
 }
@@ -75,7 +73,7 @@ function ConfigurationSection() {
       {data && (
         <>
           {data.problems.length === 0 ? <Notice>{t('settings.noProblems')}</Notice> : data.problems.map((problem, index) => (
-            <Notice key={index} kind={problem.severity === 'error' ? 'bad' : problem.severity === 'warning' ? 'warn' : 'info'}><strong>{plain(problem.subject)}</strong> {plain(problem.message)}</Notice>
+            <Notice key={index} kind={problem.severity === 'error' ? 'bad' : problem.severity === 'warning' ? 'warn' : 'info'}><p><strong>{plain(problem.file !== undefined && problem.line !== undefined ? `${problem.file}:${problem.line}` : problem.subject)}</strong></p><p>{plain(problem.line !== undefined ? problem.message.replace(/^line \d+: /, '') : problem.message)}</p></Notice>
           ))}
           <h3>{t('settings.files')}</h3>
           <ul class="plain-list">
@@ -133,35 +131,6 @@ function SecretsSection() {
         <input type="password" aria-label={t('secrets.value')} placeholder={t('secrets.value')} value={value} autocomplete="new-password" onInput={(event) => setValue(event.currentTarget.value)} />
         <button type="submit" class="primary" disabled={name === '' || value === ''}>{t('save')}</button>
       </form>
-    </section>
-  );
-}
-
-function PinsSection() {
-  const { data, error, reload } = useLoad<{ pins: Pin[] }>(may('admin') ? 'api/pins' : null);
-  const accept = async (server: string) => {
-    try {
-      await send('POST', `api/pins/${segment(server)}/accept`);
-      say(t('pins.accepted', { name: plain(server) }));
-    } catch (problem) {
-      sayProblem(problem);
-    }
-    reload();
-  };
-  if (error !== null || !data || data.pins.length === 0) return null;
-  const servers = [...new Set(data.pins.map((pin) => pin.server))];
-  return (
-    <section class="card">
-      <h2>{t('settings.pins')}</h2>
-      <p class="quiet">{t('pins.hint')}</p>
-      {servers.map((server) => (
-        <div key={server}>
-          <div class="row"><h3>{plain(server)}</h3><span class="grow" /><button type="button" disabled={!may('admin')} onClick={() => void accept(server)}>{t('pins.accept')}</button></div>
-          {data.pins.filter((pin) => pin.server === server).map((pin) => (
-            <div key={pin.tool}><strong>{plain(pin.tool)}</strong><pre tabIndex={0} role="region" aria-label={plain(pin.tool)}>{plain(pin.now)}</pre></div>
-          ))}
-        </div>
-      ))}
     </section>
   );
 }

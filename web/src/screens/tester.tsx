@@ -1,7 +1,7 @@
 // The live tester: a form from the tool's schema, checked as it is filled in; the call goes through the same path as any
 // other.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError, type Part, type ToolDetail, events, may, request, segment } from '../api';
+import { ApiError, type Part, type ToolDetail, events, may, request, segment, session } from '../api';
 import { type Draft, EMPTY, RawText, draftOf, textOf, valueOf } from '../form/draft';
 import { type FormContext, SchemaForm } from '../form/form';
 import { duration, t, time } from '../i18n';
@@ -213,7 +213,8 @@ const quoted = (text: string) => `'${text.replace(/'/g, `'\\''`)}'`;
 
 function curlLine(name: string, args: JsonObject): string {
   const body = stringify(new Map<string, Json>([['args', args]]));
-  return `curl -X POST ${quoted(`${location.origin}/api/tools/${segment(name)}/invoke`)} -H 'Content-Type: application/json' -d ${quoted(body)}`;
+  const access = session.value?.tokenRequired ? ' -H "Authorization: Bearer $ONETOOL_TOKEN"' : '';
+  return `curl -X POST ${quoted(`${location.origin}/api/tools/${segment(name)}/invoke`)}${access} -H 'Content-Type: application/json' -d ${quoted(body)}`;
 }
 
 function cliLine(name: string, args: JsonObject): string {

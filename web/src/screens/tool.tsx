@@ -4,8 +4,9 @@ import { type ToolDetail, may, segment } from '../api';
 import { duration, number, plural, t, time } from '../i18n';
 import { stringify, fromPlain } from '../json/lossless';
 import { address, place } from '../router';
-import { plain } from '../text';
-import { byName, toggle } from '../toolbox';
+import { plain, shortened } from '../text';
+import { byName, isSwitchable, toggle } from '../toolbox';
+import { Chart } from '../ui/chart';
 import { useLoad } from '../ui/load';
 import { Badge, CopyButton, Failure, Notice, Switch, Tabs } from '../ui/parts';
 import { Tester } from './tester';
@@ -32,7 +33,7 @@ export function ToolPage({ name }: { name: string }) {
           <h2>{plain(name)}</h2>
           {tool && <Badge kind={tool.kind}>{kindName(tool.kind)}</Badge>}
           <span class="grow" />
-          {tool && <Switch isOn={isEnabled} disabled={!may('admin')} label={t('tools.switchTool', { name: plain(name) })} onChange={(isOn) => void toggle('tool', name, isOn)} />}
+          {tool && <Switch isOn={isEnabled} disabled={!may('admin') || !isSwitchable(tool.pack)} label={t('tools.switchTool', { name: plain(name) })} onChange={(isOn) => void toggle('tool', name, isOn)} />}
         </div>
       </header>
       {error !== null && <Failure error={error} onRetry={reload} />}
@@ -80,6 +81,12 @@ function About({ tool }: { tool: ToolDetail }) {
       <dl class="facts">
         {facts.filter(([, value]) => value).map(([label, value]) => <div key={label}><dt>{label}</dt><dd>{plain(value ?? '')}</dd></div>)}
       </dl>
+      {tool.learned && (
+        <>
+          <Block title={t('tool.learned')} text={tool.learned.shape} />
+          <p class="quiet small-text">{plural(tool.learned.times, 'tool.learnedOne', 'tool.learnedMany')}</p>
+        </>
+      )}
       {tool.example && <Block title={t('tool.example')} text={tool.example} />}
       {(tool.versions?.length ?? 0) > 0 && (
         <>
@@ -119,6 +126,19 @@ function Use({ tool }: { tool: ToolDetail }) {
         <div><dt>{t('use.average')}</dt><dd>{use.calls > 0 ? duration(use.averageMs) : '–'}</dd></div>
         <div><dt>{t('use.last')}</dt><dd>{use.lastAt ? time(use.lastAt) : '–'}</dd></div>
       </dl>
+      {use.chart && <Chart data={use.chart} label={t('stats.callsChart')} value={(bar) => bar.calls} bad={(bar) => bar.errors} />}
+      {Object.keys(use.errorTypes ?? {}).length > 0 && (
+        <>
+          <h3>{t('use.errorTypes')}</h3>
+          <p class="row wrap">{Object.entries(use.errorTypes ?? {}).sort(([, a], [, b]) => b - a).map(([name, count]) => <Badge key={name}>{shortened(name, 60)} × {number(count)}</Badge>)}</p>
+        </>
+      )}
+      {tool.failures.length > 0 && (
+        <>
+          <h3>{t('use.failures')}</h3>
+          <ul class="plain-list">{tool.failures.slice(0, 5).map((call) => <li key={call.id}><span class="quiet">{time(call.at)} · {call.caller}</span><pre tabIndex={0} role="region" aria-label={t('use.failures')}>{plain(call.error ?? '')}</pre></li>)}</ul>
+        </>
+      )}
       <h3>{t('use.recent')}</h3>
       {tool.recent.length === 0 && <p class="quiet">{t('use.none')}</p>}
       <ul class="plain-list">

@@ -4,7 +4,7 @@ import { type PackRow, type SearchHit, type ToolKind, type ToolRow, get, may } f
 import { plural, t } from '../i18n';
 import { address, go, place } from '../router';
 import { plain, shortened } from '../text';
-import { byName, loadState, loadToolbox, packs, tags, toggle, tools } from '../toolbox';
+import { byName, isSwitchable, loadState, loadToolbox, packs, tags, toggle, tools } from '../toolbox';
 import { Badge, Failure, Switch } from '../ui/parts';
 import { VirtualList } from '../ui/virtual';
 import { ToolPage } from './tool';
@@ -91,7 +91,7 @@ function ListLine({ line, selected }: { line: Line | undefined; selected: string
         <Badge kind={pack.kind}>{kindName(pack.kind)}</Badge>
         {pack.note && <Badge kind="warn"><span title={plain(pack.note)}>!</span></Badge>}
         <span class="quiet grow">{line.shown}</span>
-        <Switch isOn={pack.isEnabled} disabled={!may('admin')} label={t('tools.switchPack', { name: plain(pack.name) })} onChange={(isOn) => void toggle('pack', pack.name, isOn)} />
+        <Switch isOn={pack.isEnabled} disabled={!may('admin') || !pack.isSwitchable} label={t('tools.switchPack', { name: plain(pack.name) })} onChange={(isOn) => void toggle('pack', pack.name, isOn)} />
       </div>
     );
   }
@@ -102,7 +102,7 @@ function ListLine({ line, selected }: { line: Line | undefined; selected: string
         <span class="tool-name">{shortened(tool.name, 80)}</span>
         <span class="quiet summary">{shortened(tool.summary, 140)}</span>
       </a>
-      <Switch isOn={tool.isEnabled} disabled={!may('admin')} label={t('tools.switchTool', { name: plain(tool.name) })} onChange={(isOn) => void toggle('tool', tool.name, isOn)} />
+      <Switch isOn={tool.isEnabled} disabled={!may('admin') || !isSwitchable(tool.pack)} label={t('tools.switchTool', { name: plain(tool.name) })} onChange={(isOn) => void toggle('tool', tool.name, isOn)} />
     </div>
   );
 }

@@ -37,3 +37,12 @@ export function useLoad<T>(path: string | null): Loaded<T> {
     set: (data) => setState({ path, data, error: null, isLoading: false }),
   };
 }
+
+/** Does something again and again while the page is looked at. */
+export function useEvery(ms: number, work: (() => void) | null) {
+  useEffect(() => {
+    if (work === null) return;
+    const timer = setInterval(() => { if (document.visibilityState === 'visible') work(); }, ms);
+    return () => clearInterval(timer);
+  }, [ms, work]);
+}

@@ -1,18 +1,21 @@
-// The "+" palette: find a tool, a snippet or a page from anywhere, by name or by what it does.
+// The "+" palette: find a tool, a snippet or a page from anywhere, by name or by what it does. A tool is filled in and called
+// right there, or inserted where the console asked for it.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type SearchHit, get } from '../api';
+import { type SearchHit, type ToolDetail, get, segment } from '../api';
 import { type Key } from '../locales/en';
 import { t } from '../i18n';
-import { go } from '../router';
+import { address, go } from '../router';
+import { Tester } from '../screens/tester';
 import { plain, shortened } from '../text';
 import { tools } from '../toolbox';
-import { Badge, Dialog } from './parts';
+import { useLoad } from './load';
+import { Badge, Dialog, Failure } from './parts';
 
 /** What happens with a choice; the console inserts it. */
 type Insert = (text: string) => void;
 
-export const palette = signal<{ insert?: Insert } | null>(null);
+export const palette = signal<{ insert?: Insert; tool?: string } | null>(null);
 
 interface Choice {
   key: string;
@@ -20,6 +23,8 @@ interface Choice {
   summary: string;
   kind: string;
   pick(): void;
+  /** Another thing to do with it. */
+  open?(): void;
   insert?: string;
 }
 
@@ -28,7 +33,32 @@ const SHOWN = 50;
 
 export function Palette() {
   const open = palette.value;
-  return open ? <PaletteDialog insert={open.insert} /> : null;
+  if (!open) return null;
+  return open.tool !== undefined ? <TryDialog key={open.tool} name={open.tool} /> : <PaletteDialog insert={open.insert} />;
+}
+
+/** A tool, filled in and called without leaving the screen. */
+function TryDialog({ name }: { name: string }) {
+  const { data: tool, error, reload } = useLoad<ToolDetail>(`api/tools/${segment(name)}`);
+  const close = () => { palette.value = null; };
+  return (
+    <Dialog label={plain(name)} class="wide" onClose={close}>
+      <div class="row wrap">
+        <button type="button" class="link" onClick={() => { palette.value = {}; }}>← {t('palette.back')}</button>
+        <h2 class="tool-name grow">{shortened(name, 100)}</h2>
+        <a href={address('tools', name)} onClick={close}>{t('activity.openTool')}</a>
+        <button type="button" class="link" aria-label={t('close')} onClick={close}>✕</button>
+      </div>
+      {error !== null && <Failure error={error} onRetry={reload} />}
+      {!tool && error === null && <p class="quiet">{t('loading')}</p>}
+      {tool && (
+        <>
+          <p class="quiet">{shortened(tool.summary, 300)}</p>
+          <Tester tool={tool} />
+        </>
+      )}
+    </Dialog>
+  );
 }
 
 function PaletteDialog({ insert }: { insert: Insert | undefined }) {
@@ -63,6 +93,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
     close();
     // Outside the dialog nothing takes the focus until it is gone.
     if (insert && how !== 'open' && choice.insert) setTimeout(insert, 0, choice.insert);
+    else if (how === 'open' && choice.open) choice.open();
     else choice.pick();
   };
   useEffect(() => {
@@ -113,7 +144,7 @@ function choice(hit: SearchHit): Choice {
   const base = { key: `${hit.kind}:${hit.name}`, title: plain(hit.name), summary: hit.summary, kind: t(`hit.${hit.kind}`) };
   switch (hit.kind) {
     case 'tool':
-      return { ...base, pick: () => go('tools', hit.name), insert: `${hit.name}()` };
+      return { ...base, pick: () => { palette.value = { tool: hit.name }; }, open: () => go('tools', hit.name), insert: `${hit.name}()` };
     case 'snippet':
       return { ...base, pick: () => go('console', '', { code: `$${hit.name}` }), insert: `$${hit.name}` };
     case 'pack':

@@ -112,6 +112,12 @@ export function Tabs<T extends string>({ label, tabs, current, onChange, id }: {
     onChange(next[0]);
     document.getElementById(`${id}-tab-${next[0]}`)?.focus();
   };
+  // On a narrow screen the current one may be out of sight.
+  useEffect(() => {
+    const tab = document.getElementById(`${id}-tab-${current}`);
+    const list = tab?.parentElement;
+    if (tab && list && list.scrollWidth > list.clientWidth) list.scrollLeft = tab.offsetLeft - list.offsetLeft - 16;
+  }, [current, id]);
   return (
     <div role="tablist" aria-label={label} class="tabs"
       onKeyDown={(event) => { if (event.key === 'ArrowRight') move(1); else if (event.key === 'ArrowLeft') move(-1); }}>

@@ -93,7 +93,7 @@ export function TextView({ text, label }: { text: string; label?: string }) {
     <div class="text-view">
       <div class="row toolbar"><span class="grow" /><CopyButton text={text} /></div>
       {isLarge
-        ? <VirtualList class="lines" role="region" aria-label={name} tabIndex={0} count={lines.length} height={() => LINE} style={{ height: '480px' }} always row={(index) => <div class="line">{plain(lines[index] ?? '')}</div>} />
+        ? <VirtualList class="lines" role="region" aria-label={name} tabIndex={0} count={lines.length} height={LINE} style={{ height: '480px' }} always row={(index) => <div class="line">{plain(lines[index] ?? '')}</div>} />
         : <pre tabIndex={0} role="region" aria-label={name}>{plain(text)}</pre>}
     </div>
   );

@@ -12,7 +12,7 @@ use onetool_sdk::{
     Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError,
     ToolSource as _, Value,
 };
-use onetool_state::bundles::{BundleView, Implementation, ToolView};
+use onetool_state::bundles::{Bundle, BundleView, Implementation, Tool, ToolView};
 use tokio_util::sync::DropGuard;
 use utoipa_axum::routes;
 
@@ -116,39 +116,13 @@ impl Invoker {
         .await?;
         let arguments = Arguments::from_json(args);
         if mode == Mode::DryRun {
-            return self.show(&bundle, &tool, &arguments.named);
+            return show(&self.bundles, &bundle.bundle, &tool.tool, &arguments.named);
         }
         if let Some(reason) = &tool.disabled_reason {
             let name = format!("{} {}", tool.tool.slug, tool.tool.version);
             return Err(ApiError::conflict(format!("{name} can't be called: {reason}")));
         }
         self.call(&bundle, &tool, arguments, progress).await
-    }
-
-    fn show(
-        &self,
-        bundle: &BundleView,
-        tool: &ToolView,
-        arguments: &IndexMap<String, Value>,
-    ) -> Result<InvokeReply, ApiError> {
-        let started = Instant::now();
-        let shown = self.bundles.engine.dry_run(&bundle.bundle, &tool.tool, arguments)?;
-        let (mut request, mut steps) = (None, None);
-        match shown {
-            Preview::Request(shown) => {
-                request = Some(RequestReply {
-                    method: shown.method,
-                    url: shown.url,
-                    headers: shown.headers,
-                    body: shown.body,
-                    missing_secrets: shown.missing_secrets,
-                });
-            }
-            Preview::Steps(planned) => steps = Some(planned),
-            Preview::Nothing => {}
-        }
-        let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
-        Ok(InvokeReply { ok: true, value: serde_json::Value::Null, request, steps, meta })
     }
 
     async fn call(
@@ -217,6 +191,33 @@ impl Invoker {
             _ => Ok(()),
         }
     }
+}
+
+/// What a call would send.
+pub(super) fn show(
+    bundles: &Bundles,
+    bundle: &Bundle,
+    tool: &Tool,
+    arguments: &IndexMap<String, Value>,
+) -> Result<InvokeReply, ApiError> {
+    let started = Instant::now();
+    let shown = bundles.engine.dry_run(bundle, tool, arguments)?;
+    let (mut request, mut steps) = (None, None);
+    match shown {
+        Preview::Request(shown) => {
+            request = Some(RequestReply {
+                method: shown.method,
+                url: shown.url,
+                headers: shown.headers,
+                body: shown.body,
+                missing_secrets: shown.missing_secrets,
+            });
+        }
+        Preview::Steps(planned) => steps = Some(planned),
+        Preview::Nothing => {}
+    }
+    let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
+    Ok(InvokeReply { ok: true, value: serde_json::Value::Null, request, steps, meta })
 }
 
 fn milliseconds(since: Instant) -> f64 {

@@ -20,6 +20,7 @@ mod invoke_stream;
 mod model;
 mod page;
 mod parameters;
+mod preview;
 mod routes;
 mod runs;
 mod tools;
@@ -59,6 +60,7 @@ fn topics() -> Vec<Routes> {
         tools::routes(),
         invoke::routes(),
         auth_test::routes(),
+        preview::routes(),
         runs::routes(),
     ];
     topics.extend(admin::topics());

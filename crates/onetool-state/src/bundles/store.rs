@@ -12,6 +12,8 @@ use crate::interface::{Collection, Cursor, Documents, Effort, State as SharedSta
 use crate::wait;
 
 use super::builtin::BuiltInBundle;
+use super::changes::new_tool;
+use super::draft::ToolDraft;
 use super::error::BundleError;
 use super::feed::{self, tool_key};
 use super::keeper::Keeper;
@@ -252,6 +254,22 @@ impl BundleStore {
         self.shared.refresh();
         let state = self.shared.state.read();
         state.live(id).map(|entry| state.bundle_view(entry))
+    }
+
+    /// A tool as it would be stored, checked, without storing it; and its bundle.
+    pub fn draft_tool(
+        &self,
+        bundle: BundleId,
+        (slug, version): (&Slug, &Version),
+        draft: ToolDraft,
+    ) -> Result<(Arc<Bundle>, Tool), BundleError> {
+        self.shared.refresh();
+        let state = self.shared.state.read();
+        let entry = state.live(bundle)?;
+        let tool = new_tool(bundle, (slug, version), draft, Utc::now());
+        tool.translations.check().map_err(BundleError::Invalid)?;
+        (self.shared.check)(&entry.bundle, &tool, &*state).map_err(BundleError::Invalid)?;
+        Ok((entry.bundle.clone(), tool))
     }
 
     /// A page of tools, the newest first.

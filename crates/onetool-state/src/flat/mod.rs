@@ -95,6 +95,7 @@ impl FlatPlaces {
             .with_documents(Collection::LISTINGS, DocumentFolder::new(own.join("cache").join("servers")))
             .with_documents(Collection::SAVED, DocumentFolder::new(own.join("saved")).with_max_bytes(SAVED_BYTES))
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
+            .with_documents(Collection::PINNED, DocumentFolder::new(own.join("cache").join("pinned")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
             .with_documents(Collection::SWITCHES, DocumentFolder::single(&own.join("switches.json")))
             .with_documents(Collection::SHAPES, DocumentFolder::single(&own.join("stats").join("shapes.json")))

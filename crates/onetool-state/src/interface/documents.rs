@@ -22,6 +22,8 @@ impl Collection {
     pub const BUNDLES: Self = Self("bundles");
     /// What tools of servers looked like when they were accepted.
     pub const PINS: Self = Self("pins");
+    /// The same in full, to show what has changed.
+    pub const PINNED: Self = Self("pinned");
     /// What servers offered last.
     pub const LISTINGS: Self = Self("listings");
     /// Plans of agents.
@@ -49,9 +51,10 @@ impl Collection {
     /// Named bearer tokens of people and programs, hashed.
     pub const ACCESS_TOKENS: Self = Self("access-tokens");
 
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::BUNDLES,
         Self::PINS,
+        Self::PINNED,
         Self::LISTINGS,
         Self::TODO,
         Self::RUNS,

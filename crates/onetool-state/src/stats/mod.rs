@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use html::render_html;
 pub use recorder::StatsRecorder;
-pub use report::{Assumptions, Period, Report, ToolStats, Totals};
+pub use report::{Assumptions, Bar, Period, Report, ToolStats, Totals};
 
 /// What a record is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -70,6 +70,12 @@ pub struct Assumptions {
     pub chars_per_token: f64,
 }
 
+impl Assumptions {
+    fn tokens(&self, bytes: u64) -> u64 {
+        (bytes as f64 / self.chars_per_token.max(f64::MIN_POSITIVE)) as u64
+    }
+}
+
 /// Sums.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
@@ -123,10 +129,44 @@ pub struct ToolStats {
 
 /// Calls that ended in one stretch of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bar {
-    pub(super) start: DateTime<Utc>,
-    pub(super) calls: u64,
-    pub(super) errors: u64,
+pub struct Bar {
+    pub start: DateTime<Utc>,
+    pub calls: u64,
+    pub errors: u64,
+    /// Tokens of context that were saved, as [`Report::context_saved`] counts them.
+    pub context_saved: u64,
+}
+
+/// What ended in one hour.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hour {
+    calls: u64,
+    errors: u64,
+    /// Calls that save something by themselves.
+    useful: u64,
+    /// Bytes that such calls gave.
+    useful_bytes: u64,
+    saved: Saved,
+}
+
+impl Hour {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.useful += other.useful;
+        self.useful_bytes += other.useful_bytes;
+        self.saved.add(other.saved);
+    }
+
+    /// `is_one_tool`: only results of one tool or pack count.
+    fn context_saved(&self, assumed: &Assumptions, is_one_tool: bool) -> u64 {
+        if let Some(flat) = assumed.context_per_call {
+            return self.useful.saturating_mul(flat);
+        }
+        let bytes =
+            if is_one_tool { self.useful_bytes } else { self.saved.kept.saturating_sub(self.saved.cost) };
+        assumed.tokens(bytes)
+    }
 }
 
 /// A period's statistics.
@@ -142,9 +182,10 @@ pub struct Report {
     /// Most called first.
     pub tools: Vec<ToolStats>,
     pub assumptions: Assumptions,
-    pub(super) timeline: Vec<Bar>,
+    /// From the beginning of the period to now, without gaps.
+    pub timeline: Vec<Bar>,
     /// Seconds that a bar stands for.
-    pub(super) bar_seconds: i64,
+    pub bar_seconds: i64,
 }
 
 impl Report {
@@ -160,19 +201,30 @@ impl Report {
         let mut calls = Totals::default();
         let mut runs = Totals::default();
         let mut tools: HashMap<String, Totals> = HashMap::new();
-        let mut hours: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
+        let mut hours: BTreeMap<i64, Hour> = BTreeMap::new();
         let mut count = |line: &str| {
             let Ok(record) = serde_json::from_str::<Record>(line) else { return };
             if since.is_some_and(|since| record.at < since) {
                 return;
             }
+            let hour = record.at.timestamp().div_euclid(HOUR);
             match record.kind {
-                RecordKind::Run => runs.add(&record),
+                RecordKind::Run => {
+                    runs.add(&record);
+                    if tool.is_none() {
+                        hours.entry(hour).or_default().saved.add(record.saved);
+                    }
+                }
                 RecordKind::Call if tool.is_none_or(|wanted| is_of(&record.tool, wanted)) => {
                     calls.add(&record);
-                    let hour = hours.entry(record.at.timestamp().div_euclid(HOUR)).or_default();
-                    hour.0 += record.calls;
-                    hour.1 += record.failures();
+                    let is_useful = !record.tool.starts_with("ot.");
+                    hours.entry(hour).or_default().add(&Hour {
+                        calls: record.calls,
+                        errors: record.failures(),
+                        useful: if is_useful { record.calls.saturating_sub(record.failures()) } else { 0 },
+                        useful_bytes: if is_useful { record.chars_out } else { 0 },
+                        saved: Saved::default(),
+                    });
                     tools.entry(record.tool.clone()).or_default().add(&record);
                 }
                 RecordKind::Call => {}
@@ -183,7 +235,8 @@ impl Report {
         }
         let mut tools: Vec<ToolStats> = tools.into_iter().map(|(tool, totals)| ToolStats { tool, totals }).collect();
         tools.sort_by(|a, b| b.totals.calls.cmp(&a.totals.calls).then_with(|| a.tool.cmp(&b.tool)));
-        let (timeline, bar_seconds) = timeline(period, &hours, now);
+        let (timeline, bar_seconds) =
+            timeline(period, &hours, now, |hour| hour.context_saved(&assumptions, tool.is_some()));
         Ok(Self {
             period,
             tool: tool.map(str::to_owned),
@@ -208,7 +261,7 @@ impl Report {
         } else {
             self.runs.saved.kept.saturating_sub(self.runs.saved.cost)
         };
-        (bytes as f64 / self.assumptions.chars_per_token.max(f64::MIN_POSITIVE)) as u64
+        self.assumptions.tokens(bytes)
     }
 
     /// Milliseconds of calls that ran at the same time as others; or a flat figure for each call that succeeded.
@@ -334,7 +387,12 @@ fn dict(fields: Vec<(&str, Value)>) -> Value {
 }
 
 /// Bars from the beginning of the period to now, empty ones too.
-fn timeline(period: Period, hours: &BTreeMap<i64, (u64, u64)>, now: DateTime<Utc>) -> (Vec<Bar>, i64) {
+fn timeline(
+    period: Period,
+    hours: &BTreeMap<i64, Hour>,
+    now: DateTime<Utc>,
+    context_saved: impl Fn(&Hour) -> u64,
+) -> (Vec<Bar>, i64) {
     let current = now.timestamp().div_euclid(HOUR);
     let first_hour = hours.keys().next().copied().unwrap_or(current).min(current);
     let (bar, bars) = match period {
@@ -353,16 +411,18 @@ fn timeline(period: Period, hours: &BTreeMap<i64, (u64, u64)>, now: DateTime<Utc
     };
     let last = now.timestamp().div_euclid(bar);
     let start = last - bars + 1;
-    let mut timeline: Vec<Bar> = (start..=last)
-        .filter_map(|index| DateTime::from_timestamp(index * bar, 0).map(|start| Bar { start, calls: 0, errors: 0 }))
-        .collect();
-    for (hour, (calls, errors)) in hours {
+    let mut sums = vec![Hour::default(); usize::try_from(bars).unwrap_or_default()];
+    for (hour, counted) in hours {
         // What began before the first whole bar is counted there rather than lost.
         let index = ((hour * HOUR).div_euclid(bar) - start).clamp(0, bars - 1);
-        if let Some(bar) = usize::try_from(index).ok().and_then(|index| timeline.get_mut(index)) {
-            bar.calls += calls;
-            bar.errors += errors;
+        if let Some(sum) = usize::try_from(index).ok().and_then(|index| sums.get_mut(index)) {
+            sum.add(counted);
         }
     }
+    let of = |(index, sum): (i64, &Hour)| {
+        let start = DateTime::from_timestamp(index * bar, 0)?;
+        Some(Bar { start, calls: sum.calls, errors: sum.errors, context_saved: context_saved(sum) })
+    };
+    let timeline = (start..=last).zip(&sums).filter_map(of).collect();
     (timeline, bar)
 }

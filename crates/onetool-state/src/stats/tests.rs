@@ -136,6 +136,30 @@ fn estimates_follow_the_assumptions() {
     // 1,000 tokens written at 75 and 10,000 read at 15 dollars a million.
     assert!((report.cost_usd() - 0.225).abs() < 1e-9, "{}", report.cost_usd());
     assert!((report.savings_usd() - 0.45).abs() < 1e-9, "{}", report.savings_usd());
+    assert_eq!(report.timeline.iter().map(|bar| bar.context_saved).sum::<u64>(), 30_000);
+}
+
+#[test]
+fn savings_are_counted_when_they_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stats.jsonl");
+    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let now = Utc::now();
+    for (hours, kept) in [(30, 4_000), (0, 8_000)] {
+        let run = Record::run(now - TimeDelta::hours(hours), outcome(1.0, None));
+        recorder.record(run.with_saved(Saved { kept, cost: 1_000, together_ms: 0.0 }));
+    }
+    recorder.record(Record::call(now, "a.b", Outcome { chars_in: 1, chars_out: 2_000, ms: 1.0, error: None }));
+    recorder.flush().unwrap();
+    let assumptions = Assumptions { context_per_call: None, ..assumptions() };
+    let read = |period, tool| Report::read(Some(&*trail(&path)), period, tool, assumptions.clone(), now).unwrap();
+    let whole = read(Period::All, None);
+    let saved: Vec<u64> = whole.timeline.iter().map(|bar| bar.context_saved).filter(|saved| *saved > 0).collect();
+    assert_eq!(saved, [750, 1_750]);
+    assert_eq!(saved.iter().sum::<u64>(), whole.context_saved());
+    let one = read(Period::Day, Some("a.b"));
+    assert_eq!(one.timeline.last().unwrap().context_saved, 500);
+    assert_eq!(one.context_saved(), 500);
 }
 
 #[test]

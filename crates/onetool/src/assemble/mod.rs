@@ -30,12 +30,14 @@ use onetool_sdk::{CallContext, ToolSource as _};
 use onetool_state::access_tokens::AccessTokens;
 use onetool_state::audit::AuditLog;
 use onetool_state::interface::PoolStatus;
+use onetool_state::stats::StatsRecorder;
 use onetool_state::switches::Switches;
 use onetool_worker::WorkerSource;
 use parking_lot::Mutex;
 
 use crate::config::{self, ConfigPlaces, Resolved};
 use crate::metrics::Measures;
+use crate::policy_file::PolicyFile;
 use crate::telemetry::Exporter;
 use adapters::SharedSettings;
 use parts::Parts;
@@ -134,7 +136,7 @@ impl App {
         let parts = Parts::build(&settings, traces)?;
         let keeps = traces.are_kept(&resolved) || resolved.state.is_some();
         let durable = Arc::new(service::durable(&resolved, &parts));
-        let watch = Watch::new(&resolved, &parts.state.value, &durable);
+        let watch = Watch::new(&resolved, &places, &parts.state.value, &durable);
         Ok(Arc::new_cyclic(|app: &Weak<Self>| Self {
             runner: {
                 let toolbox = Toolbox::new(toolbox::parts(&resolved, &parts, &watch, &[], app.clone()));
@@ -206,6 +208,15 @@ impl App {
     /// The connections to the database that holds the state, if one does.
     pub(crate) fn state_pool(&self) -> Option<PoolStatus> {
         self.parts.lock().state.value.pool()
+    }
+
+    pub fn statistics(&self) -> Arc<StatsRecorder> {
+        self.parts.lock().stats.value.clone()
+    }
+
+    /// Where approvals for good are written.
+    pub fn policy_file(&self) -> &PolicyFile {
+        &self.watch.policy
     }
 
     pub fn servers(&self) -> Arc<ProxySource> {

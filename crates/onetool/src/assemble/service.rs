@@ -15,8 +15,8 @@ use onetool_state::runs::ApprovalStore;
 use tokio::sync::broadcast;
 use tracing::level_filters::LevelFilter;
 
-use super::App;
 use super::parts::Parts;
+use super::{App, toolbox};
 use crate::config::Resolved;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Service for App {
         let app = self.this.upgrade()?;
         Some(AdminParts {
             view: app.clone(),
-            switchable: vec![self.workers(), self.servers()],
+            switchable: vec![self.workers(), self.servers(), toolbox::replaceable(&self.settings())],
             switches: self.watch.switches.clone(),
             activity: self.watch.activity.clone(),
             approvals: self.watch.approvals.clone(),

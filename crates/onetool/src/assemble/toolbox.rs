@@ -36,16 +36,13 @@ pub(super) fn parts(
     let native = Arc::new(NativeSource::new(native_packs(settings, &parts.state.value, stats, Some(app.clone()))));
     let saved = parts.saved.value.clone();
     let saved_source = SavedSource::new(saved.clone(), app);
-    // Where a user has a pack of the same name, that one is meant.
-    let replaceable =
-        NativeSource::new(vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())]);
     // In order of precedence.
     let sources: Vec<Arc<dyn ToolSource>> = vec![
         Arc::new(GatedSource::new(native, parts.bundles.value.store.clone())),
         switched(parts.workers.value.clone()),
         parts.bundles.value.source.clone(),
         switched(parts.servers.value.source.clone()),
-        switched(Arc::new(replaceable)),
+        switched(replaceable(settings)),
         Arc::new(saved_source),
     ];
     ToolboxParts {
@@ -90,6 +87,12 @@ pub(super) fn parts(
             Auditor { log: parts.audit.value.clone(), arguments: settings.audit.arguments },
         )),
     }
+}
+
+/// Native packs that give way: where a user has a pack of the same name, that one is meant.
+pub(super) fn replaceable(settings: &Resolved) -> Arc<dyn ToolSource> {
+    let packs = vec![web::pack(settings.web_pack.clone()), llm::pack(settings.llm_pack.clone())];
+    Arc::new(NativeSource::new(packs))
 }
 
 /// The native packs. `ot` reports on the app that it is part of; without one, only the names of its functions count.

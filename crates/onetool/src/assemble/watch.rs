@@ -8,26 +8,28 @@ use onetool_run::durable::Durable;
 use onetool_state::State;
 use onetool_state::switches::{SwitchPlace, Switches};
 
-use crate::config::Resolved;
+use crate::config::{ConfigPlaces, Resolved};
 use crate::metrics::Measures;
-use crate::operations::KeptApprovals;
+use crate::policy_file::PolicyFile;
 
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) activity: Arc<Activity>,
     pub(super) approvals: Arc<Approvals>,
+    pub(super) policy: Arc<PolicyFile>,
     pub(super) switches: Arc<Switches>,
     pub(super) measures: Arc<Measures>,
 }
 
 impl Watch {
-    pub(super) fn new(settings: &Resolved, state: &State, durable: &Arc<Durable>) -> Self {
-        let kept = settings.global.as_ref().map(|global| KeptApprovals::new(global, &settings.folder));
+    pub(super) fn new(settings: &Resolved, places: &ConfigPlaces, state: &State, durable: &Arc<Durable>) -> Self {
+        let policy = Arc::new(PolicyFile::new(places.clone()));
         Self {
             activity: Arc::default(),
             approvals: Arc::new(
-                Approvals::new(kept.map(|kept| Arc::new(kept) as Arc<dyn StandingApprovals>)).with_durable(durable),
+                Approvals::new(Some(policy.clone() as Arc<dyn StandingApprovals>)).with_durable(durable),
             ),
+            policy,
             measures: Arc::default(),
             switches: Arc::new(Switches::at(switch_place(settings, state))),
         }

@@ -59,6 +59,12 @@ impl ConfigFile {
         Ok(())
     }
 
+    /// The same, before all other keys of its mapping.
+    pub fn set_first(&mut self, path: &[&str], value: &Json) -> anyhow::Result<()> {
+        self.new = edit::set_first(&self.new, path, value).with_context(|| self.path.display().to_string())?;
+        Ok(())
+    }
+
     pub fn remove(&mut self, path: &[&str]) -> anyhow::Result<()> {
         self.new = edit::remove(&self.new, path).with_context(|| self.path.display().to_string())?;
         Ok(())
@@ -80,6 +86,14 @@ impl ConfigFile {
         };
         write_over(&self.path, &self.new)?;
         Ok(copy)
+    }
+
+    /// Puts back what was there before.
+    pub fn restore(&self) -> anyhow::Result<()> {
+        match &self.old {
+            Some(old) => write_over(&self.path, old),
+            None => std::fs::remove_file(&self.path).with_context(|| self.path.display().to_string()),
+        }
     }
 
     /// Writes a file with secrets: readable by its owner alone, and without a copy.

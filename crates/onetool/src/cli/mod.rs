@@ -7,7 +7,7 @@ mod call;
 mod complete;
 mod completions;
 mod config;
-mod config_file;
+pub(crate) mod config_file;
 mod dev;
 mod doctor;
 mod health;

@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 
 use super::super::routes::Routes;
 use super::AdminState;
-use super::approvals::rows;
+use super::approvals;
 use super::events::stream_of;
-use super::model::{ActivityReply, ActivityRow, ApprovalsReply};
+use super::model::{ActivityReply, ActivityRow};
 
 /// How often the toolbox is looked at for changes.
 const LOOK: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ async fn stream(state: AdminState) -> Response {
     let cancel = CancellationToken::new();
     let ended = cancel.clone();
     let mut activity = admin.activity.subscribe();
-    let mut approvals = admin.approvals.watch();
+    let mut waiting = admin.approvals.watch();
     stream_of(cancel, move |sender| async move {
         let mut catalog = toolbox.now().catalog().clone();
         let mut switches = admin.switches.generation();
@@ -54,7 +54,10 @@ async fn stream(state: AdminState) -> Response {
                     Err(RecvError::Lagged(_)) => true,
                     Err(RecvError::Closed) => false,
                 },
-                () = approvals.changed() => sender.send("approvals", &ApprovalsReply { approvals: rows(&admin) }).await,
+                () = waiting.changed() => match approvals::reply(&admin).await {
+                    Ok(reply) => sender.send("approvals", &reply).await,
+                    Err(_) => true,
+                },
                 _ = look.tick() => {
                     let now = toolbox.now().catalog().clone();
                     let generation = admin.switches.generation();

@@ -1,9 +1,11 @@
 //! Calls that wait for a person.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
-use onetool_run::approvals::{Decision, DecisionError};
+use onetool_run::approvals::{ApprovalRequest, Decision, DecisionError};
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
@@ -19,19 +21,31 @@ pub(super) fn routes() -> Routes {
     Routes::default().admin(routes!(list)).admin(routes!(decide))
 }
 
-pub(super) fn rows(admin: &Admin) -> Vec<ApprovalRow> {
-    admin.approvals.waiting().into_iter().map(ApprovalRow::from).collect()
+/// What waits, the oldest first. Blocks.
+fn rows(admin: &Admin) -> Vec<ApprovalRow> {
+    let waiting = admin.approvals.waiting().into_iter();
+    let row = |request: ApprovalRequest| {
+        let files = admin.operations.policy_files(&request.tool);
+        ApprovalRow::new(request, files)
+    };
+    waiting.map(row).collect()
+}
+
+pub(super) async fn reply(admin: &Arc<Admin>) -> Result<ApprovalsReply, ApiError> {
+    let admin = admin.clone();
+    blocking(move || Ok(ApprovalsReply { approvals: rows(&admin) })).await
 }
 
 /// Calls that wait, the oldest first.
 #[utoipa::path(get, path = "/api/approvals", tag = "approvals", responses(
     (status = 200, body = ApprovalsReply),
 ))]
-async fn list(state: AdminState) -> Json<ApprovalsReply> {
-    Json(ApprovalsReply { approvals: rows(&state.admin) })
+async fn list(state: AdminState) -> Result<Json<ApprovalsReply>, ApiError> {
+    Ok(Json(reply(&state.admin).await?))
 }
 
-/// Decides a call that waits.
+/// Decides a call that waits: `once`, for the `session` (until the server ends), `always` (writes a rule into
+/// `security.policy`), or `deny`.
 #[utoipa::path(post, path = "/api/approvals/{id}", tag = "approvals", request_body = ApprovalBody,
     params(("id" = String, Path)), responses(
     (status = 204, description = "decided"),
@@ -53,7 +67,12 @@ async fn decide(state: AdminState, Path(id): Path<String>, request: Request) -> 
         state.admin.approvals.decide(&id, decision).map_err(|error| match error {
             DecisionError::NotWaiting => ApiError::not_found(error.to_string()),
             DecisionError::NotKept(_) => ApiError::conflict(error.to_string()),
-        })
+        })?;
+        if decision == Decision::Always {
+            // The rule is in the file; what cannot be read there is told with the other problems.
+            let _ = state.admin.operations.reload();
+        }
+        Ok(())
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)

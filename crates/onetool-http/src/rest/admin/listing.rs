@@ -32,6 +32,8 @@ pub(super) struct PackEntry {
     pub(super) origin: Option<String>,
     pub(super) note: Option<String>,
     pub(super) bundle: Option<BundleId>,
+    /// Whether it has a switch, or its bundle has.
+    pub(super) is_switchable: bool,
     pub(super) tools: IndexMap<String, ToolEntry>,
 }
 
@@ -66,6 +68,7 @@ pub(super) fn read(state: &AdminState, identity: &Identity) -> Result<Listing, A
         let is_on = |function: &str| switches.is_on(&pack.name, function);
         let mut entry = from_pack(&pack, is_on);
         entry.is_enabled = switches.is_pack_on(&pack.name);
+        entry.is_switchable = true;
         packs.insert(pack.name.clone(), entry);
     }
     for pack in catalog.packs() {
@@ -112,6 +115,7 @@ fn from_pack(pack: &Pack, is_on: impl Fn(&str) -> bool) -> PackEntry {
         origin,
         note: pack.note.clone(),
         bundle: None,
+        is_switchable: false,
         tools: tools.collect(),
     }
 }
@@ -165,6 +169,7 @@ fn from_bundle(name: &str, view: &BundleView, tools: Vec<ToolView>, live: Option
         origin: (!is_native).then(|| bundle.id.to_string()),
         note: live.and_then(|pack| pack.note.clone()),
         bundle: Some(bundle.id),
+        is_switchable: true,
         tools: entries,
     }
 }
@@ -192,6 +197,7 @@ impl Listing {
                 kind: entry.kind,
                 description: entry.description,
                 is_enabled: entry.is_enabled,
+                is_switchable: entry.is_switchable,
                 tool_count: tools.len() - before,
                 origin: entry.origin,
                 note: entry.note,
@@ -246,7 +252,7 @@ impl Listing {
         pack: &PackEntry,
         is_on: bool,
     ) -> Result<(), ApiError> {
-        if !matches!(pack.kind, PackKind::Python | PackKind::Mcp) {
+        if !pack.is_switchable {
             return Err(ApiError::conflict("this pack cannot be switched off"));
         }
         let tools: Vec<String> = pack.tools.keys().cloned().collect();

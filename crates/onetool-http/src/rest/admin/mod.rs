@@ -18,7 +18,9 @@ mod runs;
 mod servers;
 mod session;
 mod tokens;
+mod stats;
 mod tools;
+mod trust;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -40,7 +42,8 @@ use crate::ApiError;
 
 pub(super) use model::PartRow;
 pub use model::{
-    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, SecretRow, ServerKind, ServerRow, SignInRow, TokenRow,
+    ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, SecretRow, ServerKind, ServerRow,
+    SignInRow, TokenRow, TrustReply,
 };
 pub use operations::Operations;
 pub use session::PageSessions;
@@ -115,5 +118,7 @@ pub(super) fn topics() -> Vec<Routes> {
         config::routes(),
         tokens::routes(),
         audit::routes(),
+        trust::routes(),
+        stats::routes(),
     ]
 }

@@ -1,9 +1,12 @@
 //! What crosses the wire.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use onetool_run::activity::{ActivityEvent, ActivityKind};
 use onetool_run::approvals::ApprovalRequest;
 use onetool_sdk::{Caller, Part};
+use onetool_state::stats::{Bar, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use utoipa::ToSchema;
@@ -54,6 +57,8 @@ pub struct PackRow {
     pub kind: PackKind,
     pub description: String,
     pub is_enabled: bool,
+    /// Whether it can be switched off.
+    pub is_switchable: bool,
     pub tool_count: usize,
     /// A file, a server's name or a bundle's id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,9 +112,90 @@ pub struct UseReply {
     pub calls: u64,
     pub errors: u64,
     pub average_ms: f64,
+    /// Failures by exception type.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_types: BTreeMap<String, u64>,
+    /// Use over the time that there are statistics of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<ChartReply>,
     /// Of the calls since the server started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_at: Option<DateTime<Utc>>,
+}
+
+/// Calls over time, without gaps.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartReply {
+    /// Seconds that a bar stands for.
+    pub bar_seconds: i64,
+    /// The oldest first.
+    pub bars: Vec<BarRow>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BarRow {
+    pub start: DateTime<Utc>,
+    pub calls: u64,
+    pub errors: u64,
+    /// Tokens of context that were saved.
+    pub context_saved: u64,
+}
+
+impl From<&Report> for ChartReply {
+    fn from(report: &Report) -> Self {
+        let row = |bar: &Bar| BarRow {
+            start: bar.start,
+            calls: bar.calls,
+            errors: bar.errors,
+            context_saved: bar.context_saved,
+        };
+        Self { bar_seconds: report.bar_seconds, bars: report.timeline.iter().map(row).collect() }
+    }
+}
+
+/// What was called in a period, how it ended and what it saved.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatsReply {
+    /// `day`, `week`, `month` or `all`.
+    pub period: String,
+    /// Whether statistics are kept at all.
+    pub is_enabled: bool,
+    pub runs: u64,
+    pub calls: u64,
+    pub errors: u64,
+    pub average_ms: f64,
+    /// Tokens of context that were saved.
+    pub context_saved: u64,
+    pub time_saved_ms: u64,
+    pub savings_usd: f64,
+    pub cost_usd: f64,
+    /// How the savings were computed, in words.
+    pub computed: BTreeMap<String, String>,
+    pub chart: ChartReply,
+    /// The most called first, at most 100.
+    pub tools: Vec<ToolStatsRow>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolStatsRow {
+    pub tool: String,
+    pub calls: u64,
+    pub errors: u64,
+    pub average_ms: f64,
+    pub max_ms: f64,
+}
+
+/// What a tool was seen to return.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LearnedRow {
+    /// Results that were looked at.
+    pub times: u64,
+    /// As a Python type.
+    pub shape: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -127,6 +213,9 @@ pub struct ToolDetailReply {
     pub output_schema: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub returns: Option<String>,
+    /// Where the tool does not say itself what it returns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<LearnedRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +226,8 @@ pub struct ToolDetailReply {
     pub used: UseReply,
     /// Calls since the server started, the newest first. Empty without the scope `admin`.
     pub recent: Vec<ActivityRow>,
+    /// The last of them that failed, the newest first. Empty without the scope `admin`.
+    pub failures: Vec<ActivityRow>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -212,6 +303,7 @@ pub struct ActivityReply {
 
 /// A call that waits for a person.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ApprovalRow {
     pub id: String,
     pub tool: String,
@@ -220,11 +312,14 @@ pub struct ApprovalRow {
     pub run: String,
     pub caller: String,
     pub at: DateTime<Utc>,
+    /// The configuration files that `always` writes a rule into.
+    pub always_writes: Vec<String>,
 }
 
-impl From<ApprovalRequest> for ApprovalRow {
-    fn from(request: ApprovalRequest) -> Self {
+impl ApprovalRow {
+    pub(super) fn new(request: ApprovalRequest, always_writes: Vec<String>) -> Self {
         Self {
+            always_writes,
             id: request.id,
             tool: request.tool.to_string(),
             arguments: request.arguments,
@@ -408,8 +503,45 @@ pub struct LogReply {
 pub struct ChangedTool {
     pub server: String,
     pub tool: String,
+    /// What was accepted, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     /// What it says now.
     pub now: String,
+    /// Both, line by line. Empty where it is not known what was accepted.
+    pub diff: Vec<DiffLine>,
+    /// Of what it says now; an acceptance that names it accepts nothing else.
+    pub digest: String,
+}
+
+impl ChangedTool {
+    pub fn new(server: String, tool: String, before: Option<String>, now: String, diff: Vec<DiffLine>) -> Self {
+        let digest = blake3::hash(now.as_bytes()).to_hex()[..32].to_owned();
+        Self { server, tool, before, now, diff, digest }
+    }
+}
+
+/// What was looked at before it is accepted.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptBody {
+    /// The digests of all that is accepted. Without them, whatever is there now is accepted.
+    #[serde(default)]
+    pub digests: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DiffLine {
+    pub change: LineChange,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LineChange {
+    Same,
+    Removed,
+    Added,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -428,7 +560,37 @@ pub struct ConfigProblem {
     pub severity: String,
     /// A file, a server, a key.
     pub subject: String,
+    /// Where the subject is a configuration file: its path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line of the file, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
     pub message: String,
+}
+
+/// Whether what came with the folder may run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustReply {
+    pub folder: String,
+    /// Whether everything of the folder is in force.
+    pub is_trusted: bool,
+    /// Whether the trust is remembered, and so can be taken back.
+    pub is_recorded: bool,
+    /// Whether `ONETOOL_TRUST` has decided for this server.
+    pub is_decided: bool,
+    /// What is off until the folder is trusted, one line each.
+    pub held_back: Vec<String>,
+}
+
+/// A decision on the folder.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct TrustBody {
+    /// The folder as `GET` named it, so that nobody trusts another by accident.
+    pub folder: String,
+    pub is_trusted: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

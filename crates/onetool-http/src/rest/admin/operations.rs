@@ -1,9 +1,9 @@
 //! What the page may ask of the program as a whole.
 
 use async_trait::async_trait;
-use onetool_sdk::ToolError;
+use onetool_sdk::{QualifiedName, ToolError};
 
-use super::model::{ChangedTool, ConfigReply, SecretRow, ServerRow};
+use super::model::{ChangedTool, ConfigReply, SecretRow, ServerRow, TrustReply};
 
 /// Everything that is not a call and not a bundle.
 #[async_trait]
@@ -35,12 +35,24 @@ pub trait Operations: Send + Sync {
     /// What a server or worker said last. Blocks.
     fn log_of(&self, name: &str) -> Result<Vec<String>, ToolError>;
 
-    /// Tools of servers that differ from what was accepted.
+    /// Tools of servers that differ from what was accepted. Blocks.
     fn changed_tools(&self) -> Vec<ChangedTool>;
 
     async fn accept_changes(&self, server: &str) -> Result<(), ToolError>;
 
+    /// The configuration files that an approval of this tool for good is written to. Blocks.
+    fn policy_files(&self, tool: &QualifiedName) -> Vec<String>;
+
     fn configuration(&self) -> ConfigReply;
+
+    /// Writes what was counted and is not written yet. Blocks.
+    fn flush_statistics(&self);
+
+    /// Whether what came with the folder may run, and what waits for that. Blocks.
+    fn trust(&self) -> TrustReply;
+
+    /// Trusts the folder, or no longer. Blocks.
+    fn set_trust(&self, is_trusted: bool) -> Result<(), ToolError>;
 
     /// Reads the configuration again. Blocks.
     fn reload(&self) -> Result<(), ToolError>;

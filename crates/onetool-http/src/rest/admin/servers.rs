@@ -1,15 +1,16 @@
 //! MCP servers and Python workers: how they are, what they said, and a fresh start.
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
+use super::super::input;
 use super::super::model::ErrorReply;
 use super::super::routes::Routes;
 use super::AdminState;
-use super::model::{LogReply, PinsReply, ServersReply, SignInReply, SignInRequest};
+use super::model::{AcceptBody, ChangedTool, LogReply, PinsReply, ServersReply, SignInReply, SignInRequest};
 use crate::ApiError;
 
 pub(super) fn routes() -> Routes {
@@ -54,18 +55,18 @@ async fn restart(state: AdminState, Path(name): Path<String>) -> Result<StatusCo
 
 /// Begins to sign in to a server, or ends it with what the browser was sent back with.
 #[utoipa::path(post, path = "/api/servers/{name}/login", tag = "servers", params(("name" = String, Path)),
-    request_body = SignInRequest, responses(
+    request_body = Option<SignInRequest>, responses(
     (status = 200, body = SignInReply),
+    (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
     (status = 409, description = "it did not work, or there is no sign-in", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
 ))]
-async fn login(
-    state: AdminState,
-    Path(name): Path<String>,
-    body: Option<Json<SignInRequest>>,
-) -> Result<Json<SignInReply>, ApiError> {
+async fn login(state: AdminState, Path(name): Path<String>, request: Request) -> Result<Json<SignInReply>, ApiError> {
+    let body: Option<SignInRequest> = input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let operations = &state.admin.operations;
-    if let Some(callback) = body.and_then(|Json(body)| body.callback) {
+    if let Some(callback) = body.and_then(|body| body.callback) {
         operations.finish_sign_in(&name, &callback).await?;
         return Ok(Json(SignInReply { signed_in: true, url: None }));
     }
@@ -84,21 +85,37 @@ async fn logout(state: AdminState, Path(name): Path<String>) -> Result<Json<Sign
     Ok(Json(SignInReply { signed_in: false, url: None }))
 }
 
-/// Tools of servers that differ from what was accepted.
+/// Tools of servers that differ from what was accepted, as a diff.
 #[utoipa::path(get, path = "/api/pins", tag = "servers", responses(
     (status = 200, body = PinsReply),
 ))]
-async fn pins(state: AdminState) -> Json<PinsReply> {
-    Json(PinsReply { pins: state.admin.operations.changed_tools() })
+async fn pins(state: AdminState) -> Result<Json<PinsReply>, ApiError> {
+    let pins = blocking(move || Ok(state.admin.operations.changed_tools())).await?;
+    Ok(Json(PinsReply { pins }))
 }
 
-/// Accepts a server's tools as they are now.
-#[utoipa::path(post, path = "/api/pins/{server}/accept", tag = "servers", params(("server" = String, Path)), responses(
+/// Accepts a server's tools as they are now, or one of them.
+#[utoipa::path(post, path = "/api/pins/{server}/accept", tag = "servers", params(
+    ("server" = String, Path, description = "the server, or server.tool"),
+    ), request_body = Option<AcceptBody>, responses(
     (status = 204, description = "accepted"),
+    (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
-    (status = 409, description = "what it offers is not known", body = ErrorReply),
+    (status = 409, description = "what it offers is not known, or not what was looked at", body = ErrorReply),
+    (status = 413, body = ErrorReply),
+    (status = 415, body = ErrorReply),
 ))]
-async fn accept(state: AdminState, Path(server): Path<String>) -> Result<StatusCode, ApiError> {
-    state.admin.operations.accept_changes(&server).await?;
+async fn accept(state: AdminState, Path(server): Path<String>, request: Request) -> Result<StatusCode, ApiError> {
+    let body: Option<AcceptBody> = input::optional_json(request, state.served.server.api.max_body_bytes).await?;
+    let operations = state.admin.operations.clone();
+    if let Some(digests) = body.and_then(|body| body.digests) {
+        let (asked, wanted) = (operations.clone(), server.clone());
+        let changed = blocking(move || Ok(asked.changed_tools())).await?;
+        let is_meant = |tool: &ChangedTool| tool.server == wanted || format!("{}.{}", tool.server, tool.tool) == wanted;
+        if changed.iter().filter(|tool| is_meant(tool)).any(|tool| !digests.contains(&tool.digest)) {
+            return Err(ApiError::conflict("it has changed again since you looked at it").with_hint("look at it again"));
+        }
+    }
+    operations.accept_changes(&server).await?;
     Ok(StatusCode::NO_CONTENT)
 }

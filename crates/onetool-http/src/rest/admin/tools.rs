@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::{Extension, Json};
 use axum::extract::{Path, RawQuery, Request};
 use axum::http::StatusCode;
-use chrono::Utc;
-use onetool_run::activity::ActivityKind;
+use onetool_run::activity::{ActivityEvent, ActivityKind};
 use onetool_run::{Awaited, FoundKind};
 use onetool_sdk::{CallContext, Caller, Door, QualifiedName};
-use onetool_state::stats::{Assumptions, Period, Report};
+use onetool_state::stats::Period;
 use utoipa_axum::routes;
 
 use super::super::bundles::blocking;
@@ -19,7 +18,10 @@ use super::super::routes::Routes;
 use super::AdminState;
 use super::calls::tool_name;
 use super::listing::{self, Listing};
-use super::model::{ActivityRow, HitRow, PacksReply, SearchReply, ToolDetailReply, ToolboxReply, UseReply};
+use super::model::{
+    ActivityRow, ChartReply, HitRow, LearnedRow, PacksReply, SearchReply, ToolDetailReply, ToolboxReply, UseReply,
+};
+use super::stats;
 use crate::{ApiError, Identity, Scope};
 
 /// Calls that a tool's page shows.
@@ -90,58 +92,56 @@ async fn get(
     let sees_activity = identity.may(Scope::Admin);
     let listing = listed(&state, &identity).await?;
     let entry = listing.take(&name).ok_or_else(|| ApiError::not_found(format!("there is no tool {name}")))?;
-    let recent = recent_calls(&state, &name, sees_activity);
+    let recent = recent_calls(&state, &name, sees_activity, |_| true);
+    let failures = recent_calls(&state, &name, sees_activity, |event| event.error.is_some());
     let used = UseReply { last_at: recent.first().map(|call| call.at), ..used(&state, &name).await };
     let (pack, tool) = entry;
     let spec = tool.spec;
+    let learned = state.admin.view.state().learned.of(&name.to_string(), &spec);
     Ok(Json(ToolDetailReply {
         signature: spec.signature.render(&name.to_string()),
         description: spec.description.clone(),
         input_schema: spec.input_schema.to_json(),
         output_schema: spec.output_schema.clone(),
         returns: spec.returns.clone().or_else(|| spec.signature.returns.clone()),
+        learned: learned.map(|seen| LearnedRow { times: seen.times, shape: seen.shape }),
         example: spec.example.clone(),
         origin: pack.origin.clone(),
         versions: tool.versions,
         row: tool.row,
         used,
         recent,
+        failures,
     }))
 }
 
-fn recent_calls(state: &AdminState, name: &QualifiedName, sees_activity: bool) -> Vec<ActivityRow> {
+fn recent_calls(
+    state: &AdminState,
+    name: &QualifiedName,
+    sees_activity: bool,
+    is_wanted: impl Fn(&ActivityEvent) -> bool,
+) -> Vec<ActivityRow> {
     if !sees_activity {
         return Vec::new();
     }
     let name = name.to_string();
     let events = state.admin.activity.recent().into_iter().rev();
-    let own = events.filter(|event| event.kind == ActivityKind::Call && event.name == name);
+    let own = events.filter(|event| event.kind == ActivityKind::Call && event.name == name && is_wanted(event));
     own.take(RECENT).map(ActivityRow::from).collect()
 }
 
 async fn used(state: &AdminState, name: &QualifiedName) -> UseReply {
-    let toolbox = state.admin.view.state();
-    let settings = toolbox.stats.clone();
-    let Some(trail) = toolbox.trail.clone().filter(|_| settings.enabled) else { return UseReply::default() };
-    let name = name.to_string();
-    let report = blocking(move || {
-        let assumptions = Assumptions {
-            context_per_call: settings.context_per_call,
-            time_overhead_per_call_ms: settings.time_overhead_per_call_ms,
-            input_cost: settings.input_cost,
-            output_cost: settings.output_cost,
-            chars_per_token: settings.chars_per_token,
-        };
-        Report::read(Some(&*trail), Period::All, Some(&name), assumptions, Utc::now())
-            .map_err(|_| ApiError::internal("the statistics could not be read"))
-    });
+    let (state, name) = (state.clone(), name.to_string());
+    let report = blocking(move || stats::report(&state, Period::All, Some(&name))).await;
     // A tool's page is worth showing without its statistics.
-    report.await.map_or_else(
+    report.map_or_else(
         |_| UseReply::default(),
         |report| UseReply {
             calls: report.calls.calls,
             errors: report.calls.errors,
             average_ms: report.calls.average_ms(),
+            error_types: report.calls.error_types.clone(),
+            chart: (report.calls.calls > 0).then(|| ChartReply::from(&report)),
             last_at: None,
         },
     )

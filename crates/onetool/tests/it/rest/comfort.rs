@@ -154,3 +154,28 @@ async fn names_are_in_the_language_that_is_asked_for() {
         f.server.post("/tools/bundles", json!({"slug": "y", "translations": {"not a language": {}}})).await;
     assert_eq!(status, 400, "{reply}");
 }
+
+#[tokio::test]
+async fn a_request_is_shown_before_its_tool_is_stored() {
+    let f = Fixture::start().await;
+    let bundle = f.bundle("geo").await;
+    let path = format!("{bundle}/preview");
+    let mut tool = f.get("/at?city=${city}");
+    tool["impl"]["headers"] = json!({"X-Key": "${API_KEY}"});
+    tool["impl"]["secrets"] = json!(["API_KEY"]);
+    let (status, shown) = f.server.post(&path, json!({"tool": tool, "args": {"city": "Köln am Rhein"}})).await;
+    assert_eq!(status, 200, "{shown}");
+    assert_eq!(shown["request"]["method"], "GET");
+    let url = shown["request"]["url"].as_str().unwrap();
+    assert!(url.ends_with("/at?city=K%C3%B6ln%20am%20Rhein") || url.ends_with("/at?city=K%C3%B6ln+am+Rhein"), "{url}");
+    assert!(!shown.to_string().contains(super::SECRET), "{shown}");
+    let (status, wrong) = f.server.post(&path, json!({"tool": tool, "args": {}})).await;
+    assert!(status == 400 && wrong["error"]["message"].as_str().unwrap().contains("city"), "{wrong}");
+    tool["impl"]["urlTemplate"] = json!("not an address");
+    let (status, wrong) = f.server.post(&path, json!({"tool": tool, "args": {"city": "x"}})).await;
+    assert_eq!(status, 400, "{wrong}");
+    assert!(wrong["error"]["pointer"].as_str().unwrap().ends_with("/impl/urlTemplate"), "{wrong}");
+    assert_eq!(f.server.post("/tools/bundles/nope/preview", json!({"tool": f.get("/x")})).await.0, 404);
+    let (_, page) = f.server.get("/tools/tools?bundleIDs=geo&includeDisabled=true").await;
+    assert_eq!((slugs(&page).len(), f.upstream.hits()), (0, 0), "nothing is stored, nothing is sent");
+}

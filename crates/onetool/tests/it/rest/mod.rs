@@ -1,6 +1,7 @@
 //! The REST API of the real binary: bundles, tools, calls, who may come in, and bundles as packs.
 
 mod access;
+mod admin;
 mod bundles;
 mod comfort;
 mod command_line;
