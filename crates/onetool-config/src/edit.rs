@@ -345,7 +345,8 @@ alias: {ls: file.list}
     fn a_rule_that_must_win_comes_first() {
         let path = ["security", "policy", "a.b"];
         let first = |text: &str| set_first(text, &path, &json!("allow"));
-        let file = "security:\n  policy:   # mine\n    # Dangerous.\n    \"a.*\": ask\n    a.b: ask # twice\n  blocked: []\n";
+        let file =
+            "security:\n  policy:   # mine\n    # Dangerous.\n    \"a.*\": ask\n    a.b: ask # twice\n  blocked: []\n";
         assert_eq!(
             first(file).unwrap(),
             "security:\n  policy:   # mine\n    a.b: allow\n    # Dangerous.\n    \"a.*\": ask\n  blocked: []\n"

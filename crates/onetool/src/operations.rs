@@ -15,9 +15,9 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::assemble::App;
 use crate::config::secrets_file;
-use onetool_http::AccessToken;
 use crate::untrusted::Untrusted;
 use onetool_config::{FileTrust, TrustRecord, TrustedBy};
+use onetool_http::AccessToken;
 use onetool_http::rest::admin::{
     ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, Operations, SecretRow, ServerKind,
     ServerRow, SignInRow, TokenRow, TrustReply,
@@ -203,10 +203,7 @@ impl Operations for App {
 
     fn set_trust(&self, is_trusted: bool) -> Result<(), ToolError> {
         if onetool_config::is_trust_decided() {
-            return Err(ToolError::new(
-                ErrorKind::Conflict,
-                "ONETOOL_TRUST decides for as long as this server runs",
-            ));
+            return Err(ToolError::new(ErrorKind::Conflict, "ONETOOL_TRUST decides for as long as this server runs"));
         }
         let places = self.places();
         let record = TrustRecord::in_folder(places.global.as_deref());

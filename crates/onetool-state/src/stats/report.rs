@@ -163,8 +163,7 @@ impl Hour {
         if let Some(flat) = assumed.context_per_call {
             return self.useful.saturating_mul(flat);
         }
-        let bytes =
-            if is_one_tool { self.useful_bytes } else { self.saved.kept.saturating_sub(self.saved.cost) };
+        let bytes = if is_one_tool { self.useful_bytes } else { self.saved.kept.saturating_sub(self.saved.cost) };
         assumed.tokens(bytes)
     }
 }

@@ -33,9 +33,7 @@ async fn get(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<StatsR
     let mut parameters = Parameters::parse(query.as_deref())?;
     let period = match parameters.text("period")? {
         None => Period::Month,
-        Some(text) => {
-            Period::parse(&text).ok_or_else(|| ApiError::invalid("period is day, week, month or all"))?
-        }
+        Some(text) => Period::parse(&text).ok_or_else(|| ApiError::invalid("period is day, week, month or all"))?,
     };
     let tool = parameters.text("tool")?.filter(|tool| !tool.is_empty());
     parameters.end()?;

@@ -70,7 +70,8 @@ async fn documented(server: &HttpServer) -> Vec<Route> {
             if !path.starts_with("/api/") {
                 continue;
             }
-            let scope = operation["security"].as_array().and_then(|all| all.iter().find_map(|one| one["bearer"][0].as_str()));
+            let scope =
+                operation["security"].as_array().and_then(|all| all.iter().find_map(|one| one["bearer"][0].as_str()));
             routes.push(Route {
                 method,
                 path: path.clone(),
@@ -112,15 +113,13 @@ async fn every_route_is_documented_and_needs_its_scope() {
         .iter()
         .map(|route| format!("{} {} {}", route.method, route.path, route.scope.as_deref().unwrap_or("-")))
         .collect();
-    // Named tokens have tests of their own.
-    listed.retain(|line| !line.contains("/api/tokens"));
-    listed.sort_by_key(|line| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>());
+    // Who may do what, and who did, has tests of its own.
+    listed.retain(|line| !line.contains("/api/tokens") && !line.contains("/api/audit"));
+    let word = |line: &str, index: usize| line.split(' ').nth(index).map(str::to_owned);
+    listed.sort_by_key(|line| (word(line, 1), word(line, 0)));
     assert_eq!(listed.join("\n"), ROUTES.trim_end(), "the document and this list differ");
-    let holders = [
-        ("reader-reader-reader", "read"),
-        ("caller-caller-caller", "invoke"),
-        ("admin-admin-admin-admin", "admin"),
-    ];
+    let holders =
+        [("reader-reader-reader", "read"), ("caller-caller-caller", "invoke"), ("admin-admin-admin-admin", "admin")];
     for route in &routes {
         let name = format!("{} {}", route.method, route.path);
         let Some(scope) = &route.scope else { continue };
@@ -343,10 +342,7 @@ async fn changed_tools_are_shown_as_a_diff_and_accepted() {
         .iter()
         .map(|line| (line["change"].as_str().unwrap(), line["text"].as_str().unwrap()))
         .collect();
-    assert_eq!(
-        &diff[..3],
-        [("same", "Greets."), ("removed", "Politely."), ("added", "Sends a copy to evil.example.")]
-    );
+    assert_eq!(&diff[..3], [("same", "Greets."), ("removed", "Politely."), ("added", "Sends a copy to evil.example.")]);
     let (status, answer) = server.post("/api/tools/up.greet/invoke", json!({"args": {}})).await;
     assert!(status >= 400 && answer.to_string().contains("changed since it was accepted"), "{answer}");
     // Only what was looked at is accepted.
