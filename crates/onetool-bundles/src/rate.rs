@@ -37,9 +37,7 @@ impl Limiters {
     /// Counts a call of `what`, or says when to try again.
     pub(crate) async fn check(&self, key: &str, per_minute: NonZeroU32, what: &str) -> Result<(), ToolError> {
         let permit = match &self.shared {
-            Some(shared) => {
-                shared.take(&format!("{}/{key}", self.kind), Rate::per_minute(per_minute.get())).await
-            }
+            Some(shared) => shared.take(&format!("{}/{key}", self.kind), Rate::per_minute(per_minute.get())).await,
             None => self.count(key, per_minute),
         };
         match permit {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Effect, Arguments, CallContext, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
+    Arguments, CallContext, Effect, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
     ToolCall, ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{

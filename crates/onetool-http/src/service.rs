@@ -18,8 +18,8 @@ use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 use crate::metrics::Metrics;
-use crate::{AccessToken, OAuthSettings, TlsSettings};
 use crate::rest::admin::AdminParts;
+use crate::{AccessToken, OAuthSettings, TlsSettings};
 
 /// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
 #[async_trait]

@@ -62,8 +62,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     let sessions = (audience == Audience::Browser).then(|| Arc::new(PageSessions::default()));
     let site = Arc::new(Site::new(service.clone(), address.ip(), &stop, sessions.clone())?);
     let tls = service.served().server.tls.clone().map(Tls::open).transpose()?;
-    let options =
-        ConnectionOptions { tls: tls.as_ref().map(Tls::acceptor), open: site.requests.connections.clone() };
+    let options = ConnectionOptions { tls: tls.as_ref().map(Tls::acceptor), open: site.requests.connections.clone() };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
@@ -267,10 +266,9 @@ impl Site {
     fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {
         let access = AccessPolicy::new(self.address, &served.server, Some(served.tokens.clone()))?;
         let access = Arc::new(access.with_sessions(self.sessions.clone()).with_audit(served.audit.clone()));
-        let admin = self
-            .service
-            .admin()
-            .map(|parts| Arc::new(Admin { parts, running: self.running.clone(), stop: self.drain.beginning().clone() }));
+        let admin = self.service.admin().map(|parts| {
+            Arc::new(Admin { parts, running: self.running.clone(), stop: self.drain.beginning().clone() })
+        });
         let probes = probes::router(served.clone(), self.drain.clone());
         let sign_ins = same_site(sign_in::router(self.service.clone()), access.clone());
         let rest = rest::router(RestState {

@@ -38,7 +38,8 @@ pub(crate) fn join(ctx: &mut CallContext) {
 pub(crate) fn of_message(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let text = |name| context.meta.0.get(name).and_then(serde_json::Value::as_str);
     let of_meta = text(TRACEPARENT).and_then(|parent| TraceContext::parse(parent, text(TRACESTATE)));
-    let headers = || context.extensions.get::<axum::http::request::Parts>().and_then(|parts| of_headers(&parts.headers));
+    let headers =
+        || context.extensions.get::<axum::http::request::Parts>().and_then(|parts| of_headers(&parts.headers));
     of_meta.or_else(headers)
 }
 

@@ -507,12 +507,8 @@ async fn bad_bodies_are_refused() {
 
 #[tokio::test]
 async fn tokens_scopes_hosts_and_origins_are_checked() {
-    let token = |text: &str, scope| AccessToken {
-        token: text.to_owned(),
-        name: None,
-        groups: Vec::new(),
-        scopes: vec![scope],
-    };
+    let token =
+        |text: &str, scope| AccessToken { token: text.to_owned(), name: None, groups: Vec::new(), scopes: vec![scope] };
     let server = Server::with_tokens(vec![
         token("reader-reader-reader", Scope::Read),
         token("caller-caller-caller", Scope::Invoke),

@@ -202,7 +202,7 @@ remote:
   # For `onetool servers login remote`; as a rule nothing needs to be said.
   # auth: {enabled: true, client_id: my-client, client_secret: "${CLIENT_SECRET}", scopes: [read], redirect_port: 0}
   # auth: {client_metadata_url: "https://example.org/client.json", redirect_url: "https://example.org/callback"}
-  # auth: {resource: auto, require_pkce: true, login_timeout: 600}
+  # auth: {resource: auto, require_pkce: true, login_timeout: 600, account: work}
   enabled: false
 "#,
     );

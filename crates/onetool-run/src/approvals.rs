@@ -5,8 +5,8 @@
 //! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
@@ -151,12 +151,7 @@ impl Approvals {
     }
 
     /// Keeps a decision that is for more than one call.
-    fn remember(
-        &self,
-        owner: Option<&str>,
-        tool: &QualifiedName,
-        decision: Decision,
-    ) -> Result<(), DecisionError> {
+    fn remember(&self, owner: Option<&str>, tool: &QualifiedName, decision: Decision) -> Result<(), DecisionError> {
         if decision == Decision::Always {
             let standing = self.standing.as_ref().ok_or_else(|| {
                 DecisionError::NotKept("there is no user folder; set HOME, or allow it in security.policy".to_owned())
@@ -203,7 +198,9 @@ impl Approvals {
         ctx: &CallContext,
     ) -> Result<(), ToolError> {
         let owner = ctx.principal_owner().unwrap_or_default().to_owned();
-        if self.session.lock().contains(&(owner.clone(), name.clone())) || self.standing.as_ref().is_some_and(|kept| kept.is_allowed(name)) {
+        if self.session.lock().contains(&(owner.clone(), name.clone()))
+            || self.standing.as_ref().is_some_and(|kept| kept.is_allowed(name))
+        {
             return Ok(());
         }
         let refused = |why: &str| {

@@ -287,7 +287,9 @@ mod tests {
         assert!(ana.may_use_secret("DB_URL") && !ana.may_use_secret("API_KEY"));
         assert_eq!(ana.quota, Quota { runs_at_once: Some(3), calls_per_minute: Some(10), ..Quota::default() });
         let both = groups.access(&who("ci-7", &["web"])).unwrap();
-        assert!(both.sees(&tool("web", "get")) && both.sees(&tool("file", "read")) && !both.sees(&tool("web", "write")));
+        assert!(
+            both.sees(&tool("web", "get")) && both.sees(&tool("file", "read")) && !both.sees(&tool("web", "write"))
+        );
         assert_eq!(both.quota.calls_per_minute, Some(5));
         let eve = groups.access(&who("eve", &[])).unwrap();
         assert!(eve.sees(&tool("file", "write")) && !eve.hides() && eve.quota.runs_at_once == Some(3));

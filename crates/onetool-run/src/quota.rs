@@ -266,8 +266,9 @@ impl Drop for HeldLease {
 fn refused(reason: &str, retry_after: Duration) -> ToolError {
     let retry_after = retry_after.max(Duration::from_millis(1));
     let seconds = retry_after.as_secs_f64().ceil();
-    ToolError::new(ErrorKind::RateLimited { retry_after }, reason.to_owned())
-        .with_hint(format!("try again in {seconds:.0} s; security.groups and security.limits in the configuration decide"))
+    ToolError::new(ErrorKind::RateLimited { retry_after }, reason.to_owned()).with_hint(format!(
+        "try again in {seconds:.0} s; security.groups and security.limits in the configuration decide"
+    ))
 }
 
 #[cfg(test)]

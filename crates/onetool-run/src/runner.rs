@@ -1,5 +1,7 @@
 //! One run, from the command to the reply: prepare, execute, present. What each step does lives in its own module.
 
+mod prepare;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +16,6 @@ use crate::checked_progress::CheckedProgress;
 use crate::code::{self, END_REACHED, FallbackEngine, MagicValue, PreparedCode};
 use crate::direct::DirectRuns;
 use crate::durable::Durable;
-use crate::gate::Verdict;
 use crate::pack_proxy::PackProxy;
 use crate::packages::Packages;
 use crate::present::{self, Format};
@@ -24,7 +25,8 @@ use crate::sessions::{self, Plan, RecentNames, SessionPlan};
 use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
-use crate::{fence_processor, ot, precheck, snippets, type_check};
+use crate::{ot, precheck, type_check};
+use prepare::{is_pack, prepare};
 
 /// What the client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -305,9 +307,8 @@ impl Runner {
         watch.unsent = proxy.unsent();
         watch.end_of(|steps| &mut steps.execute);
         let lost = self.lost_name(&execution, &ctx, in_session.as_ref());
-        let mut reply = self
-            .reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, ctx: &ctx })
-            .await;
+        let mut reply =
+            self.reply(execution, &prepared, settings, shared, &Surrounding { proxy: &proxy, lost, ctx: &ctx }).await;
         match &plan {
             Plan::In(_) => {}
             Plan::Without => self.names.note(&ctx.owner, &prepared.facts),
@@ -716,10 +717,6 @@ fn trim_newline(mut text: String) -> String {
     text
 }
 
-fn is_pack(shared: &Shared, name: &str) -> bool {
-    shared.state.catalog.pack(name).is_some() || shared.state.aliases.contains_key(name)
-}
-
 /// Whether what is shown is a page of a stored result.
 fn is_result_page(prepared: &PreparedCode, shared: &Shared) -> bool {
     let called = prepared.facts.last_call.as_deref();
@@ -730,63 +727,6 @@ fn is_result_page(prepared: &PreparedCode, shared: &Shared) -> bool {
 fn is_of_ot(name: &str, shared: &Shared) -> bool {
     let target = shared.resolve_alias(name).ok().flatten();
     target.as_deref().unwrap_or(name).starts_with("ot.")
-}
-
-/// From the command to code; the error is a text for the client. `session` has the names of the session that it runs in.
-fn prepare(
-    command: &str,
-    settings: &RunSettings,
-    shared: &Shared,
-    session: Option<&[String]>,
-) -> Result<PreparedCode, String> {
-    if command.len() > settings.limits.max_source {
-        return Err(format!(
-            "ValueError: the command has {} bytes; at most {} are allowed\nhint: pass data through a tool (file.read, ot.result) instead of writing it into the code",
-            command.len(),
-            settings.limits.max_source
-        ));
-    }
-    let stripped = fence_processor::strip(command).map_err(|error| {
-        let kind = if error == fence_processor::FenceError::LegacyPrefix { "SyntaxError" } else { "ValueError" };
-        format!("{kind}: {error}\nhint: send Python code, e.g. ot.help()")
-    })?;
-    let expanded;
-    let source = if snippets::is_snippet(stripped) {
-        expanded =
-            snippets::expand(stripped, &shared.state.snippets).map_err(|error| format!("ValueError: {error}"))?;
-        fence_processor::strip(&expanded)
-            .map_err(|error| format!("ValueError: the snippet expands to nothing: {error}"))?
-    } else {
-        stripped
-    };
-    // What the session has bound is not a pack any more.
-    let is_bound = |name: &str| session.is_some_and(|names| names.iter().any(|bound| bound == name));
-    let is_pack = |name: &str| is_pack(shared, name) && !is_bound(name);
-    let surroundings = code::Surroundings {
-        is_pack: &is_pack,
-        engine: if session.is_some() { Engine::CPython } else { settings.engine },
-        collect_called: !settings.gate.is_open(),
-        keeps_names: session.is_some(),
-    };
-    let prepared = code::prepare(source, surroundings)
-        .or_else(|problem| {
-            // Words around one block of code: the block is the code.
-            let block = fence_processor::only_block(source).ok_or(problem.clone())?;
-            code::prepare(block, surroundings).map_err(|_| problem)
-        })
-        .map_err(|problem| account::syntax(&problem))?;
-    for (name, line) in &prepared.called {
-        match settings.gate.verdict(name) {
-            Verdict::Pass => {}
-            Verdict::Warn => tracing::warn!(span = "run", call = name, line, "a call that the configuration warns of"),
-            Verdict::Block => {
-                return Err(format!(
-                    "PermissionError: '{name}' is blocked by the configuration (line {line})\nhint: security.blocked and security.allow decide"
-                ));
-            }
-        }
-    }
-    Ok(prepared)
 }
 
 /// Python's truth, for the value of an option.

@@ -38,7 +38,8 @@ mod wire;
 
 pub use arguments::Arguments;
 pub use context::{
-    CallContext, Caller, ClientBridge, Door, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink, ToolCaller,
+    CallContext, Caller, ClientBridge, Door, NoProgress, Notices, Progress, ProgressSink, Requester, SpanLink,
+    ToolCaller,
 };
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError, split_hint};
@@ -63,8 +64,8 @@ pub use schema_text::InputSchema;
 pub use signature::{Parameter, ParameterKind, Signature};
 pub use source::{HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChange, ToolCall, ToolSource, ToolSpec};
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
-pub use trace::{TRACEPARENT, TRACESTATE, TraceContext, TraceHeaders};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
+pub use trace::{TRACEPARENT, TRACESTATE, TraceContext, TraceHeaders};
 pub use validation::{Issue, SchemaError, Validator, validate};
 pub use value::{DateTimeValue, Part, Value, non_finite_text};
 pub use wire::WireError;

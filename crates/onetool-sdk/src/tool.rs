@@ -17,8 +17,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::schema::{CompiledSchema, Provider, Strip, definition_schema};
 use crate::{
-    Effect, ErrorKind, Parameter, ParameterKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage, ToolResult,
-    ToolSpec, Validator,
+    Effect, ErrorKind, Parameter, ParameterKind, SchemaError, Signature, ToolContext, ToolError, ToolMessage,
+    ToolResult, ToolSpec, Validator,
 };
 
 /// How long a model's raw arguments may be, in bytes.

@@ -99,12 +99,7 @@ impl Database {
 
     pub(crate) fn pool_status(&self) -> PoolStatus {
         let status = self.pool.status();
-        PoolStatus {
-            max: status.max_size,
-            open: status.size,
-            idle: status.available,
-            waiting: status.waiting,
-        }
+        PoolStatus { max: status.max_size, open: status.size, idle: status.available, waiting: status.waiting }
     }
 
     /// Runs work with a connection, on the thread of the connections, and waits for it on any.

@@ -108,9 +108,8 @@ impl Documents for Database {
             .run(move |mut connection| async move {
                 // What is not committed is rolled back when it is dropped.
                 let transaction = connection.transaction().await?;
-                let statement = transaction
-                    .prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, NULL, 0, $3, $4)")
-                    .await?;
+                let statement =
+                    transaction.prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, NULL, 0, $3, $4)").await?;
                 for (key, revision, content) in &documents {
                     let row =
                         transaction.query_one(&statement, &[&collection.as_str(), key, revision, content]).await?;

@@ -101,7 +101,12 @@ impl Jobs for Database {
                 Ok(rows.into_iter().map(|row| row.get(0)).collect())
             })
             .await?;
-        Ok(claims.iter().map(|claim| &claim.job).filter(|job| !held.iter().any(|held| held == job.as_str())).cloned().collect())
+        Ok(claims
+            .iter()
+            .map(|claim| &claim.job)
+            .filter(|job| !held.iter().any(|held| held == job.as_str()))
+            .cloned()
+            .collect())
     }
 
     async fn release(&self, claim: &Claim, rest: Rest) -> Result<(), StateError> {
@@ -141,8 +146,7 @@ impl Jobs for Database {
         let (held, lines) = (claim.clone(), lines.to_vec());
         let is_held = self
             .run(move |connection| async move {
-                let statement =
-                    connection.prepare_cached("SELECT onetool_journal_1($1, $2, $3, $4, $5)").await?;
+                let statement = connection.prepare_cached("SELECT onetool_journal_1($1, $2, $3, $4, $5)").await?;
                 let name = held.job.to_string();
                 let row = connection
                     .query_one(&statement, &[&name, &held.node, &number(held.fence), &number(first), &lines])

@@ -48,7 +48,8 @@ impl Sweep {
         if self.ttl > 0.0 {
             gone += self.remove_before(&mut connection, "now() - make_interval(secs => $1::float8)", &self.ttl).await?;
         }
-        let looks_at_size = self.thoroughness == Thoroughness::Everything || Uuid::new_v4().as_bytes()[0] % SIZE_EVERY == 0;
+        let looks_at_size =
+            self.thoroughness == Thoroughness::Everything || Uuid::new_v4().as_bytes()[0] % SIZE_EVERY == 0;
         if looks_at_size && let Some(border) = self.border(&mut connection).await? {
             gone += self.remove_before(&mut connection, "$1::text::timestamptz", &border).await?;
         }

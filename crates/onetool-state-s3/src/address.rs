@@ -86,9 +86,8 @@ impl S3Address {
             }
         }
         let set = |names: &[&str]| names.iter().find_map(|name| get(name).filter(|value| !value.is_empty()));
-        let region = region
-            .or_else(|| set(&["AWS_REGION", "AWS_DEFAULT_REGION"]))
-            .unwrap_or_else(|| "us-east-1".to_owned());
+        let region =
+            region.or_else(|| set(&["AWS_REGION", "AWS_DEFAULT_REGION"])).unwrap_or_else(|| "us-east-1".to_owned());
         let endpoint = endpoint.or_else(|| set(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
         let base = match endpoint {
             Some(endpoint) => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
@@ -131,7 +130,8 @@ mod tests {
         assert_eq!((own.base.as_str(), own.prefix.as_str()), ("http://127.0.0.1:9000/results", ""));
         let dotted = parsed("s3://a.b/c").unwrap();
         assert_eq!(dotted.base.as_str(), "https://s3.us-east-1.amazonaws.com/a.b");
-        for wrong in ["http://x/y", "s3:///x", "s3://k:s@b/x", "s3://b/x?port=1", "s3://b?endpoint=ftp://x", "s3://B_/"] {
+        for wrong in ["http://x/y", "s3:///x", "s3://k:s@b/x", "s3://b/x?port=1", "s3://b?endpoint=ftp://x", "s3://B_/"]
+        {
             assert!(parsed(wrong).is_err() || wrong == "s3://B_/", "{wrong}");
         }
     }

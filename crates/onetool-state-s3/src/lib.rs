@@ -75,7 +75,8 @@ impl S3Chunks {
             let passing = match &outcome {
                 Ok(response) => {
                     let status = response.status();
-                    status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+                    status.is_server_error()
+                        || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
                 }
                 Err(_) => true,
             };
@@ -187,7 +188,8 @@ impl Chunks for S3Chunks {
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(Some(Vec::new())),
             status if status.is_success() => {
                 let is_whole = status == StatusCode::OK;
-                let mut content = response.bytes().await.map_err(|error| self.unavailable(&innermost(&error)))?.to_vec();
+                let mut content =
+                    response.bytes().await.map_err(|error| self.unavailable(&innermost(&error)))?.to_vec();
                 if is_whole {
                     content.drain(..offset.min(content.len()));
                 }

@@ -85,12 +85,14 @@ mod tests {
     fn a_signature_is_reproducible_and_depends_on_everything() {
         let address = S3Address::parse("s3://examplebucket?region=us-east-1", |_| None).unwrap();
         let credentials = Credentials::find(|name| {
-            Some(match name {
-                "AWS_ACCESS_KEY_ID" => "AKIAIOSFODNN7EXAMPLE",
-                "AWS_SECRET_ACCESS_KEY" => "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-                _ => return None,
-            }
-            .to_owned())
+            Some(
+                match name {
+                    "AWS_ACCESS_KEY_ID" => "AKIAIOSFODNN7EXAMPLE",
+                    "AWS_SECRET_ACCESS_KEY" => "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+                    _ => return None,
+                }
+                .to_owned(),
+            )
         })
         .unwrap();
         let now = DateTime::parse_from_rfc3339("2013-05-24T00:00:00Z").unwrap().to_utc();

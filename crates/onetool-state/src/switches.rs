@@ -135,9 +135,8 @@ impl Switches {
             }
             SwitchPlace::Shared(documents) => {
                 let change = change_document(&*documents, |file| file.set(target, on, tools));
-                wait(change).map_err(|error| {
-                    StoreError::io(Path::new(DOCUMENT), std::io::Error::other(error.to_string()))
-                })?;
+                wait(change)
+                    .map_err(|error| StoreError::io(Path::new(DOCUMENT), std::io::Error::other(error.to_string())))?;
             }
         }
         self.inner.known.lock().looked_at = None;

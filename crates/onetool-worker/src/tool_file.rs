@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Effect, InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
+    Effect, InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value,
+    is_python_identifier,
 };
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;

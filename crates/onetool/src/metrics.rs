@@ -142,7 +142,8 @@ impl App {
         family.count("state", "running", running as u64);
         family.count("state", "idle", workers.packs().len().saturating_sub(running) as u64);
         let servers = self.servers().status();
-        let mut family = metrics.family(Kind::Gauge, "onetool_upstream_servers", "MCP servers behind this one, by state.");
+        let mut family =
+            metrics.family(Kind::Gauge, "onetool_upstream_servers", "MCP servers behind this one, by state.");
         for state in ["connected", "connecting", "disconnected", "disabled"] {
             family.count("state", state, servers.iter().filter(|server| server.state.as_str() == state).count() as u64);
         }

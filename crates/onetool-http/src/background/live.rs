@@ -42,9 +42,15 @@ pub(super) enum Recording {
     /// It was recorded before it began.
     Before,
     /// Nothing yet: what it does is in memory.
-    Memory { journal: Arc<Journal>, ctx: Box<CallContext> },
+    Memory {
+        journal: Arc<Journal>,
+        ctx: Box<CallContext>,
+    },
     /// It was recorded while it ran.
-    Meanwhile { taken: Box<Taken>, kept: Kept },
+    Meanwhile {
+        taken: Box<Taken>,
+        kept: Kept,
+    },
     Ended,
 }
 

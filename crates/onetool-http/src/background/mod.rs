@@ -65,11 +65,7 @@ pub(crate) struct RunClient {
 
 impl RunClient {
     fn context(&self) -> CallContext {
-        CallContext {
-            owner: self.owner.clone(),
-            requester: self.requester.clone(),
-            ..CallContext::new(self.caller)
-        }
+        CallContext { owner: self.owner.clone(), requester: self.requester.clone(), ..CallContext::new(self.caller) }
     }
 }
 
@@ -253,13 +249,7 @@ impl Background {
     }
 
     /// Executes a run that this process has just recorded, or has taken over.
-    fn spawn_recorded(
-        self: &Arc<Self>,
-        live: &Arc<LiveRun>,
-        taken: Taken,
-        asked: Instant,
-        client: Option<RunClient>,
-    ) {
+    fn spawn_recorded(self: &Arc<Self>, live: &Arc<LiveRun>, taken: Taken, asked: Instant, client: Option<RunClient>) {
         let (background, live) = (self.clone(), live.clone());
         self.enter(&live);
         crate::task::spawn(async move {

@@ -200,7 +200,10 @@ impl ServerHandler for Handler {
         if is_stateless(&context) {
             let retry =
                 request.request_state.clone().map(|state| (state, request.input_responses.clone().unwrap_or_default()));
-            return self.run_in_rounds(command, retry, key, context).await.map(|response| preferences.applied(response));
+            return self
+                .run_in_rounds(command, retry, key, context)
+                .await
+                .map(|response| preferences.applied(response));
         }
         let result = match key {
             None => result_of(self.run(command, preferences.options, context).await),

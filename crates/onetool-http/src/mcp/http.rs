@@ -231,9 +231,7 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     let draining = state.draining.clone();
     let response = OWNER.scope(owner, state.serve(parts, body)).await;
     match waits_for_news {
-        true => response.map(|body| {
-            Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned()))
-        }),
+        true => response.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned()))),
         false => response,
     }
 }

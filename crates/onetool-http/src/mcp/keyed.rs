@@ -123,8 +123,15 @@ impl Handler {
     ) -> Result<Joined, RunStoreError> {
         let background = &self.shared.background;
         let owner = background.owner(binding.principal).await?;
-        let start =
-            StartRun { owner, command: binding.command.to_owned(), origin: RunOrigin::Call, client, key, ttl: None, tags: Vec::new() };
+        let start = StartRun {
+            owner,
+            command: binding.command.to_owned(),
+            origin: RunOrigin::Call,
+            client,
+            key,
+            ttl: None,
+            tags: Vec::new(),
+        };
         Ok(match background.run(start).await? {
             Started::New(run, _) => Joined::Live(run),
             Started::Queued(record) => Joined::Elsewhere(record.owner, record.id),
@@ -147,7 +154,9 @@ impl Handler {
                         Err(error) => failed(&error),
                     };
                 }
-                Ok(view) if view.record.status == RunStatus::Suspended => return result_of(without_reply(&view.record)),
+                Ok(view) if view.record.status == RunStatus::Suspended => {
+                    return result_of(without_reply(&view.record));
+                }
                 // Its questions are asked where it runs.
                 Ok(_) => tokio::time::sleep(Duration::from_millis(200)).await,
                 Err(error) => return failed(&error),

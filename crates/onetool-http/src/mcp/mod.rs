@@ -11,6 +11,7 @@ mod http;
 mod keyed;
 mod lines;
 mod logging;
+mod preferences;
 mod progress;
 mod prompts;
 mod resources;
@@ -23,13 +24,12 @@ mod streams;
 mod tasks;
 mod tasks_2025;
 mod upstream;
-mod preferences;
 
 use std::sync::Arc;
 
 pub(crate) use asked::{AskedClient, Questions};
-pub(crate) use http::{SessionCount, router};
 pub use http::serve_handlers;
+pub(crate) use http::{SessionCount, router};
 pub use stdio::serve_stdio;
 
 use changes::Changes;

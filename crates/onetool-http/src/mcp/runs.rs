@@ -18,9 +18,9 @@ use rmcp::{ErrorData, RoleServer};
 use super::Handler;
 use super::http::SESSION_HEADER;
 use super::logging::ClientLog;
+use super::preferences::ReplyPreferences;
 use super::progress::ClientProgress;
 use super::rounds::{ActiveRun, Binding, InvalidState, ParkedRun, Step};
-use super::preferences::ReplyPreferences;
 use crate::{Identity, Principal, Scope, trace};
 
 impl Handler {

@@ -1,8 +1,8 @@
 //! HTTP requests by route, method and status.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -42,18 +42,14 @@ impl Requests {
         let mut counts: Vec<_> =
             self.counts.read().iter().map(|(key, count)| (key.clone(), count.load(Ordering::Relaxed))).collect();
         counts.sort();
-        let mut family = metrics.family(
-            Kind::Counter,
-            "onetool_http_requests_total",
-            "HTTP requests by route, method and status.",
-        );
+        let mut family =
+            metrics.family(Kind::Counter, "onetool_http_requests_total", "HTTP requests by route, method and status.");
         for ((route, method, status), count) in counts {
             let labels = vec![("method", method.to_owned()), ("route", route), ("status", status.to_string())];
             #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
             family.add(labels, count as f64);
         }
-        let mut times: Vec<_> =
-            self.times.read().iter().map(|(route, time)| (route.clone(), time.clone())).collect();
+        let mut times: Vec<_> = self.times.read().iter().map(|(route, time)| (route.clone(), time.clone())).collect();
         times.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut family = metrics.family(
             Kind::Histogram,

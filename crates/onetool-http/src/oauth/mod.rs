@@ -213,8 +213,14 @@ mod tests {
     fn claims_are_checked_one_by_one() {
         let oauth = oauth();
         let ana = oauth.subject(&claims(json!({})), 1_000).unwrap();
-        assert_eq!((ana.name.as_str(), &ana.scopes, &ana.groups), ("ana@example.org", &vec![Scope::Read], &vec!["team".to_owned()]));
-        assert_eq!(oauth.subject(&claims(json!({"scp": ["root"]})), 1_000).unwrap().scopes, [Scope::Read, Scope::Admin]);
+        assert_eq!(
+            (ana.name.as_str(), &ana.scopes, &ana.groups),
+            ("ana@example.org", &vec![Scope::Read], &vec!["team".to_owned()])
+        );
+        assert_eq!(
+            oauth.subject(&claims(json!({"scp": ["root"]})), 1_000).unwrap().scopes,
+            [Scope::Read, Scope::Admin]
+        );
         assert!(oauth.subject(&claims(json!({})), 2_059).is_ok(), "clocks differ a little");
         for (change, now, reason) in [
             (json!({}), 2_060, "expired"),

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use indexmap::IndexMap;
 use onetool_bundles::Preview;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError,
-    ToolSource as _, Value,
+    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError, ToolSource as _,
+    Value,
 };
 use onetool_state::bundles::{Bundle, BundleView, Implementation, Tool, ToolView};
 use tokio_util::sync::DropGuard;

@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use onetool_sdk::{
-    Arguments, CallJournal, Effect, ErrorKind, JournaledCall, QualifiedName, Recall, ToolError, Value,
-};
+use onetool_sdk::{Arguments, CallJournal, Effect, ErrorKind, JournaledCall, QualifiedName, Recall, ToolError, Value};
 use onetool_state::interface::Claim;
 use onetool_state::runs::{ApprovalRecord, CallReport, REPORTED_CALLS, ReportedCall, RunStore, RunStoreError};
 use parking_lot::Mutex;
@@ -136,7 +134,8 @@ impl Journal {
         let mut inner = Inner { written: lines.len() as u64, max_bytes, ..Inner::default() };
         for line in lines {
             inner.bytes += line.len();
-            let line: Line = serde_json::from_str(line).map_err(|error| format!("its journal cannot be read: {error}"))?;
+            let line: Line =
+                serde_json::from_str(line).map_err(|error| format!("its journal cannot be read: {error}"))?;
             inner.take(line);
         }
         for approval in approvals {
@@ -246,7 +245,8 @@ impl Journal {
         }
         loop {
             let (store, claim, lines) = (store.clone(), claim.clone(), lines.clone());
-            let written = tokio::task::spawn_blocking(move || store.append(&claim, first, &lines).map(|()| lines.len()));
+            let written =
+                tokio::task::spawn_blocking(move || store.append(&claim, first, &lines).map(|()| lines.len()));
             match written.await {
                 Ok(Ok(count)) => {
                     let mut inner = self.inner.lock();
@@ -292,8 +292,7 @@ impl Inner {
                 if !free {
                     self.note_done(ReportedCall { number: n, tool: tool.clone(), arguments: args.clone() });
                 }
-                let known =
-                    Known { n, tool, hash, args, is_free: free, outcome: Some(outcome), unknown: None };
+                let known = Known { n, tool, hash, args, is_free: free, outcome: Some(outcome), unknown: None };
                 self.known.push(known);
             }
             Line::Time { at } => {
@@ -319,11 +318,8 @@ impl Inner {
 
     fn report(&self) -> CallReport {
         let unknown = self.known.iter().filter(|call| call.outcome.is_none());
-        let unknown = unknown.map(|call| ReportedCall {
-            number: call.n,
-            tool: call.tool.clone(),
-            arguments: call.args.clone(),
-        });
+        let unknown =
+            unknown.map(|call| ReportedCall { number: call.n, tool: call.tool.clone(), arguments: call.args.clone() });
         let unknown: Vec<ReportedCall> = unknown.chain(self.under_way.values().cloned()).collect();
         let more = self.more_done + unknown.len().saturating_sub(REPORTED_CALLS);
         CallReport { done: self.done.clone(), unknown: unknown.into_iter().take(REPORTED_CALLS).collect(), more }

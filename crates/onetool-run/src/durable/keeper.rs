@@ -106,8 +106,7 @@ impl Keeper {
                 }
             }
             while let Some((store, claim)) = due.pop() {
-                let (same, others): (Vec<_>, Vec<_>) =
-                    due.drain(..).partition(|(other, _)| other.is_same_as(&store));
+                let (same, others): (Vec<_>, Vec<_>) = due.drain(..).partition(|(other, _)| other.is_same_as(&store));
                 due = others;
                 let claims = std::iter::once(claim).chain(same.into_iter().map(|(_, claim)| claim)).collect();
                 tokio::spawn(self.clone().renew(store, claims));

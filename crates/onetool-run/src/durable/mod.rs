@@ -25,8 +25,8 @@ use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
 use crate::runner::{RunOptions, RunReply, Runner};
-use journal::{Fate, Question};
 pub use journal::Journal;
+use journal::{Fate, Question};
 use keeper::Keeper;
 pub use keeper::Kept;
 use lines::Line;
@@ -231,7 +231,8 @@ impl Durable {
         asked: Instant,
         adjust: impl FnOnce(&mut CallContext),
     ) -> End {
-        let journal = Arc::new(Journal::new(taken.record.id.as_str(), self.settings().journal_bytes, CancellationToken::new()));
+        let journal =
+            Arc::new(Journal::new(taken.record.id.as_str(), self.settings().journal_bytes, CancellationToken::new()));
         let store = self.runs();
         let kept = self.keeper.keep(&store, &taken.claim, &journal, asked);
         let _ = journal.attach(&store, &taken.claim).await;
@@ -248,10 +249,11 @@ impl Durable {
         })
         .await?;
         let run = taken.record.id.as_str();
-        let journal = match Journal::read(run, &lines, &asked_for, self.settings().journal_bytes, CancellationToken::new()) {
-            Ok(journal) => Arc::new(journal),
-            Err(reason) => return self.interrupt(taken, &reason, CallReport::default()).await,
-        };
+        let journal =
+            match Journal::read(run, &lines, &asked_for, self.settings().journal_bytes, CancellationToken::new()) {
+                Ok(journal) => Arc::new(journal),
+                Err(reason) => return self.interrupt(taken, &reason, CallReport::default()).await,
+            };
         if let Some((reason, report)) = journal.trouble() {
             return self.interrupt(taken, &reason, report).await;
         }
@@ -369,12 +371,7 @@ impl Durable {
         }
     }
 
-    async fn suspend(
-        &self,
-        taken: &Taken,
-        journal: &Journal,
-        question: Question,
-    ) -> Result<RunReply, RunStoreError> {
+    async fn suspend(&self, taken: &Taken, journal: &Journal, question: Question) -> Result<RunReply, RunStoreError> {
         journal.flush().await.map_err(|error| StateError::Invalid(error.to_string()))?;
         let Places { runs, approvals, settings, page } = self.places.read().clone();
         let (record, claim) = (taken.record.clone(), taken.claim.clone());

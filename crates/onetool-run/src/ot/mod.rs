@@ -29,8 +29,8 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use onetool_sandbox::Sessions;
-use onetool_sdk::{Effect, NativePack};
 use onetool_sdk::{CallContext, ToolError, Value};
+use onetool_sdk::{Effect, NativePack};
 use onetool_state::stats::StatsRecorder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -103,8 +103,9 @@ async fn resume(runner: &Runner, input: &Input, ctx: &CallContext) -> Result<Val
             (RunStatus::Suspended, None) => {
                 let what = record.message.unwrap_or_default();
                 let approval = record.approval.unwrap_or_default();
-                return Err(ToolError::denied(format!("the run still {what}"))
-                    .with_hint(format!("ask the user to approve it: onetool approve {approval}, or on the admin page")));
+                return Err(ToolError::denied(format!("the run still {what}")).with_hint(format!(
+                    "ask the user to approve it: onetool approve {approval}, or on the admin page"
+                )));
             }
             (RunStatus::Cancelled, None) => {
                 let why = record.message.unwrap_or_default();

@@ -135,8 +135,7 @@ impl CPython {
     /// How many processes there are now.
     pub fn census(&self) -> Census {
         let busy = self.settings.max_children.max(1).saturating_sub(self.permits.available_permits());
-        let is_alive =
-            |state: &ZygoteState| state.running.as_ref().is_some_and(|zygote| zygote.is_alive());
+        let is_alive = |state: &ZygoteState| state.running.as_ref().is_some_and(|zygote| zygote.is_alive());
         // Locked while one is started.
         let zygotes = usize::from(self.zygote.try_lock().is_ok_and(|state| is_alive(&state)));
         Census { busy, idle: self.spares.count(), zygotes, ..Census::default() }

@@ -555,13 +555,20 @@ class _Files:
             except (FileNotFoundError, NotADirectoryError, ValueError):
                 return False
 
+        def link(path):
+            # Not whether it is there, and os.walk() asks for every folder: one that tools may not use is not a link.
+            try:
+                return found(path, _stat.S_ISLNK, False)
+            except PermissionError:
+                return False
+
         present = lambda mode: True
         return {
             "exists": lambda path: found(path, present),
             "lexists": lambda path: found(path, present, False),
             "isfile": lambda path: found(path, _stat.S_ISREG),
             "isdir": lambda path: found(path, _stat.S_ISDIR),
-            "islink": lambda path: found(path, _stat.S_ISLNK, False),
+            "islink": link,
         }
 
     def install(self, source):

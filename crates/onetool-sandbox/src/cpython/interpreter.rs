@@ -122,9 +122,12 @@ async fn of_version(version: &str, folders: &[PathBuf]) -> Result<Interpreter, S
     let find_own = ["python", "find", "--no-config", "--no-project", "--managed-python"];
     let install = ["python", "install", "--no-config", "--quiet"];
     let mut reason = String::new();
-    for (arguments, time) in
-        [(&find[..], PROBE_TIMEOUT), (&find_own, PROBE_TIMEOUT), (&install, INSTALL_TIMEOUT), (&find_own, PROBE_TIMEOUT)]
-    {
+    for (arguments, time) in [
+        (&find[..], PROBE_TIMEOUT),
+        (&find_own, PROBE_TIMEOUT),
+        (&install, INSTALL_TIMEOUT),
+        (&find_own, PROBE_TIMEOUT),
+    ] {
         match ask_uv(&uv, arguments, version, time).await {
             Ok(path) if arguments[1] == "find" => {
                 if let Some(interpreter) = probe_version(Path::new(path.trim()), version).await {

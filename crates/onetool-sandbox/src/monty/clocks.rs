@@ -18,7 +18,9 @@ pub(super) fn answer(function: &str, arguments: &[Value], host: &dyn Host) -> Op
                 _ => None,
             };
             let at = match offset {
-                Some(offset) => DateTimeValue { naive: now().with_timezone(&offset).naive_local(), offset: Some(offset) },
+                Some(offset) => {
+                    DateTimeValue { naive: now().with_timezone(&offset).naive_local(), offset: Some(offset) }
+                }
                 None => DateTimeValue { naive: now().with_timezone(&Local).naive_local(), offset: None },
             };
             Some(Value::DateTime(at))

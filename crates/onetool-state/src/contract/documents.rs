@@ -118,7 +118,13 @@ async fn all_or_none(one: &dyn Documents, other: &dyn Documents) {
     let conflict = other.create_all(TESTED, &several(&["all/d", "all/a", "all/e"])).await;
     assert!(matches!(conflict, Err(StateError::Conflict(_))), "{conflict:?}");
     assert_eq!(one.get(TESTED, &key("all/d")).await.unwrap(), None);
-    assert!(changes(one, seen.cursor).await.changes.iter().all(|change| !matches!(change, Change::Put(document) if document.key.as_str() == "all/d")));
+    assert!(
+        changes(one, seen.cursor)
+            .await
+            .changes
+            .iter()
+            .all(|change| !matches!(change, Change::Put(document) if document.key.as_str() == "all/d"))
+    );
     for name in ["all/a", "all/b", "all-c"] {
         one.delete(TESTED, &key(name), &anything()).await.unwrap();
     }

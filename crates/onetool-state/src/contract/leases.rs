@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Open;
-use crate::leased::{LeasedLimits, Permit};
 use crate::interface::{Rate, StateError};
+use crate::leased::{LeasedLimits, Permit};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(30);
@@ -63,7 +63,9 @@ pub(super) async fn check_limits(open: Open<'_>) {
         }
     }
     assert!((1..=100).contains(&granted), "{granted}: together no more than the limit");
-    assert!(matches!(servers[0].take("leased", leased).await, Permit::Refused(wait) if wait <= Duration::from_hours(1)));
+    assert!(
+        matches!(servers[0].take("leased", leased).await, Permit::Refused(wait) if wait <= Duration::from_hours(1))
+    );
     assert_eq!(one.take("leased", 1, leased).await.unwrap().tokens, 0);
     assert_eq!(servers[0].take("somebody else's", leased).await, Permit::Granted);
 

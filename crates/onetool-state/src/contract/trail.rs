@@ -66,9 +66,8 @@ async fn check_both_ends(one: &dyn Trail, other: &dyn Trail) {
     expected.reverse();
     assert_eq!(back(3).await, expected[..3]);
     assert_eq!(back(usize::MAX).await, expected);
-    let is_old = |limit: usize| {
-        move |line: &str| line[5..line.len() - 1].parse::<usize>().is_ok_and(|number| number < limit)
-    };
+    let is_old =
+        |limit: usize| move |line: &str| line[5..line.len() - 1].parse::<usize>().is_ok_and(|number| number < limit);
     one.trim(stream, &is_old(20_000)).await.unwrap();
     assert_eq!(back(usize::MAX).await, expected[..5_000]);
     other.append(stream, &numbered(LINES..LINES + 1)).await.unwrap();

@@ -128,8 +128,9 @@ mod tests {
 
     #[test]
     fn a_list_is_read_as_it_was_written() {
-        let documents: Vec<(Key, Vec<u8>)> =
-            [("a", &b"1\n2"[..]), ("b/c", b""), ("d", b"x 1\n")].map(|(key, text)| (key.parse().unwrap(), text.to_vec())).into();
+        let documents: Vec<(Key, Vec<u8>)> = [("a", &b"1\n2"[..]), ("b/c", b""), ("d", b"x 1\n")]
+            .map(|(key, text)| (key.parse().unwrap(), text.to_vec()))
+            .into();
         let bytes = encoded(&documents);
         let read: Vec<(Key, Vec<u8>)> =
             decoded(&bytes).unwrap().into_iter().map(|(key, content)| (key, content.to_vec())).collect();

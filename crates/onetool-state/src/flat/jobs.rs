@@ -247,7 +247,10 @@ impl Jobs for FlatJobs {
     async fn append(&self, claim: &Claim, first: u64, lines: &[String]) -> Result<(), StateError> {
         self.change(claim, |job| {
             if first > job.lines {
-                return Err(StateError::Invalid(format!("line {} of the journal of {} is missing", job.lines, claim.job)));
+                return Err(StateError::Invalid(format!(
+                    "line {} of the journal of {} is missing",
+                    job.lines, claim.job
+                )));
             }
             let known = usize::try_from(job.lines - first).unwrap_or(usize::MAX);
             let new = lines.get(known..).unwrap_or_default();
@@ -256,8 +259,7 @@ impl Jobs for FlatJobs {
             }
             let path = self.file(&claim.job, "journal");
             let failed = |error| StoreError::io(&path, error);
-            let mut file =
-                OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+            let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
             // What a process that died had begun to write.
             if file.metadata().map_err(failed)?.len() > job.bytes {
                 file.set_len(job.bytes).map_err(failed)?;

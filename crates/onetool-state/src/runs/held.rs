@@ -112,12 +112,7 @@ impl RunStore {
     }
 
     /// A run ends because nobody knows whether a call took place. What it did stays known.
-    pub fn interrupt(
-        &self,
-        claim: &Claim,
-        message: &str,
-        calls: CallReport,
-    ) -> Result<RunRecord, RunStoreError> {
+    pub fn interrupt(&self, claim: &Claim, message: &str, calls: CallReport) -> Result<RunRecord, RunStoreError> {
         let record = self.update_held(claim, |record| {
             record.status = RunStatus::Interrupted;
             record.message = Some(format!("interrupted: {message}"));

@@ -268,7 +268,11 @@ impl RunStore {
     }
 
     /// Changes a run that this process has. Fails with [`RunStoreError::Lost`] where it does not have it any more.
-    pub(super) fn update_held(&self, claim: &Claim, change: impl Fn(&mut RunRecord)) -> Result<RunRecord, RunStoreError> {
+    pub(super) fn update_held(
+        &self,
+        claim: &Claim,
+        change: impl Fn(&mut RunRecord),
+    ) -> Result<RunRecord, RunStoreError> {
         self.change(&claim.job, |record| {
             if record.status.is_final() {
                 return Ok(false);

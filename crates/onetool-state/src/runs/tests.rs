@@ -5,9 +5,9 @@ use std::time::Duration;
 use chrono::Utc;
 
 use super::*;
-use crate::interface::Claim;
 use crate::State;
 use crate::flat::{FlatFiles, FlatPlaces};
+use crate::interface::Claim;
 
 const LIMITS: RunLimits = RunLimits { active: 2, kept: 3, reply_bytes: 1000 };
 
@@ -161,7 +161,9 @@ fn a_run_that_was_interrupted_is_resumed_or_abandoned_and_a_cancelled_one_is_los
     assert_eq!(store.renew(std::slice::from_ref(&claim)).unwrap(), [claim.job.clone()]);
     // One that needs what nobody here has waits; so does one for which there is no time here.
     let tagged = NewRun { tags: vec!["gpu".to_owned()], ..new(&owner, "3") };
-    assert!(matches!(store.create(&tagged, false, LIMITS).unwrap(), Created::New(record, None) if record.status == RunStatus::Queued));
+    assert!(
+        matches!(store.create(&tagged, false, LIMITS).unwrap(), Created::New(record, None) if record.status == RunStatus::Queued)
+    );
     assert!(store.take_next(&["cpu".to_owned()]).unwrap().is_none());
     assert_eq!(store.take_next(&["gpu".to_owned()]).unwrap().unwrap().record.id, tagged.id);
 }

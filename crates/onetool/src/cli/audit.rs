@@ -39,10 +39,14 @@ enum AuditCommand {
     #[command(after_help = "Examples:\n  onetool audit tail -n 100\n  onetool audit tail --follow --json")]
     Tail(TailArgs),
     /// Search in what happened, the newest first
-    #[command(after_help = "Examples:\n  onetool audit search --outcome denied --since 7d\n  onetool audit search github")]
+    #[command(
+        after_help = "Examples:\n  onetool audit search --outcome denied --since 7d\n  onetool audit search github"
+    )]
     Search(SearchArgs),
     /// Print everything as JSON lines, the oldest first
-    #[command(after_help = "Examples:\n  onetool audit export --since 30d\n  onetool audit export --output audit.jsonl")]
+    #[command(
+        after_help = "Examples:\n  onetool audit export --since 30d\n  onetool audit export --output audit.jsonl"
+    )]
     Export(ExportArgs),
 }
 
@@ -179,7 +183,8 @@ pub async fn main(args: AuditArgs, at: Location) -> anyhow::Result<ExitCode> {
             let filter = args.filter.filter(None)?;
             let mut out: Box<dyn std::io::Write + Send> = match &args.output {
                 Some(path) => {
-                    let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+                    let file =
+                        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
                     Box::new(std::io::BufWriter::new(file))
                 }
                 None => Box::new(std::io::BufWriter::new(std::io::stdout())),
@@ -248,7 +253,8 @@ fn row(record: &AuditRecord) -> Vec<(Tone, String)> {
     let mut detail = Vec::new();
     detail.extend(record.approval.as_ref().map(|approval| format!("approval {approval}")));
     detail.extend(record.error.clone());
-    detail.extend(record.arguments.clone().or_else(|| record.arguments_hash.as_ref().map(|hash| hash[..12].to_owned())));
+    detail
+        .extend(record.arguments.clone().or_else(|| record.arguments_hash.as_ref().map(|hash| hash[..12].to_owned())));
     detail.extend(record.address.clone());
     detail.extend(record.count.map(|count| format!("{count} lines were lost")));
     vec![

@@ -194,11 +194,14 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
     match server.state {
         ServerState::Connected => Finding::ok(&check, format!("{} tools", server.tool_count)),
         // What the configuration lacks is told with the configuration too.
-        ServerState::Disabled if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) => {
+        ServerState::Disabled
+            if settings.notes.iter().any(|note| note.message.contains(&format!("servers.{name}:"))) =>
+        {
             Finding::warning(&check, reason, "fix the configuration as told above")
         }
         ServerState::Disabled => {
-            let hint = format!("`onetool servers enable {name}` switches it on, `onetool servers remove {name}` removes it");
+            let hint =
+                format!("`onetool servers enable {name}` switches it on, `onetool servers remove {name}` removes it");
             Finding::warning(&check, reason, &hint)
         }
         ServerState::Connecting | ServerState::Disconnected => {

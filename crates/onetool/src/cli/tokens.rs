@@ -28,7 +28,9 @@ pub struct TokensArgs {
 #[derive(Subcommand)]
 enum TokensCommand {
     /// Make a token and print it; it is not kept and cannot be shown again
-    #[command(after_help = "Examples:\n  onetool tokens create ana\n  onetool tokens create ci --scope invoke --expires 30d --json")]
+    #[command(
+        after_help = "Examples:\n  onetool tokens create ana\n  onetool tokens create ci --scope invoke --expires 30d --json"
+    )]
     Create(CreateArgs),
     /// List tokens
     #[command(after_help = "Examples:\n  onetool tokens list\n  onetool tokens list --json")]

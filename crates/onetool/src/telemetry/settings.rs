@@ -90,9 +90,7 @@ impl TelemetrySettings {
     pub fn new(endpoint: &str, service_name: String, headers: &[(String, String)]) -> Result<Self, TelemetryError> {
         let base = endpoint.trim_end_matches('/');
         let base = base.strip_suffix(TRACES).unwrap_or(base);
-        let below = |path| {
-            Url::parse(&format!("{base}{path}")).map_err(|error| TelemetryError::Url(error.to_string()))
-        };
+        let below = |path| Url::parse(&format!("{base}{path}")).map_err(|error| TelemetryError::Url(error.to_string()));
         let (url, metrics_url) = (below(TRACES)?, below(METRICS)?);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(TelemetryError::Url("it is neither http nor https".to_owned()));

@@ -50,11 +50,8 @@ impl Span {
         let mut attributes = sizes(outcome.chars_in, outcome.chars_out);
         attributes.push(("gen_ai.operation.name", Attribute::Text("execute_tool".to_owned())));
         attributes.push(("gen_ai.tool.name", Attribute::Text(name.clone())));
-        Self {
-            error: outcome.error.map(str::to_owned),
-            ..Self::new(name, INTERNAL, outcome.duration, outcome.ctx)
-        }
-        .with(attributes)
+        Self { error: outcome.error.map(str::to_owned), ..Self::new(name, INTERNAL, outcome.duration, outcome.ctx) }
+            .with(attributes)
     }
 
     fn new(name: String, kind: u8, duration: Duration, ctx: &CallContext) -> Self {

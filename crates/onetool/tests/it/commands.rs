@@ -225,10 +225,9 @@ async fn shells_complete_what_is_typed() {
         "from typing import Literal\ndef order(item: str, size: Literal['small', 'large'] = 'small') -> str:\n    return item\n\ndef refund(order_id: int) -> str:\n    return 'x'\n",
     );
     let folder = std::path::Path::new(BINARY).parent().unwrap().to_owned();
-    let path = std::env::join_paths(
-        std::iter::once(folder).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-    )
-    .unwrap();
+    let path =
+        std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())))
+            .unwrap();
     let driver = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/complete_line.py");
     for shell in ["bash", "zsh", "fish"] {
         let is_here = tokio::process::Command::new(shell).arg("--version").output().await.is_ok();

@@ -33,12 +33,12 @@ async fn called(project: &Project) {
 
 fn run_message(command: &str) -> Json {
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
-        "name": "run", "arguments": {"command": command},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }}})
+    "name": "run", "arguments": {"command": command},
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }}})
 }
 
 fn mcp(server: &HttpServer, command: &str) -> reqwest::RequestBuilder {

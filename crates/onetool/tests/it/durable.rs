@@ -110,7 +110,10 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     assert_eq!(ended["done"].as_array().unwrap().len(), 1, "{ended}");
     assert_eq!(ended["unknown"][0]["tool"], "notes.note", "{ended}");
     assert!(ended["unknown"][0]["arguments"].as_str().unwrap().contains("during"), "{ended}");
-    assert!(ended["finishedAt"].is_string() && ended["message"].as_str().unwrap().starts_with("interrupted"), "{ended}");
+    assert!(
+        ended["finishedAt"].is_string() && ended["message"].as_str().unwrap().starts_with("interrupted"),
+        "{ended}"
+    );
     let (status, resumed) = two.post(&format!("/runs/{}/resume", ids[2]), json!({"unknown": "raise"})).await;
     assert_eq!((status, &resumed["status"]), (202, &json!("queued")), "{resumed}");
     let text = result(&three, &ids[2]).await;
@@ -175,10 +178,8 @@ async fn onetool(project: &Project, arguments: &[&str]) -> (Output, String) {
 async fn a_run_waits_for_a_permission_without_a_process() {
     let project = project(ASKING);
     let counted = project.path().join("counted");
-    let command = format!(
-        "n = notes.note(file='{}', text='once')\nfile.write('a.txt', 'x')\nf'done {{n}}'",
-        counted.display()
-    );
+    let command =
+        format!("n = notes.note(file='{}', text='once')\nfile.write('a.txt', 'x')\nf'done {{n}}'", counted.display());
     // A client that cannot be asked: its run waits, also when its server has ended.
     let client = project.serve().await;
     let text = client.err(&command).await;
@@ -261,5 +262,9 @@ async fn every_run_is_recorded_where_the_configuration_says_so() {
     let server = project.serve_http().await;
     assert_eq!(server.mcp().await.ok("6 * 7").await, "42");
     let (_, page) = server.get("/runs").await;
-    assert_eq!((&page["runs"][0]["title"], &page["runs"][0]["status"]), (&json!("6 * 7"), &json!("completed")), "{page}");
+    assert_eq!(
+        (&page["runs"][0]["title"], &page["runs"][0]["status"]),
+        (&json!("6 * 7"), &json!("completed")),
+        "{page}"
+    );
 }

@@ -70,7 +70,11 @@ async fn a_command_sees_a_large_bundle() {
     project.write("many.json", &document());
     let imported = project.command(&["bundles", "import", "many.json"]).output().await.unwrap();
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
-    for arguments in [&["tools", "shop.op_7", "--json"][..], &["run", "ot.tools(pattern='shop.op_7')"], &["call", "ot.tools", "pattern=shop.op_7"]] {
+    for arguments in [
+        &["tools", "shop.op_7", "--json"][..],
+        &["run", "ot.tools(pattern='shop.op_7')"],
+        &["call", "ot.tools", "pattern=shop.op_7"],
+    ] {
         let output = project.command(arguments).output().await.unwrap();
         let shown = String::from_utf8(output.stdout).unwrap();
         assert!(shown.contains("shop.op_7"), "{arguments:?}: {shown}{}", String::from_utf8_lossy(&output.stderr));

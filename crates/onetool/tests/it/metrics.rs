@@ -27,7 +27,8 @@ async fn text(server: &HttpServer) -> String {
 
 async fn parsed(project: &Project, text: &str) -> Json {
     let file = project.write("metrics.txt", text);
-    let mut command = project.program("uv", &["run", "--no-project", "--with", "prometheus-client", "python", "-c", PARSER]);
+    let mut command =
+        project.program("uv", &["run", "--no-project", "--with", "prometheus-client", "python", "-c", PARSER]);
     command.stdin(std::fs::File::open(file).unwrap());
     let output = tokio::time::timeout(PATIENCE, command.output()).await.unwrap().unwrap();
     assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));

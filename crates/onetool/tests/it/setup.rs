@@ -146,7 +146,8 @@ async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_
     project.write("home/.claude.json", r#"{"history": [1]}"#);
     let servers = |path: &str, key: &str| -> Vec<String> {
         let file: Json = serde_json::from_str(&read(&project, path)).unwrap();
-        let mut names: Vec<String> = file[key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        let mut names: Vec<String> =
+            file[key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
         names.sort();
         names
     };
@@ -178,10 +179,7 @@ async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_
 async fn older_places_and_sign_ins_are_imported_too() {
     let project = Project::empty();
     project.write(".vscode/settings.json", r#"{"mcp": {"servers": {"old": {"command": "old"}}}}"#);
-    project.write(
-        "home/.codex/config.toml",
-        "[mcp_servers.docs]\ncommand = \"docs\"\nenv_vars = [\"DOCS_HOME\"]\n",
-    );
+    project.write("home/.codex/config.toml", "[mcp_servers.docs]\ncommand = \"docs\"\nenv_vars = [\"DOCS_HOME\"]\n");
     project.write(
         "opencode.json",
         r#"{"mcp": {"far": {"type": "remote", "url": "https://far.example.org", "oauth": {"clientId": "me", "clientSecret": "s3cret-value", "scope": "read write"}}}}"#,

@@ -126,7 +126,8 @@ async fn a_public_server_takes_the_browser_back() {
     assert!(status == 200 && page.contains("You are signed in to web"), "{status} {page}");
     let (status, _) = visit(query).await;
     assert_eq!(status, 400);
-    let listed = client.get(format!("{}/api/servers", server.base)).bearer_auth("t0ken-of-the-admin").send().await.unwrap();
+    let listed =
+        client.get(format!("{}/api/servers", server.base)).bearer_auth("t0ken-of-the-admin").send().await.unwrap();
     let listed: serde_json::Value = listed.json().await.unwrap();
     assert_eq!(listed["servers"][0]["auth"]["state"], "signed in", "{listed}");
 }

@@ -181,7 +181,9 @@ def seen() -> dict:
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
         Body(serde_json::json!({"parent": text("traceparent"), "state": text("tracestate")}))
     };
-    tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/echo", axum::routing::get(echo))).await });
+    tokio::spawn(
+        async move { axum::serve(listener, axum::Router::new().route("/echo", axum::routing::get(echo))).await },
+    );
     let mut collector = Collector::start().await;
     let behind = Project::with(&format!("telemetry: {{otlp_endpoint: '{}'}}\n", collector.endpoint));
     let upstream = behind.serve_http().await;
@@ -275,11 +277,16 @@ async fn measurements_are_delivered_too() {
         let families = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap().clone();
         let family = |name: &str| families.iter().find(|family| family["name"] == name).cloned().unwrap_or_default();
         let points = family("onetool_calls_total")["sum"]["dataPoints"].as_array().cloned().unwrap_or_default();
-        let Some(point) = points.iter().find(|point| attribute(point, "pack")["stringValue"] == "file") else { continue };
+        let Some(point) = points.iter().find(|point| attribute(point, "pack")["stringValue"] == "file") else {
+            continue;
+        };
         assert_eq!(point["asDouble"], 1.0, "{point}");
         let time = &family("onetool_run_duration_seconds")["histogram"]["dataPoints"][0];
         if time["count"] == "1" {
-            assert_eq!(time["bucketCounts"].as_array().unwrap().len(), time["explicitBounds"].as_array().unwrap().len() + 1);
+            assert_eq!(
+                time["bucketCounts"].as_array().unwrap().len(),
+                time["explicitBounds"].as_array().unwrap().len() + 1
+            );
             break;
         }
     }

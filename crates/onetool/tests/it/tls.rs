@@ -12,7 +12,14 @@ fn certificate(project: &Project, name: &str) {
     std::fs::create_dir_all(&folder).unwrap();
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
-        .args(["-subj", &format!("/CN={name}"), "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([
+            "-subj",
+            &format!("/CN={name}"),
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
         .arg("-keyout")
         .arg(folder.join("new.key"))
         .arg("-out")
@@ -28,10 +35,7 @@ fn certificate(project: &Project, name: &str) {
 /// A client that trusts the certificate as it is now.
 fn client(project: &Project) -> reqwest::Client {
     let pem = std::fs::read(project.path().join(".onetool/tls/server.pem")).unwrap();
-    onetool_outbound::client_builder()
-        .tls_certs_only([reqwest::Certificate::from_pem(&pem).unwrap()])
-        .build()
-        .unwrap()
+    onetool_outbound::client_builder().tls_certs_only([reqwest::Certificate::from_pem(&pem).unwrap()]).build().unwrap()
 }
 
 const CONFIGURATION: &str = "server: {tls: {certificate: tls/server.pem, key: tls/server.key}}\n";

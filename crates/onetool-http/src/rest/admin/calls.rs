@@ -7,9 +7,7 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, Request};
 use axum::response::{IntoResponse as _, Response};
 use onetool_run::present;
-use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value,
-};
+use onetool_sdk::{Arguments, CallContext, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

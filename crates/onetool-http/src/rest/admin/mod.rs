@@ -17,8 +17,8 @@ mod results;
 mod runs;
 mod servers;
 mod session;
-mod tokens;
 mod stats;
+mod tokens;
 mod tools;
 mod trust;
 

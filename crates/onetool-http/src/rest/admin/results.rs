@@ -36,7 +36,10 @@ fn store(state: &AdminState, identity: &Identity) -> ResultStore {
 #[utoipa::path(get, path = "/api/results", tag = "results", responses(
     (status = 200, body = ResultsReply),
 ))]
-async fn list(state: AdminState, Extension(identity): Extension<Arc<Identity>>) -> Result<Json<ResultsReply>, ApiError> {
+async fn list(
+    state: AdminState,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Json<ResultsReply>, ApiError> {
     let results = blocking(move || {
         Ok(store(&state, &identity)
             .list(LISTED)
@@ -79,10 +82,8 @@ async fn read(
     let query = Query::new(offset.saturating_add(1), limit, PAGE_BYTES)
         .map_err(from_result_error)?
         .searching(&search, Matching::Regex);
-    let page = blocking(move || {
-        store(&state, &identity).query(&handle, &query, &|| true).map_err(from_result_error)
-    })
-    .await?;
+    let page =
+        blocking(move || store(&state, &identity).query(&handle, &query, &|| true).map_err(from_result_error)).await?;
     Ok(Json(ResultPageReply {
         lines: page.lines,
         offset: page.offset.saturating_sub(1),

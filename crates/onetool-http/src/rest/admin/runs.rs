@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use axum::{Extension, Json};
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use onetool_run::RunReply;
 use onetool_run::activity::ActivityKind;
 use onetool_sdk::CallContext;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::{Extension, Json};
 use axum::extract::{Path, RawQuery, Request};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use onetool_run::activity::{ActivityEvent, ActivityKind};
 use onetool_run::{Awaited, FoundKind};
 use onetool_sdk::{CallContext, Caller, Door, QualifiedName};

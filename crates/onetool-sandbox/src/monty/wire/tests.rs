@@ -11,6 +11,7 @@ use crate::monty::convert::{Values, put_value};
 use crate::monty::objects::Objects;
 
 #[path = "../../../../../cases/fuzz/fuzzing.rs"]
+#[allow(dead_code, reason = "the messages of a Monty child are not JSON")]
 mod fuzzing;
 
 fn written(value: Value, objects: &mut Objects) -> Vec<u8> {

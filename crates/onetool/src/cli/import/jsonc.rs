@@ -226,7 +226,10 @@ mod tests {
         for (before, after) in [
             ("", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}\n"),
             ("{}", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}"),
-            ("{ // mine\n  \"a\": 2,\n}\n", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }, // mine\n  \"a\": 2,\n}\n"),
+            (
+                "{ // mine\n  \"a\": 2,\n}\n",
+                "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }, // mine\n  \"a\": 2,\n}\n",
+            ),
             ("{\n  \"mcpServers\": {}\n}\n", "{\n  \"mcpServers\": {\n    \"onetool\": 1\n  }\n}\n"),
         ] {
             let changed = set(before, &path, &json!(1)).unwrap();

@@ -40,7 +40,8 @@ async fn every_run_call_refusal_and_change_leaves_a_line() {
     assert_eq!(server.post("/api/tokens", json!({"name": "eve"})).await.0, 201);
 
     let calls = records(&server, "principal=ana&event=call&tool=file.*").await;
-    let seen: Vec<_> = calls.iter().map(|call| (call["tool"].as_str().unwrap(), call["outcome"].as_str().unwrap())).collect();
+    let seen: Vec<_> =
+        calls.iter().map(|call| (call["tool"].as_str().unwrap(), call["outcome"].as_str().unwrap())).collect();
     assert_eq!(seen, [("file.delete", "denied"), ("file.read", "ok"), ("file.read", "ok")], "{calls:?}");
     assert_eq!(calls[1]["argumentsHash"], calls[2]["argumentsHash"], "equal calls have equal hashes");
     assert!(calls[1]["argumentsHash"].as_str().unwrap().len() == 64 && calls[1]["arguments"].is_null());
@@ -63,7 +64,8 @@ async fn every_run_call_refusal_and_change_leaves_a_line() {
     assert_eq!(export.text().await.unwrap().lines().filter(|line| line.contains("file.read")).count(), 2);
     server.stop().await;
 
-    let found = lines(&project, &["search", "--principal", "ana", "--outcome", "denied", "--since", "1h", "--json"]).await;
+    let found =
+        lines(&project, &["search", "--principal", "ana", "--outcome", "denied", "--since", "1h", "--json"]).await;
     assert!(found.iter().any(|line| line["tool"] == "file.delete"), "{found:?}");
     let last = lines(&project, &["tail", "-n", "1", "--event", "call", "--json"]).await;
     assert_eq!(last.len(), 1);
@@ -81,7 +83,11 @@ async fn arguments_are_written_down_only_where_that_is_wanted() {
         let command = "ot.notify(topic='x', message='open-sesame-please')";
         project.command(&["run", command]).output().await.unwrap();
         let run = &lines(&project, &["search", "--event", "run", "--json"]).await[0];
-        assert_eq!((run["argumentsHash"].is_string(), run["arguments"].is_string()), (has_hash, has_arguments), "{run}");
+        assert_eq!(
+            (run["argumentsHash"].is_string(), run["arguments"].is_string()),
+            (has_hash, has_arguments),
+            "{run}"
+        );
         assert!(!run.to_string().contains("open-sesame"), "{run}");
         assert_eq!(run["door"], "local");
     }
@@ -117,7 +123,10 @@ async fn stopped(mut database: Server) -> Server {
 #[tokio::test]
 async fn lines_wait_while_the_database_is_away() {
     let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
-    let settings = format!("state: {}\nserver: {{tokens: [{{token: root-root-root-root, name: root, scopes: [admin]}}]}}\n", database.database("audit"));
+    let settings = format!(
+        "state: {}\nserver: {{tokens: [{{token: root-root-root-root, name: root, scopes: [admin]}}]}}\n",
+        database.database("audit")
+    );
     let projects = [Project::with(&settings), Project::with(&settings)];
     let (mut one, mut other) = (projects[0].serve_http().await, projects[1].serve_http().await);
     (one.token, other.token) = (Some("root-root-root-root"), Some("root-root-root-root"));

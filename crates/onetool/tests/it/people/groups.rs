@@ -32,7 +32,8 @@ def secret() -> str:
 fn project() -> Project {
     let project = Project::with(SETTINGS);
     project.write(".onetool/tools/notes/notes_tools.py", NOTES);
-    project.write(".onetool/tools/zebra/zebra_tools.py", "pack = 'zebra'\n\ndef gallop() -> str:\n    return 'hello'\n");
+    project
+        .write(".onetool/tools/zebra/zebra_tools.py", "pack = 'zebra'\n\ndef gallop() -> str:\n    return 'hello'\n");
     project.write("x.txt", "text");
     project
 }

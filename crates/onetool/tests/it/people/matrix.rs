@@ -40,9 +40,8 @@ impl Bench {
 
     /// Pairs of every kind.
     async fn pairs(&self) -> Vec<(&'static str, &'static str)> {
-        let named = ["one", "two"].map(|name| async move {
-            token(&self.project, &[name, "--scope", "read,invoke,admin"]).await
-        });
+        let named = ["one", "two"]
+            .map(|name| async move { token(&self.project, &[name, "--scope", "read,invoke,admin"]).await });
         let [one, two] = named;
         let (one, two) = (one.await, two.await);
         let all = json!({"scope": "onetool:read onetool:invoke onetool:admin"});
@@ -115,9 +114,17 @@ impl Bench {
         let cache = format!("std.tool_output_cache(ref_id='{handle}')");
         assert!(own.ok(&format!("len({cache})")).await.parse::<usize>().unwrap() > 1000);
         assert!(other.err(&cache).await.contains("Result not found"));
-        assert!(other.err(&format!("std.tool_output_cache_grep(ref_id='{handle}', pattern='1')")).await.contains("not found"));
+        assert!(
+            other
+                .err(&format!("std.tool_output_cache_grep(ref_id='{handle}', pattern='1')"))
+                .await
+                .contains("not found")
+        );
         let path = format!("/api/results/{handle}");
-        assert_eq!((self.status(mine, Method::GET, &path).await, self.status(theirs, Method::GET, &path).await), (200, 404));
+        assert_eq!(
+            (self.status(mine, Method::GET, &path).await, self.status(theirs, Method::GET, &path).await),
+            (200, 404)
+        );
         assert!(!self.get(theirs, "/api/results").await.to_string().contains(handle));
         assert!(self.get(mine, "/api/results").await.to_string().contains(handle));
 

@@ -56,15 +56,21 @@ impl Issuer {
         let (keys, asked) = (Arc::new(Mutex::new(keys)), Arc::<AtomicUsize>::default());
         let issuer = Self { base: base.clone(), keys: keys.clone(), asked: asked.clone(), rsa, ec, ed };
         let app = axum::Router::new()
-            .route("/.well-known/openid-configuration", get({
-                let base = base.clone();
-                move || async move { Json(json!({"issuer": base, "jwks_uri": format!("{base}/keys")})) }
-            }))
-            .route("/keys", get(move || {
-                asked.fetch_add(1, Ordering::SeqCst);
-                let keys = keys.lock().clone();
-                async move { Json(keys) }
-            }));
+            .route(
+                "/.well-known/openid-configuration",
+                get({
+                    let base = base.clone();
+                    move || async move { Json(json!({"issuer": base, "jwks_uri": format!("{base}/keys")})) }
+                }),
+            )
+            .route(
+                "/keys",
+                get(move || {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    let keys = keys.lock().clone();
+                    async move { Json(keys) }
+                }),
+            );
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         issuer
     }
@@ -87,7 +93,8 @@ impl Issuer {
     }
 
     fn signed(&self, header: Json_, change: Json_) -> String {
-        let body = format!("{}.{}", text(header.to_string().as_bytes()), text(self.claims(change).to_string().as_bytes()));
+        let body =
+            format!("{}.{}", text(header.to_string().as_bytes()), text(self.claims(change).to_string().as_bytes()));
         let random = SystemRandom::new();
         let signature = match header["kid"].as_str() {
             Some("r") => {

@@ -18,7 +18,10 @@ security:
 async fn what_is_used_up_is_refused_with_the_time_to_try_again() {
     let project = Project::with(SETTINGS);
     project.write("x.txt", "text");
-    project.write(".onetool/tools/slow/slow_tools.py", "import time\n\ndef nap(seconds: float) -> str:\n    time.sleep(seconds)\n    return 'rested'\n");
+    project.write(
+        ".onetool/tools/slow/slow_tools.py",
+        "import time\n\ndef nap(seconds: float) -> str:\n    time.sleep(seconds)\n    return 'rested'\n",
+    );
     let (ana, bob) = (token(&project, &["ana"]).await, token(&project, &["bob"]).await);
     let (cid, eve) = (token(&project, &["cid"]).await, token(&project, &["eve"]).await);
     let mut server = project.serve_http().await;
@@ -26,7 +29,8 @@ async fn what_is_used_up_is_refused_with_the_time_to_try_again() {
     server.token = Some(ana);
     let text = server.mcp().await.err("for n in range(10):\n    file.read('x.txt')").await;
     assert!(text.contains("3 calls were made within a minute") && text.contains("try again in"), "{text}");
-    let response = server.request(reqwest::Method::POST, "/api/tools/file.read/invoke").json(&json!({"args": {"path": "x.txt"}}));
+    let response =
+        server.request(reqwest::Method::POST, "/api/tools/file.read/invoke").json(&json!({"args": {"path": "x.txt"}}));
     let response = response.send().await.unwrap();
     assert_eq!(response.status(), 429);
     assert!(response.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1);

@@ -87,12 +87,15 @@ async fn tokens_are_managed_over_rest_and_their_use_is_noted() {
     let project = Project::with("server: {tokens: [{token: root-root-root-root, name: root, scopes: [admin]}]}\n");
     let mut server = project.serve_http().await;
     server.token = Some("root-root-root-root");
-    let (status, made) = server.post("/api/tokens", json!({"name": "ci", "groups": [], "expiresInSeconds": 3600})).await;
+    let (status, made) =
+        server.post("/api/tokens", json!({"name": "ci", "groups": [], "expiresInSeconds": 3600})).await;
     assert_eq!(status, 201, "{made}");
     assert_eq!(made["scopes"], json!(["read", "invoke"]));
     let token: &'static str = made["token"].as_str().unwrap().to_owned().leak();
     assert_eq!(server.post("/api/tokens", json!({"name": "ci"})).await.0, 409);
-    for bad in [json!({}), json!({"name": "../x"}), json!({"name": "y", "scopes": ["all"]}), json!({"name": "y", "x": 1})] {
+    for bad in
+        [json!({}), json!({"name": "../x"}), json!({"name": "y", "scopes": ["all"]}), json!({"name": "y", "x": 1})]
+    {
         assert_eq!(server.post("/api/tokens", bad.clone()).await.0, 400, "{bad}");
     }
     let (_, who) = crate::client::reply(server.anonymous(Method::GET, "/api/session").bearer_auth(token)).await;
