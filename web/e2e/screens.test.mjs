@@ -92,6 +92,24 @@ test('activity shows calls as they happen, with secrets masked', { skip }, () =>
     assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
   }));
 
+test('the audit trail says who did what, and is searched and exported', { skip }, () =>
+  withPage({ browser: { at: '#/activity/audit' } }, async ({ page, server, browser }) => {
+    await server.json('POST', 'api/runs', { command: 'demo.danger(path="a", password="hunter2")' });
+    await server.json('POST', 'api/runs', { command: 'nowhere' });
+    await browser.go('#/activity/calls');
+    await browser.go('#/activity/audit');
+    await page.getByText('demo.danger', { exact: true }).first().waitFor();
+    await page.getByLabel('Show').selectOption('run');
+    await page.getByText('demo.danger', { exact: true }).waitFor({ state: 'detached' });
+    await page.getByRole('searchbox').fill('nothing-is-called-so');
+    await page.getByRole('button', { name: 'Search', exact: true }).click();
+    await page.getByText('Nothing has been recorded that matches.').waitFor();
+    assert.ok(!(await page.content()).includes('hunter2'));
+    const file = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export' }).click();
+    assert.equal((await file).suggestedFilename(), 'audit.jsonl');
+  }));
+
 test('stored results are paged and searched; servers and workers restart', { skip }, () =>
   withPage({ server: { config: `${upstream('hostile')}output:\n  max_inline_size: 2000\n` }, browser: { at: '#/activity/results' } }, async ({ page, server, browser }) => {
     await page.getByText('No stored results').waitFor();

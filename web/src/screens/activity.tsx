@@ -10,9 +10,10 @@ import { Badge, Dialog, Failure, Tabs } from '../ui/parts';
 import { TextView } from '../ui/result';
 import { VirtualList } from '../ui/virtual';
 import { Servers } from './servers';
+import { Audit } from './audit';
 import { StatisticsSection } from './statistics';
 
-const SECTIONS = ['calls', 'stats', 'results', 'servers'] as const;
+const SECTIONS = ['calls', 'stats', 'results', 'servers', 'audit'] as const;
 type Section = (typeof SECTIONS)[number];
 
 export function ActivityScreen() {
@@ -31,6 +32,7 @@ export function ActivityScreen() {
         {section === 'stats' && <StatisticsSection />}
         {section === 'results' && <Results />}
         {section === 'servers' && <Servers />}
+        {section === 'audit' && <Audit />}
       </div>
     </div>
   );

@@ -16,14 +16,18 @@ interface Reply {
 
 const SHOWN = 200;
 
-/** Gives a bundle as a file. The token travels in a header, so a plain link would not do. */
-export async function download(bundleID: string, slug: string): Promise<void> {
+/** Gives a bundle as a file. */
+export const download = (bundleID: string, slug: string): Promise<void> =>
+  downloaded(`tools/bundles/${segment(bundleID)}/export`, 'application/zip', `${slug}.zip`);
+
+/** Gives an answer as a file. The token travels in a header, so a plain link would not do. */
+export async function downloaded(path: string, accept: string, name: string): Promise<void> {
   try {
-    const response = await request(`tools/bundles/${segment(bundleID)}/export`, { accept: 'application/zip' });
+    const response = await request(path, { accept });
     const address = URL.createObjectURL(await response.blob());
     const link = document.createElement('a');
     link.href = address;
-    link.download = `${slug}.zip`;
+    link.download = name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   } catch (error) {
