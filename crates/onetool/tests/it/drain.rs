@@ -56,7 +56,7 @@ async fn what_is_under_way_is_finished_and_nothing_new_begins() {
     let project = project("");
     let server = project.serve_http().await;
     assert_eq!(server.get("/readyz").await.0, 200);
-    let news = server.request(Method::GET, "/api/activity").header("accept", "text/event-stream").send().await.unwrap();
+    let news = server.request(Method::GET, "/api/events").header("accept", "text/event-stream").send().await.unwrap();
     assert_eq!(news.status(), 200);
     let run = server.request(Method::POST, "/api/runs").json(&json!({"command": waiting(&project)})).send();
     let run = tokio::spawn(run);

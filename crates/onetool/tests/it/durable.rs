@@ -115,7 +115,8 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
         "{ended}"
     );
     let (status, resumed) = two.post(&format!("/runs/{}/resume", ids[2]), json!({"unknown": "raise"})).await;
-    assert_eq!((status, &resumed["status"]), (202, &json!("queued")), "{resumed}");
+    // Some server may have it already.
+    assert!(status == 202 && ["queued", "working"].map(|one| json!(one)).contains(&resumed["status"]), "{resumed}");
     let text = result(&three, &ids[2]).await;
     assert!(text.contains("nobody knows whether notes.note took place"), "{text}");
     assert_eq!(lines(&file("unknown")), ["before", "during"], "neither was repeated");

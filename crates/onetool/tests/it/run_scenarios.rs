@@ -157,7 +157,10 @@ async fn internal_tool_prefix_matching_is_applied() {
 /// What is organised in modules is a matter of the source; that each does its part shows in one command.
 #[tokio::test]
 async fn runner_focused_on_orchestration_uses_its_modules() {
-    let runner = include_str!("../../../onetool-run/src/runner.rs");
+    let runner = concat!(
+        include_str!("../../../onetool-run/src/runner.rs"),
+        include_str!("../../../onetool-run/src/runner/prepare.rs")
+    );
     for (module, source) in [
         ("fence_processor", include_str!("../../../onetool-run/src/fence_processor.rs")),
         ("tool_loader", include_str!("../../../onetool-run/src/tool_loader.rs")),

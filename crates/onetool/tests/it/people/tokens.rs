@@ -30,8 +30,12 @@ async fn a_token_is_made_used_listed_and_revoked_on_the_command_line() {
     assert_eq!(server.get("/tools/bundles").await.0, 200, "nobody needs a token yet");
     let reader = token(&project, &["ana", "--scope", "read", "--expires", "30d"]).await;
     let admin = token(&project, &["root.1", "--scope", "admin", "--group", "a,b"]).await;
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while server.get("/tools/bundles").await.0 != 401 {
+        assert!(tokio::time::Instant::now() < end, "from now on everybody does");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     until(&server, reader, 200).await;
-    assert_eq!(server.get("/tools/bundles").await.0, 401, "from now on everybody does");
     assert_eq!(status(&server, Method::POST, "/runs", reader).await, 403);
     assert_eq!(status(&server, Method::GET, "/api/tokens", reader).await, 403);
     assert_eq!(status(&server, Method::GET, "/api/tokens", admin).await, 200);
