@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use onetool_state_postgres::testing::Server;
+use reqwest::Method;
 use serde_json::{Value as Json, json};
 
 use crate::client::{HttpServer, PATIENCE, Project, eventually};
@@ -96,6 +97,17 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     }
     for (name, count) in [("plain", 1), ("chance", 1), ("unknown", 2), ("strays", 1)] {
         eventually(name, || lines(&file(name)).len() == count).await;
+    }
+    // What a tool has done is seen before its outcome is recorded: only what has been counted is known.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let counted = |text: &str| {
+        let parts = [r#"outcome="ok""#, r#"pack="notes""#, "} 4"];
+        text.lines()
+            .any(|line| line.starts_with("onetool_calls_total{") && parts.iter().all(|part| line.contains(part)))
+    };
+    while !counted(&one.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap()) {
+        assert!(tokio::time::Instant::now() < deadline, "four calls are never counted");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     one.kill().await;
     let (two, three) = (projects[1].serve_http().await, projects[2].serve_http().await);
