@@ -486,8 +486,10 @@ stats: {{enabled: false}}
                 "argSchema": {"type": "object", "properties": properties, "required": list(properties)},
             }
             until_answered(client, "PUT", f"{bundle}/tools/{slug}/version/v1", tool)
+        # Other servers follow within a moment.
         for node in nodes:
-            until_answered(Client(node.port), "GET", bundle)
+            for slug in TOOLS:
+                until_answered(Client(node.port), "GET", f"{bundle}/tools/{slug}/version/v1")
         return pull_plugs(client, upstream, postgres, nodes, seconds, options)
     finally:
         for node in nodes:
