@@ -47,15 +47,16 @@ impl BundleStore {
                     shared.limits.bundles
                 )));
             }
-            if live.is_none_or(|live| live.bundle.slug != draft.slug) {
+            let is_named_anew = live.is_none_or(|live| live.bundle.slug != draft.slug);
+            if is_named_anew {
                 require_free_slug(state, id, &draft.slug)?;
             }
             let bundle = new_bundle(id, draft.clone(), old.map_or(now, |old| old.bundle.created_at), now);
             bundle.translations.check().map_err(BundleError::Invalid)?;
             (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
             let written = if live.is_some() { Written::Replaced } else { Written::Created };
-            let edit = Edit::Put { key: key(bundle_key(id))?, text: shared.render(&bundle)?, expect: Expect::Anything };
-            Ok(Some((edit, written)))
+            let (key, text) = (key(bundle_key(id))?, shared.render(&bundle)?);
+            Ok(Some((Edit::Put { key, text, expect: Expect::Anything, is_named_anew }, written)))
         })?;
         Ok((self.bundle(id)?, written.unwrap_or(Written::Replaced)))
     }
@@ -146,7 +147,8 @@ impl BundleStore {
                     shared.limits.total_bytes
                 )));
             }
-            Ok(Some((Edit::Put { key: key(tool_key(bundle, tool.id))?, text, expect: Expect::Absent }, ())))
+            let key = key(tool_key(bundle, tool.id))?;
+            Ok(Some((Edit::Put { key, text, expect: Expect::Absent, is_named_anew: false }, ())))
         })?;
         self.tool(bundle, slug, version)
     }
@@ -283,6 +285,8 @@ pub(super) enum Edit {
         key: Key,
         text: String,
         expect: Expect,
+        /// It takes a name that must be free among all bundles, whoever else takes one now.
+        is_named_anew: bool,
     },
     /// Changes one field and keeps the rest, even what this build does not know.
     Field {
@@ -352,8 +356,11 @@ impl Shared {
             Condition { expect, guard: Some(Guard { prefix, seen }) }
         };
         match edit {
-            Edit::Put { key, text, expect } => {
-                let condition = guarded(&key, expect);
+            Edit::Put { key, text, expect, is_named_anew } => {
+                let mut condition = guarded(&key, expect);
+                if is_named_anew {
+                    condition.guard = Some(Guard { prefix: String::new(), seen });
+                }
                 wait(self.documents.put(Collection::BUNDLES, &key, text.as_bytes(), &condition))?;
             }
             Edit::Field { key, field, value } => {
@@ -387,6 +394,7 @@ impl Shared {
     }
 
     fn switches(&self, switches: &Switches) -> Result<Edit, BundleError> {
-        Ok(Edit::Put { key: key(switches_key())?, text: self.render(switches)?, expect: Expect::Anything })
+        let (key, text) = (key(switches_key())?, self.render(switches)?);
+        Ok(Edit::Put { key, text, expect: Expect::Anything, is_named_anew: false })
     }
 }

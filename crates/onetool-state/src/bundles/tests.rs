@@ -95,6 +95,26 @@ fn demo_built_in() -> BuiltInBundle {
     }
 }
 
+/// Two stores stand for two servers: of those who take a name at the same time, one gets it.
+#[test]
+fn a_bundles_name_is_free_for_one_of_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (open(folder.path()), open(folder.path()));
+    let wins = |store: &BundleStore| -> Vec<usize> {
+        let taken = |n: &usize| {
+            let slug = format!("wanted{n}");
+            store.put_bundle(BundleId::generate(), bundle_draft(&slug), &Precondition::None).is_ok()
+        };
+        (0..40).filter(taken).collect()
+    };
+    let mut all: Vec<usize> = std::thread::scope(|scope| {
+        let handles: Vec<_> = [&first, &second].map(|store| scope.spawn(move || wins(store))).into();
+        handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (0..40).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_name_is_given_once_and_the_first_tool_stays() {
     let folder = tempfile::tempdir().unwrap();
