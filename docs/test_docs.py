@@ -80,6 +80,8 @@ def test_configurations_are_understood(text, tmp_path):
     (tmp_path / ".onetool").mkdir()
     # Names that the text takes from the secrets, with some value each.
     secrets = "".join(f"{name}: value-of-{name.lower()}\n" for name in set(re.findall(r"\$\{(\w+)\}", text)))
+    if "s3://" in text:
+        secrets += "AWS_ACCESS_KEY_ID: key\nAWS_SECRET_ACCESS_KEY: secret\n"
     (tmp_path / ".onetool/secrets.yaml").write_text(secrets)
     (tmp_path / ".onetool/onetool.yaml").write_text(text)
     said = onetool("run", "1+1", folder=tmp_path)
@@ -102,7 +104,7 @@ def test_the_configurations_for_teams_are_understood(tmp_path):
         folder = tmp_path / str(number) / ".onetool"
         folder.mkdir(parents=True)
         (folder / "onetool.yaml").write_text(text)
-        (folder / "secrets.yaml").write_text("STATE_PASSWORD: a\nONETOOL_TOKEN: abcdefgh12345678\nSTATE: postgres://onetool@127.0.0.1:1/onetool\n")
+        (folder / "secrets.yaml").write_text("STATE_PASSWORD: a\nONETOOL_TOKEN: abcdefgh12345678\nMETRICS_TOKEN: abcdefgh12345679\nSTATE: postgres://onetool@127.0.0.1:1/onetool\n")
         said = onetool("config", folder=folder.parent, home=tmp_path)
         assert said.returncode == 0, said.stdout + said.stderr
 

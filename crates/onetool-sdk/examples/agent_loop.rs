@@ -62,11 +62,11 @@ fn tools(waiting: Arc<Notify>) -> Vec<Tool> {
     let read = define_sync_tool("library.read", "The text of a book.", |input: ReadInput, _ctx| {
         Ok((1..=300).map(|line| format!("{}, line {line}\n", input.title)).collect::<Vec<_>>().concat())
     });
-    let wait = define_tool("wait", "Waits until it is cancelled.", move |_: WaitInput, ctx| {
+    let wait = define_tool("wait", "Waits until it is cancelled.", move |_: WaitInput, _ctx| {
         let waiting = waiting.clone();
         async move {
             waiting.notify_one();
-            ctx.cancellation().cancelled().await;
+            std::future::pending::<()>().await;
             Ok("never seen")
         }
     });
