@@ -268,7 +268,7 @@ impl LoadedConfig {
             self.note(path, repeated.line, &repeated.message);
         }
         self.files.push((path.to_owned(), lines));
-        // What an untrusted file includes is no more trusted than it, wherever it lies.
+        // What an untrusted file includes is untrusted too, wherever it is.
         let is_below_untrusted = !self.trust.is_own(path) && around.iter().any(|file| !self.trust.covers(file));
         if is_below_untrusted || !self.trust.covers(path) {
             let taken = take_risky(&mut own);

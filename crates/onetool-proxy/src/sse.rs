@@ -39,7 +39,7 @@ pub(super) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream and learns where messages go. `Err` where this is no such server.
+    /// Opens the stream and learns where messages go. `Err` where the server does not speak this transport.
     pub(super) async fn open(
         client: Client,
         url: &Url,

@@ -24,7 +24,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `traceparent` and `tracestate`. What is not valid is no trace, as the standard demands.
+    /// Reads `traceparent` and `tracestate`. Invalid headers are ignored, as the standard demands.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

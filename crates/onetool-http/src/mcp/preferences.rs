@@ -40,7 +40,7 @@ impl ReplyPreferences {
     }
 }
 
-/// A value as structured content. Errors and texts that are no JSON stay as they are.
+/// A value as structured content. Errors and text that is not JSON stay as they are.
 fn structured(mut result: CallToolResult) -> CallToolResult {
     if result.is_error == Some(true) {
         return result;

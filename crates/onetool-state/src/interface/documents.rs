@@ -246,7 +246,7 @@ pub trait Documents: Send + Sync {
     /// Creates several documents, durably: all of them or, where one is there already or the process ends, none.
     async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError>;
 
-    /// Removes a document, durably, if the condition holds. One that is not there is no error.
+    /// Removes a document, durably, if the condition holds. Removing a missing document is not an error.
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError>;
 
     /// What changed since `since`, each key once and as it is now, in no order.
