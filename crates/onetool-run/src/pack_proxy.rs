@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use onetool_sandbox::{CLOCK, CallTarget, Host, Lookup, WrittenName};
+use onetool_sandbox::{CLOCK, CallTarget, Host, Lookup, REPEATING, WrittenName};
 use onetool_sdk::{Arguments, CallContext, Caller, ErrorKind, Origin, QualifiedName, ToolError, Value};
 use parking_lot::Mutex;
 
@@ -314,6 +314,9 @@ impl Host for PackProxy {
             CallTarget::Function(name) if name == CLOCK => {
                 let now = self.now().unwrap_or_else(Utc::now);
                 return Ok(Value::Int(now.timestamp_micros()));
+            }
+            CallTarget::Function(name) if name == REPEATING => {
+                return Ok(Value::Bool(self.ctx.journal.as_ref().is_some_and(|journal| journal.is_repeating())));
             }
             CallTarget::Function(name) => {
                 let name = WrittenName::read(&name).name;

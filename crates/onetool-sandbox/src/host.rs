@@ -86,3 +86,6 @@ impl std::fmt::Display for WrittenName<'_> {
 
 /// The function that gives the time in microseconds since the epoch, where [`Host::seed`] says that the host decides over it.
 pub const CLOCK: &str = "__onetool_now__";
+/// The function that tells such code whether it still repeats what an earlier process has recorded. It then does not wait
+/// again where it has waited.
+pub const REPEATING: &str = "__onetool_repeating__";

@@ -27,6 +27,6 @@ pub use cpython::{
 #[cfg(unix)]
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, FileAccess, Frame, Limits, Program};
-pub use host::{CLOCK, CallTarget, Host, Lookup, WrittenName};
+pub use host::{CLOCK, CallTarget, Host, Lookup, REPEATING, WrittenName};
 pub use resident::{give_back_code, give_back_heap};
 pub use sandbox::Sandbox;

@@ -4,10 +4,15 @@ mod support {
     pub(crate) mod toolbox;
 }
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use onetool_sandbox::{CPython, CPythonSettings, Execution, Failure, Frame, Limits, Program};
-use onetool_sdk::{Part, Value};
+use async_trait::async_trait;
+use onetool_sandbox::{
+    CPython, CPythonSettings, CallTarget, Execution, Failure, Frame, Host, Limits, Lookup, Program, REPEATING,
+};
+use onetool_sdk::{Arguments, Part, ToolError, Value};
 use support::toolbox::Toolbox;
 use tokio_util::sync::CancellationToken;
 
@@ -406,4 +411,44 @@ async fn the_standard_library_works() {
         let execution = run(code).await;
         assert!(execution.result.is_ok(), "{code}: {:?}\n{}", execution.result, execution.printed);
     }
+}
+
+/// A host that says what an earlier process has recorded.
+struct Recorded {
+    /// How often the program is told that it repeats.
+    repeats: AtomicI64,
+}
+
+#[async_trait]
+impl Host for Recorded {
+    fn lookup(&self, name: &str) -> Result<Lookup, ToolError> {
+        Err(ToolError::raised("NameError", name.to_owned()))
+    }
+
+    fn attribute(&self, _: &str, name: &str) -> Result<Lookup, ToolError> {
+        Err(ToolError::raised("AttributeError", name.to_owned()))
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    async fn call(&self, target: CallTarget, _: Arguments) -> Result<Value, ToolError> {
+        if target != CallTarget::Function(REPEATING.to_owned()) {
+            return Ok(Value::Int(1_700_000_000_000_000));
+        }
+        Ok(Value::Bool(self.repeats.fetch_sub(1, Ordering::Relaxed) > 0))
+    }
+}
+
+#[tokio::test]
+async fn a_wait_of_an_earlier_process_is_not_waited_for_again() {
+    let host = Arc::new(Recorded { repeats: AtomicI64::new(3) });
+    let code = "import asyncio, time\n\
+                time.sleep(3600)\ntime.sleep(3600)\nawait asyncio.sleep(3600)\n\
+                before = time.perf_counter()\ntime.sleep(0.2)\nawait asyncio.sleep(0.1)\n\
+                time.perf_counter() - before >= 0.3";
+    let execution = engine().execute(&program(code), &Limits::default(), host.clone(), CancellationToken::new()).await;
+    assert_eq!(execution.result, Ok(Value::Bool(true)), "{}", execution.printed);
+    assert_eq!(host.repeats.load(Ordering::Relaxed), -1, "what is new is not asked about again");
 }

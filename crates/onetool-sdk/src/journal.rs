@@ -91,4 +91,7 @@ pub trait CallJournal: Send + Sync {
 
     /// Whether an earlier process has begun the run.
     fn is_continued(&self) -> bool;
+
+    /// Whether some of what that process has recorded has not been asked for again.
+    fn is_repeating(&self) -> bool;
 }

@@ -526,6 +526,11 @@ impl CallJournal for Journal {
     fn is_continued(&self) -> bool {
         self.is_continued
     }
+
+    fn is_repeating(&self) -> bool {
+        let inner = self.inner.lock();
+        !(inner.known.is_empty() && inner.times.is_empty())
+    }
 }
 
 #[cfg(test)]

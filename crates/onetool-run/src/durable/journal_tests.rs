@@ -74,12 +74,13 @@ async fn calls_with_a_known_outcome_are_not_made_again_and_reads_cost_no_line_of
     call(&journal, "read", "b", Effect::ReadOnly).await.unwrap();
 
     let journal = again(&place);
-    assert!(journal.trouble().is_none() && journal.is_continued());
+    assert!(journal.trouble().is_none() && journal.is_continued() && journal.is_repeating());
     assert_eq!(journal.now(), now, "the clock says the same");
     // In another order, as concurrent calls may be.
     assert!(!call(&journal, "send", "b", Effect::Unknown).await.unwrap().1);
     assert!(!call(&journal, "read", "a", Effect::ReadOnly).await.unwrap().1);
     assert_eq!(call(&journal, "send", "a", Effect::Unknown).await.unwrap(), (Value::from("send:a"), false));
+    assert!(!journal.is_repeating(), "all that was recorded has been asked for");
     assert!(call(&journal, "read", "b", Effect::ReadOnly).await.unwrap().1, "what was not written is read again");
     assert!(call(&journal, "send", "a", Effect::Unknown).await.unwrap().1, "a second one is another call");
     assert!(matches!(journal.fate(), Fate::Running));

@@ -1,10 +1,12 @@
 # Makes a program a function of what the host says: a run that is run again sees the same random numbers and the same time.
 
 _CLOCK = "__onetool_now__"
+_REPEATING = "__onetool_repeating__"
 _LOOKS = 1000  # at the clock that are the host's; a program that looks more often waits for something
+_NAP = 0.001  # what is left of a wait that has been waited for
 
 
-def _determine(seed, source, ask):
+def _determine(seed, source, ask, ask_repeating):
     """Random numbers from a seed, and the time from the host, for the modules that the program names."""
     import random
     import time
@@ -35,11 +37,36 @@ def _determine(seed, source, ask):
         time.gmtime, time.localtime, time.ctime = at(time.gmtime), at(time.localtime), at(time.ctime)
         time.strftime = lambda form, when=None, /: strftime(form, time.localtime() if when is None else when)
         time.asctime = lambda when=None, /: asctime(time.localtime() if when is None else when)
+    if "sleep" in source:
+        _shorten_waits(time, ask_repeating)
     if "now(" in source or "today(" in source:
         import datetime as module
 
         module.date = _dated(module.date, now, None)
         module.datetime = _dated(module.datetime, now, module.timezone.utc)
+
+
+def _shorten_waits(time, ask):
+    """While the program repeats what was recorded, it does not wait for it again."""
+    import asyncio
+
+    sleep, sleep_async, repeats = time.sleep, asyncio.sleep, [True]
+
+    def shortened(seconds):
+        if repeats[0]:
+            try:
+                repeats[0] = ask()
+            except RuntimeError:
+                return seconds
+        return min(seconds, _NAP) if repeats[0] else seconds
+
+    def time_sleep(seconds, /):
+        sleep(shortened(seconds))
+
+    async def asyncio_sleep(delay, result=None):
+        return await sleep_async(shortened(delay), result)
+
+    time.sleep, asyncio.sleep = time_sleep, asyncio_sleep
 
 
 def _dated(real, now, utc):

@@ -396,7 +396,7 @@ class Run:
             self.globals.pop(name, None)  # of an earlier program
         _files.allow(order["files"], order["folder"])
         if order.get("seed") is not None:
-            _determine(order["seed"], self.source, HostFunction(None, _CLOCK))
+            _determine(order["seed"], self.source, HostFunction(None, _CLOCK), HostFunction(None, _REPEATING))
 
     def resolve(self, tree):
         """Asks the host for names that are neither ours nor Python's."""

@@ -62,7 +62,7 @@ async fn result(server: &HttpServer, id: &str) -> String {
 #[tokio::test]
 async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
-    let settings = format!("state: {}\n", database.database("durable"));
+    let settings = format!("state: {}\nserver: {{drain: 2}}\n", database.database("durable"));
     let projects = [project(&settings), project(&settings), project(&settings)];
     // The first server never sees the file for which runs wait.
     for project in &projects[1..] {
