@@ -140,7 +140,7 @@ fn away_it_fails_clearly_and_back_it_goes_on() {
     wait(documents.put(Collection::PINS, &key("pins"), b"kept", &Expect::Anything.into())).unwrap();
     let store = bundles(&state);
     let bundle = new_bundle(&store);
-    let recorder = StatsRecorder::start(state.trail(), Duration::from_hours(1)).unwrap();
+    let recorder = StatsRecorder::new(state.trail(), Duration::from_hours(1));
 
     server.stop();
     for failed in [
@@ -195,7 +195,7 @@ async fn a_team_moves_from_files_and_back() {
         put(&store, bundle, "moved").unwrap();
         let results = ResultStore::new(&source, Retention::default());
         let handle = results.store(&"line\n".repeat(200_000), "t", 1).unwrap().meta.handle;
-        let recorder = StatsRecorder::start(source.trail(), Duration::from_hours(1)).unwrap();
+        let recorder = StatsRecorder::new(source.trail(), Duration::from_hours(1));
         recorder.record(Record::run(Utc::now(), Outcome { chars_in: 1, chars_out: 1, ms: 1.0, error: None }));
         recorder.flush().unwrap();
         (bundle, handle)

@@ -6,6 +6,7 @@
 pub mod access_tokens;
 pub mod atomic;
 pub mod audit;
+mod batched;
 pub mod bundles;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;

@@ -40,7 +40,7 @@ fn records_outlive_the_recorder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats/stats.jsonl");
     for round in 1..=2 {
-        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+        let recorder = StatsRecorder::new(trail(&path), NEVER);
         recorder.record(Record::run(Utc::now(), outcome(20.0, None)));
         recorder.record(Record::call(Utc::now(), "a.b", outcome(10.0, Some("ValueError"))));
         drop(recorder);
@@ -67,7 +67,7 @@ fn several_recorders_on_one_file_lose_nothing() {
     let path = folder.path().join("stats.jsonl");
     std::thread::scope(|scope| {
         for server in 0..4 {
-            let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+            let recorder = StatsRecorder::new(trail(&path), NEVER);
             scope.spawn(move || {
                 for number in 0..250 {
                     recorder.record(Record::call(Utc::now(), &format!("p{server}.t"), outcome(1.0, None)));
@@ -87,7 +87,7 @@ fn several_recorders_on_one_file_lose_nothing() {
 fn when_the_disk_cannot_follow_the_oldest_go_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
-    let recorder = StatsRecorder::start(trail(&folder.path().join("file/stats.jsonl")), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&folder.path().join("file/stats.jsonl")), NEVER);
     for _ in 0..25_000 {
         recorder.record(Record::run(Utc::now(), outcome(1.0, None)));
     }
@@ -100,7 +100,7 @@ fn a_line_that_was_cut_short_spoils_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
     fs::write(&path, "{\"ts\":\"2026-01-01T00:").unwrap();
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, None)));
     recorder.flush().unwrap();
     assert_eq!(report(&path, Period::All).calls.calls, 1);
@@ -110,7 +110,7 @@ fn a_line_that_was_cut_short_spoils_no_other() {
 fn periods_are_windows_that_end_now() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     for days in [0, 3, 20, 400] {
         recorder.record(Record::call(Utc::now() - TimeDelta::days(days), "a.b", outcome(1.0, None)));
     }
@@ -127,7 +127,7 @@ fn periods_are_windows_that_end_now() {
 fn estimates_follow_the_assumptions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     recorder.record(Record::run(Utc::now(), Outcome { chars_in: 4_000, chars_out: 40_000, ms: 1.0, error: None }));
     recorder.record(Record::call(Utc::now(), "a.b", outcome(1.0, None)));
     recorder.flush().unwrap();
@@ -143,7 +143,7 @@ fn estimates_follow_the_assumptions() {
 fn savings_are_counted_when_they_were_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     let now = Utc::now();
     for (hours, kept) in [(30, 4_000), (0, 8_000)] {
         let run = Record::run(now - TimeDelta::hours(hours), outcome(1.0, None));
@@ -175,13 +175,13 @@ fn a_large_file_is_merged_and_keeps_its_totals() {
         })
         .collect();
     for batch in old.chunks(15_000) {
-        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+        let recorder = StatsRecorder::new(trail(&path), NEVER);
         batch.iter().for_each(|record| recorder.record(record.clone()));
         recorder.flush().unwrap();
     }
     let before = report(&path, Period::All);
     for _ in 0..2 {
-        let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+        let recorder = StatsRecorder::new(trail(&path), NEVER);
         (0..15_000).for_each(|_| recorder.record(Record::call(now, "pack.recent", outcome(5.0, None))));
         recorder.flush().unwrap();
     }
@@ -197,7 +197,7 @@ fn a_large_file_is_merged_and_keeps_its_totals() {
 fn many_threads_record_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = Arc::new(StatsRecorder::start(trail(&path), Duration::from_millis(10)).unwrap());
+    let recorder = Arc::new(StatsRecorder::new(trail(&path), Duration::from_millis(10)));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -215,7 +215,7 @@ fn many_threads_record_without_waiting() {
 fn the_page_is_self_contained_and_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     for hours in 0..48 {
         let error = (hours % 9 == 0).then_some("<b>Value</b>Error");
         let at = Utc::now() - TimeDelta::hours(hours);
@@ -238,7 +238,7 @@ fn the_page_is_self_contained_and_escaped() {
 fn savings_are_what_was_not_sent_less_what_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.jsonl");
-    let recorder = StatsRecorder::start(trail(&path), NEVER).unwrap();
+    let recorder = StatsRecorder::new(trail(&path), NEVER);
     let saved = Saved { kept: 10_000, cost: 2_000, together_ms: 150.4 };
     recorder.record(Record::run(Utc::now(), outcome(1.0, None)).with_saved(saved));
     recorder.record(Record::run(Utc::now(), outcome(1.0, None)));

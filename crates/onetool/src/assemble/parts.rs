@@ -97,7 +97,7 @@ impl Parts {
         let shared = &state.value;
         Ok(Self {
             runs: Part::build(StateSettings::new(&resolved), |_| Ok(RunStore::new(shared, node())))?,
-            stats: Part::build(recorder_settings(&resolved, traces), |keys| recorder(keys, shared))?,
+            stats: Part::build(recorder_settings(&resolved, traces), |keys| Ok(recorder(keys, shared)))?,
             workers: Part::build(resolved.workers.clone(), |keys| Ok(workers(keys, settings)))?,
             servers: Part::build(servers_settings(&resolved), |keys| Ok(servers(keys, shared)))?,
             bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved, shared))?,
@@ -122,7 +122,7 @@ impl Parts {
         let shared = &state.value;
         Self {
             runs: self.runs.renewed(StateSettings::new(resolved), notes, |_| Ok(RunStore::new(shared, node()))),
-            stats: self.stats.renewed(recorder_settings(resolved, traces), notes, |keys| recorder(keys, shared)),
+            stats: self.stats.renewed(recorder_settings(resolved, traces), notes, |keys| Ok(recorder(keys, shared))),
             workers: self.workers.renewed(resolved.workers.clone(), notes, |keys| Ok(workers(keys, settings))),
             servers: self.servers.renewed(servers_settings(resolved), notes, |keys| Ok(servers(keys, shared))),
             bundles: self.bundles.renewed(bundle_settings(resolved), notes, |keys| bundles(keys, resolved, shared)),
@@ -197,13 +197,12 @@ fn recorder_settings(settings: &Resolved, traces: Traces) -> RecorderSettings {
     }
 }
 
-fn recorder(settings: &RecorderSettings, state: &State) -> anyhow::Result<Arc<StatsRecorder>> {
-    let recorder = if settings.is_on {
-        StatsRecorder::start(state.trail(), settings.flush_interval)?
+fn recorder(settings: &RecorderSettings, state: &State) -> Arc<StatsRecorder> {
+    Arc::new(if settings.is_on {
+        StatsRecorder::new(state.trail(), settings.flush_interval)
     } else {
         StatsRecorder::disabled()
-    };
-    Ok(Arc::new(recorder))
+    })
 }
 
 fn audit_parts(settings: &Resolved, traces: Traces) -> AuditParts {

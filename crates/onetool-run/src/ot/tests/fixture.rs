@@ -155,7 +155,7 @@ pub(super) fn toolbox_with(folder: &Path, packs: Vec<Arc<Pack>>) -> Arc<TestTool
     let places =
         FlatPlaces::new(folder.join(".onetool")).with_stream(Stream::STATS, &folder.join(".onetool/stats/stats.jsonl"));
     let trail = FlatFiles::new(places).trail();
-    let stats = Arc::new(StatsRecorder::start(trail, Duration::from_mins(10)).expect("a thread"));
+    let stats = Arc::new(StatsRecorder::new(trail, Duration::from_mins(10)));
     Arc::new_cyclic(|weak: &Weak<TestToolbox>| {
         let native = NativeSource::new(vec![ot_pack(weak.clone(), stats.clone())]);
         let catalog = Catalog::new(&[Arc::new(native), Arc::new(Shelf(packs))]);
