@@ -5,8 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use onetool_state::StateError;
 use onetool_state::interface::{
-    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Key, Revision,
+    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
 };
+use tokio_postgres::types::ToSql;
 
 use crate::connection::{Database, Failure};
 
@@ -95,7 +96,12 @@ impl Documents for Database {
         Ok(Revision::of(content))
     }
 
-    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+    async fn create_all(
+        &self,
+        collection: Collection,
+        documents: &[(Key, Vec<u8>)],
+        guard: Option<&Guard>,
+    ) -> Result<(), StateError> {
         if let Some((key, content)) = documents.iter().find(|(_, content)| content.len() > DOCUMENT_BYTES) {
             let bytes = content.len();
             return Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {DOCUMENT_BYTES} are allowed")));
@@ -104,17 +110,23 @@ impl Documents for Database {
             .iter()
             .map(|(key, content)| (key.to_string(), Revision::of(content).as_str().to_owned(), content.clone()))
             .collect();
+        let (mut prefix, seen) = (guard.map(|guard| guard.prefix.clone()), guard.map_or(0, |guard| number(guard.seen)));
         let refused = self
             .run(move |mut connection| async move {
                 // What is not committed is rolled back when it is dropped.
                 let transaction = connection.transaction().await?;
                 let statement =
-                    transaction.prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, NULL, 0, $3, $4)").await?;
+                    transaction.prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, $3, $4, $5, $6)").await?;
                 for (key, revision, content) in &documents {
-                    let row =
-                        transaction.query_one(&statement, &[&collection.as_str(), key, revision, content]).await?;
-                    if row.get::<_, String>(0) != "done" {
-                        return Ok(Some(key.clone()));
+                    // The first one holds the collection until the end, so that the guard holds for all of them.
+                    let prefix = prefix.take();
+                    let values: [&(dyn ToSql + Sync); 6] =
+                        [&collection.as_str(), key, &prefix, &seen, revision, content];
+                    let row = transaction.query_one(&statement, &values).await?;
+                    match row.get::<_, &str>(0) {
+                        "done" => {}
+                        "stale" => return Ok(Some(StateError::Stale(format!("what {key} belongs to")))),
+                        _ => return Ok(Some(StateError::Conflict(key.clone()))),
                     }
                 }
                 transaction.commit().await?;
@@ -123,7 +135,7 @@ impl Documents for Database {
             .await?;
         match refused {
             None => Ok(()),
-            Some(key) => Err(StateError::Conflict(key)),
+            Some(error) => Err(error),
         }
     }
 

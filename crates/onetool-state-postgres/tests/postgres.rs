@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 use onetool_state::bundles::{
-    BundleDraft, BundleError, BundleId, BundleStore, HttpImplementation, Implementation, Limits, Options, Precondition,
-    ToolDraft,
+    BundleDraft, BundleError, BundleId, BundleStore, HttpImplementation, Implementation, Intake, IntakeBundle, Limits,
+    Options, Precondition, ToolDraft,
 };
 use onetool_state::flat::{FlatFiles, FlatPlaces};
 use onetool_state::interface::{Collection, Expect, Key, Retention};
@@ -65,7 +65,12 @@ fn new_bundle(store: &BundleStore) -> BundleId {
 }
 
 fn put(store: &BundleStore, bundle: BundleId, slug: &str) -> Result<(), BundleError> {
-    let draft = ToolDraft {
+    let name = (slug.parse().unwrap(), "v1".parse().unwrap());
+    store.put_tool(bundle, (&name.0, &name.1), draft(), &Precondition::None).map(drop)
+}
+
+fn draft() -> ToolDraft {
+    ToolDraft {
         display_name: String::new(),
         description: "does it".to_owned(),
         tags: Vec::new(),
@@ -76,9 +81,38 @@ fn put(store: &BundleStore, bundle: BundleId, slug: &str) -> Result<(), BundleEr
         max_calls_per_minute: None,
         example: None,
         translations: onetool_state::bundles::Translations::default(),
+    }
+}
+
+/// Two servers create and import bundles of the same names at the same time: each name is given once.
+#[test]
+fn a_name_is_given_to_one_of_two_servers_that_import() {
+    const NAMES: usize = 20;
+    let server = Server::start();
+    let address = server.database("imports");
+    let stores = [bundles(&open(&address)), bundles(&open(&address)), bundles(&open(&address))];
+    let wins = |number: usize, store: &BundleStore| -> Vec<usize> {
+        let taken = |n: &usize| {
+            let bundle = BundleDraft::new(format!("wanted{n}").parse().unwrap());
+            let outcome = if number == 0 {
+                store.put_bundle(BundleId::generate(), bundle, &Precondition::None).map(drop)
+            } else {
+                let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), draft()));
+                store.take_in(Intake { bundle: IntakeBundle::New(Box::new(bundle)), tools: tools.into() }).map(drop)
+            };
+            let is_refused = matches!(outcome, Err(BundleError::Conflict(_)));
+            assert!(outcome.is_ok() || is_refused, "{outcome:?}");
+            outcome.is_ok()
+        };
+        (0..NAMES).filter(taken).collect()
     };
-    let name = (slug.parse().unwrap(), "v1".parse().unwrap());
-    store.put_tool(bundle, (&name.0, &name.1), draft, &Precondition::None).map(drop)
+    let mut all: Vec<usize> = std::thread::scope(|scope| {
+        let each = stores.iter().enumerate();
+        let handles: Vec<_> = each.map(|(number, store)| scope.spawn(move || wins(number, store))).collect();
+        handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (0..NAMES).collect::<Vec<_>>());
 }
 
 /// Waits until it is so; gives up after a minute.

@@ -329,17 +329,28 @@ impl Shared {
     ) -> Result<Option<T>, BundleError> {
         self.wait_loaded(LOAD_WAIT);
         let _turn = self.writer.lock();
+        self.retried(|seen| {
+            let Some((edit, told)) = decide(&self.state.read())? else { return Ok(None) };
+            self.make(bundle, edit, seen)?;
+            Ok(Some(told))
+        })
+    }
+
+    /// Decides on what is known, and again as long as others change it meanwhile. The turn must be held.
+    pub(super) fn retried<T>(
+        &self,
+        mut attempt: impl FnMut(Cursor) -> Result<T, BundleError>,
+    ) -> Result<T, BundleError> {
         let until = Instant::now() + LOCK_WAIT;
         let mut pause = SHORTEST_PAUSE;
         loop {
             self.catch_up(Effort::Usual)?;
             let seen = *self.cursor.lock();
-            let Some((edit, told)) = decide(&self.state.read())? else { return Ok(None) };
-            match self.make(bundle, edit, seen) {
-                Ok(()) => {
+            match attempt(seen) {
+                Ok(told) => {
                     // The change is made; should its news be late, the next look brings it.
                     self.look(Effort::Usual);
-                    return Ok(Some(told));
+                    return Ok(told);
                 }
                 Err(BundleError::State(StateError::Stale(_) | StateError::Conflict(_))) if Instant::now() < until => {
                     std::thread::sleep(pause);

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::interface::{Collection, Effort, Key};
+use crate::interface::{Collection, Guard, Key};
 use crate::wait;
 
 use super::changes::{key, new_bundle, new_tool, now, require_enabled, require_free_slug};
@@ -54,25 +54,26 @@ impl BundleStore {
         let shared = &self.shared;
         shared.wait_loaded(LOAD_WAIT);
         let turn = shared.writer.lock();
-        shared.catch_up(Effort::Usual)?;
-        let (id, bundle, documents) = self.decide(intake)?;
-        let documents: Vec<(Key, Vec<u8>)> =
-            documents.into_iter().chain(bundle).map(|(key, text)| (key, text.into_bytes())).collect();
-        let created = wait(shared.documents.create_all(Collection::BUNDLES, &documents));
-        drop(documents);
-        shared.look(Effort::Usual);
+        let id = shared.retried(|seen| {
+            let (id, bundle, documents) = self.decide(&intake)?;
+            // A new bundle has a name, which is everybody's; its tools are its own.
+            let prefix = if bundle.is_some() { String::new() } else { format!("{id}/") };
+            let documents: Vec<(Key, Vec<u8>)> =
+                documents.into_iter().chain(bundle).map(|(key, text)| (key, text.into_bytes())).collect();
+            wait(shared.documents.create_all(Collection::BUNDLES, &documents, Some(&Guard { prefix, seen })))?;
+            Ok(id)
+        })?;
         drop(turn);
-        created?;
         self.bundle(id)
     }
 
     /// Everything that is to be written, checked: the tools, and the bundle where it is new.
     #[expect(clippy::type_complexity, reason = "documents are a key and a text")]
-    fn decide(&self, intake: Intake) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
+    fn decide(&self, intake: &Intake) -> Result<(BundleId, Option<(Key, String)>, Vec<(Key, String)>), BundleError> {
         let shared = &self.shared;
         let state = shared.state.read();
         let now = now();
-        let (bundle, is_new): (Bundle, bool) = match intake.bundle {
+        let (bundle, is_new): (Bundle, bool) = match &intake.bundle {
             IntakeBundle::New(draft) => {
                 let id = BundleId::generate();
                 require_free_slug(&state, id, &draft.slug)?;
@@ -80,12 +81,12 @@ impl BundleStore {
                 if own >= shared.limits.bundles {
                     return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
                 }
-                let bundle = new_bundle(id, *draft, now, now);
+                let bundle = new_bundle(id, BundleDraft::clone(draft), now, now);
                 (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
                 (bundle, true)
             }
             IntakeBundle::Existing(id) => {
-                let entry = state.live(id)?;
+                let entry = state.live(*id)?;
                 if entry.bundle.is_built_in {
                     return Err(BundleError::BuiltIn(format!("bundle {id} takes no tools")));
                 }
@@ -113,12 +114,12 @@ impl BundleStore {
         let mut names = std::collections::HashSet::new();
         let mut total = state.total_bytes;
         let mut documents = Vec::with_capacity(intake.tools.len());
-        for (slug, version, draft) in intake.tools {
-            let is_taken = !is_new && state.find(bundle.id, &slug, &version).is_ok();
+        for (slug, version, draft) in &intake.tools {
+            let is_taken = !is_new && state.find(bundle.id, slug, version).is_ok();
             if is_taken || !names.insert((slug.clone(), version.clone())) {
                 return Err(BundleError::Conflict(format!("there is a tool {slug} {version} already")));
             }
-            let tool = new_tool(bundle.id, (&slug, &version), draft, now);
+            let tool = new_tool(bundle.id, (slug, version), draft.clone(), now);
             (shared.check)(&bundle, &tool, &together)
                 .map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
             let text = shared.render(&tool).map_err(|error| match error {

@@ -115,6 +115,59 @@ fn a_bundles_name_is_free_for_one_of_many() {
     assert_eq!(all, (0..40).collect::<Vec<_>>());
 }
 
+/// The same for bundles that come with their tools, beside those that come without.
+#[test]
+fn an_imported_bundles_name_is_free_for_one_of_many() {
+    const NAMES: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [open(folder.path()), open(folder.path()), open(folder.path())];
+    let wins = |number: usize, store: &BundleStore| -> Vec<usize> {
+        let taken = |n: &usize| {
+            let draft = bundle_draft(&format!("wanted{n}"));
+            if number == 0 {
+                return store.put_bundle(BundleId::generate(), draft, &Precondition::None).is_ok();
+            }
+            let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it")));
+            let intake = Intake { bundle: IntakeBundle::New(Box::new(draft)), tools: tools.into() };
+            match store.take_in(intake) {
+                Ok(_) => true,
+                Err(error) => {
+                    assert!(matches!(error, BundleError::Conflict(_)), "{error}");
+                    false
+                }
+            }
+        };
+        (0..NAMES).filter(taken).collect()
+    };
+    let mut all: Vec<usize> = std::thread::scope(|scope| {
+        let each = stores.iter().enumerate();
+        let handles: Vec<_> = each.map(|(number, store)| scope.spawn(move || wins(number, store))).collect();
+        handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (0..NAMES).collect::<Vec<_>>());
+}
+
+/// Two servers import the same tools into one bundle: one of them does.
+#[test]
+fn tools_that_are_imported_twice_are_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [open(folder.path()), open(folder.path())];
+    let bundle = with_bundle(&stores[0]);
+    for round in 0..10 {
+        let slug = format!("tool{round}");
+        let outcomes: Vec<bool> = std::thread::scope(|scope| {
+            let take = |store: &BundleStore| {
+                let tools = vec![(slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it"))];
+                store.take_in(Intake { bundle: IntakeBundle::Existing(bundle), tools }).is_ok()
+            };
+            let handles: Vec<_> = stores.iter().map(|store| scope.spawn(move || take(store))).collect();
+            handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+        });
+        assert_eq!(outcomes.iter().filter(|won| **won).count(), 1, "round {round}");
+    }
+}
+
 #[test]
 fn a_name_is_given_once_and_the_first_tool_stays() {
     let folder = tempfile::tempdir().unwrap();

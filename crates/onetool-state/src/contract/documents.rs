@@ -111,13 +111,26 @@ async fn all_or_none(one: &dyn Documents, other: &dyn Documents) {
     let several = |names: &[&str]| -> Vec<(Key, Vec<u8>)> {
         names.iter().map(|name| (key(name), name.as_bytes().to_vec())).collect()
     };
-    one.create_all(TESTED, &[]).await.unwrap();
-    one.create_all(TESTED, &several(&["all/a", "all/b", "all-c"])).await.unwrap();
+    one.create_all(TESTED, &[], None).await.unwrap();
+    one.create_all(TESTED, &several(&["all/a", "all/b", "all-c"]), None).await.unwrap();
     let seen = changes(other, before).await;
     assert_eq!(contents(&seen), (map([("all/a", "all/a"), ("all/b", "all/b"), ("all-c", "all-c")]), vec![]));
-    let conflict = other.create_all(TESTED, &several(&["all/d", "all/a", "all/e"])).await;
+    let conflict = other.create_all(TESTED, &several(&["all/d", "all/a", "all/e"]), None).await;
     assert!(matches!(conflict, Err(StateError::Conflict(_))), "{conflict:?}");
     assert_eq!(one.get(TESTED, &key("all/d")).await.unwrap(), None);
+    // A guard holds for all of them.
+    for (prefix, is_stale) in [("all/", true), ("", true), ("elsewhere/", false)] {
+        let guard = Guard { prefix: prefix.to_owned(), seen: before };
+        let outcome = other.create_all(TESTED, &several(&["all/f", "all/g"]), Some(&guard)).await;
+        assert_eq!(matches!(outcome, Err(StateError::Stale(_))), is_stale, "{prefix}: {outcome:?}");
+        assert_eq!(one.get(TESTED, &key("all/g")).await.unwrap().is_none(), is_stale, "{prefix}");
+    }
+    let now = changes(other, Cursor::START).await.cursor;
+    let guard = Guard { prefix: String::new(), seen: now };
+    other.create_all(TESTED, &several(&["all/h", "all/i"]), Some(&guard)).await.unwrap();
+    for name in ["all/f", "all/g", "all/h", "all/i"] {
+        one.delete(TESTED, &key(name), &anything()).await.unwrap();
+    }
     assert!(
         changes(one, seen.cursor)
             .await

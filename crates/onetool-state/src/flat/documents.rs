@@ -16,7 +16,8 @@ use super::stamp::Stamp;
 use super::{DocumentFolder, LOCK_WAIT};
 use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{
-    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Key, Revision, StateError,
+    Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
+    StateError,
 };
 
 /// A broken file younger than this may be half-way through being saved: it is left where it is.
@@ -89,10 +90,15 @@ impl Documents for FlatDocuments {
         Ok(Revision::of(content))
     }
 
-    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+    async fn create_all(
+        &self,
+        collection: Collection,
+        documents: &[(Key, Vec<u8>)],
+        guard: Option<&Guard>,
+    ) -> Result<(), StateError> {
         match self.collections.get(&collection) {
-            Some(folder) => folder.create_all(documents),
-            None => self.in_memory(collection, |memory| memory.create_all(documents)),
+            Some(folder) => folder.create_all(documents, guard),
+            None => self.in_memory(collection, |memory| memory.create_all(documents, guard)),
         }
     }
 
@@ -149,13 +155,16 @@ impl FolderCollection {
         Err(StateError::TooLarge(format!("{key} has {bytes} bytes; at most {limit} are allowed")))
     }
 
-    fn create_all(&self, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+    fn create_all(&self, documents: &[(Key, Vec<u8>)], guard: Option<&Guard>) -> Result<(), StateError> {
         for (key, content) in documents {
             self.check_size(key, content)?;
         }
         let _turn = self.turn.lock();
         let _held = Lock::take(&self.place.lock, LOCK_WAIT)?;
         batch::finish(&self.place)?;
+        if let (Some(guard), Some((key, _))) = (guard, documents.first()) {
+            self.require(guard, key)?;
+        }
         if let Some((key, _)) = documents.iter().find(|(key, _)| path(&self.place, key).symlink_metadata().is_ok()) {
             return Err(StateError::Conflict(key.to_string()));
         }
@@ -172,6 +181,21 @@ impl FolderCollection {
         }
     }
 
+    /// Fails where something has changed that a decision on `key` was based on. The lock must be held.
+    fn require(&self, guard: &Guard, key: &Key) -> Result<(), StateError> {
+        let mut index = self.index.lock();
+        if guard.prefix.is_empty() {
+            index.distrust_all();
+        } else {
+            index.distrust(key);
+        }
+        index.scan(&self.place, Effort::Usual);
+        match index.last_change(&guard.prefix) > guard.seen.0 {
+            true => Err(StateError::Stale(format!("what {key} belongs to"))),
+            false => Ok(()),
+        }
+    }
+
     /// Runs a change with the lock held, if the condition holds then.
     fn change(
         &self,
@@ -184,16 +208,7 @@ impl FolderCollection {
         let _held = Lock::take(&self.place.lock, LOCK_WAIT)?;
         batch::finish(&self.place)?;
         if let Some(guard) = &condition.guard {
-            let mut index = self.index.lock();
-            if guard.prefix.is_empty() {
-                index.distrust_all();
-            } else {
-                index.distrust(key);
-            }
-            index.scan(&self.place, Effort::Usual);
-            if index.last_change(&guard.prefix) > guard.seen.0 {
-                return Err(StateError::Stale(format!("what {key} belongs to")));
-            }
+            self.require(guard, key)?;
         }
         if condition.expect != Expect::Anything {
             let found = read(&file, self.place.max_bytes).map_err(|error| StoreError::io(&file, error))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::interface::{Change, Changes, Condition, Cursor, Document, Expect, Key, Revision, StateError};
+use crate::interface::{Change, Changes, Condition, Cursor, Document, Expect, Guard, Key, Revision, StateError};
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryCollection {
@@ -24,9 +24,9 @@ impl MemoryCollection {
         Ok(Revision::of(content))
     }
 
-    pub(super) fn create_all(&mut self, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError> {
+    pub(super) fn create_all(&mut self, documents: &[(Key, Vec<u8>)], guard: Option<&Guard>) -> Result<(), StateError> {
         for (key, _) in documents {
-            self.check(key, &Expect::Absent.into())?;
+            self.check(key, &Condition { expect: Expect::Absent, guard: guard.cloned() })?;
         }
         for (key, content) in documents {
             self.put(key, content, &Expect::Absent.into())?;

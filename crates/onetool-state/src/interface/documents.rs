@@ -243,8 +243,14 @@ pub trait Documents: Send + Sync {
         condition: &Condition,
     ) -> Result<Revision, StateError>;
 
-    /// Creates several documents, durably: all of them or, where one is there already or the process ends, none.
-    async fn create_all(&self, collection: Collection, documents: &[(Key, Vec<u8>)]) -> Result<(), StateError>;
+    /// Creates several documents, durably: all of them or, where one is there already, the guard does not hold or the
+    /// process ends, none.
+    async fn create_all(
+        &self,
+        collection: Collection,
+        documents: &[(Key, Vec<u8>)],
+        guard: Option<&Guard>,
+    ) -> Result<(), StateError>;
 
     /// Removes a document, durably, if the condition holds. Removing a missing document is not an error.
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError>;
