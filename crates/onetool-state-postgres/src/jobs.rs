@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_state::StateError;
-use onetool_state::interface::{Claim, Holder, JobState, Jobs, Key, Rest};
+use onetool_state::interface::{Backlog, Claim, Holder, JobState, Jobs, Key, MAX_BACKLOG_TAGS, Rest};
 
 use crate::connection::{Database, Failure};
 use crate::leases::seconds;
@@ -194,12 +194,24 @@ impl Jobs for Database {
         .await
     }
 
-    async fn waiting(&self) -> Result<u64, StateError> {
+    async fn backlog(&self) -> Result<Backlog, StateError> {
         self.read(|connection| async move {
-            let statement = connection
-                .prepare_cached("SELECT count(*) FROM onetool_jobs WHERE NOT parked AND until <= clock_timestamp()")
-                .await?;
-            Ok(fence(connection.query_one(&statement, &[]).await?.get(0)))
+            let statement = connection.prepare_cached(BACKLOG).await?;
+            let most = i64::try_from(MAX_BACKLOG_TAGS).unwrap_or(i64::MAX);
+            let rows = connection.query(&statement, &[&most]).await?;
+            let mut backlog = Backlog::default();
+            for row in rows {
+                let jobs = fence(row.get("jobs"));
+                match row.get::<_, Option<String>>("tag") {
+                    Some(tag) => backlog.by_tag.push((tag, jobs)),
+                    None => {
+                        let age: Option<f64> = row.get("age");
+                        backlog.jobs = jobs;
+                        backlog.oldest = age.map(|age| Duration::try_from_secs_f64(age).unwrap_or_default());
+                    }
+                }
+            }
+            Ok(backlog)
         })
         .await
     }
@@ -217,6 +229,14 @@ impl Jobs for Database {
         LOOK_EVERY
     }
 }
+
+/// The first row is of all that wait, the others are of one tag each. Only the index of what is not parked is read.
+const BACKLOG: &str = "WITH waiting AS MATERIALIZED (
+        SELECT tags, greatest(since, until) AS since FROM onetool_jobs WHERE NOT parked AND until <= clock_timestamp())
+    (SELECT NULL::text AS tag, count(*) AS jobs,
+            extract(epoch FROM clock_timestamp() - min(since))::double precision AS age FROM waiting)
+    UNION ALL
+    (SELECT tag, count(*), NULL FROM waiting, unnest(tags) AS tag GROUP BY tag ORDER BY count(*) DESC, tag LIMIT $1)";
 
 const STATES: &str = "SELECT job, CASE WHEN until > clock_timestamp() THEN node END AS node, fence,
     parked AND until <= clock_timestamp() AS is_parked, tags FROM onetool_jobs";

@@ -20,6 +20,7 @@ use onetool_run::durable::{self, Durable, End, Unknown};
 use onetool_run::{RunOptions, RunReply};
 use onetool_sdk::{CallContext, Caller, Requester, TraceContext};
 use onetool_state::StateError;
+use onetool_state::interface::Backlog;
 use onetool_state::runs::{
     ApprovalStore, Created, NewRun, Owner, RunId, RunOrigin, RunPage, RunRecord, RunStatus, RunStore, RunStoreError,
     Taken,
@@ -89,6 +90,8 @@ pub(crate) struct Background {
     durable: Arc<Durable>,
     /// The process ends: nothing new begins here.
     is_ending: AtomicBool,
+    /// What waited when it was last counted; `None` while shared state is away.
+    backlog: Mutex<Option<Backlog>>,
 }
 
 async fn blocking<T: Send + 'static>(
@@ -116,6 +119,7 @@ impl Background {
             live: Mutex::default(),
             durable,
             is_ending: AtomicBool::new(false),
+            backlog: Mutex::default(),
         });
         crate::task::spawn(queue::watch(Arc::downgrade(&background), stop.clone()));
         background
@@ -447,6 +451,11 @@ impl Background {
     /// How many background runs are under way here.
     pub(crate) fn active(&self) -> usize {
         self.live.lock().len()
+    }
+
+    /// What waits for a server that has time, at all servers, as of some seconds ago.
+    pub(crate) fn backlog(&self) -> Option<Backlog> {
+        self.backlog.lock().clone()
     }
 
     /// Takes no further runs from the queue, and starts none: those that come in wait for others.

@@ -13,12 +13,15 @@ use super::{Background, blocking};
 const ASKED: Duration = Duration::from_secs(1);
 /// How often it is looked for what has expired.
 const SWEEP: Duration = Duration::from_mins(1);
+/// How often it is counted what waits, for measurements.
+const COUNT: Duration = Duration::from_secs(2);
 /// While shared state cannot be reached, it is asked less often.
 const AWAY: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken) {
     let mut asked = Instant::now();
     let mut swept = Instant::now();
+    let mut counted: Option<Instant> = None;
     let mut pause = Duration::ZERO;
     loop {
         tokio::select! {
@@ -29,7 +32,16 @@ pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken)
         pause = background.store().look_every();
         if background.take_some().await.is_err() {
             pause = AWAY;
+            // Nobody knows what waits.
+            *background.backlog.lock() = None;
+            counted = None;
             continue;
+        }
+        if counted.is_none_or(|counted| counted.elapsed() >= COUNT) {
+            counted = Some(Instant::now());
+            let store = background.store();
+            let backlog = blocking(move || store.backlog()).await.ok();
+            *background.backlog.lock() = backlog;
         }
         if asked.elapsed() >= ASKED {
             asked = Instant::now();

@@ -32,7 +32,23 @@ impl SiteMeasures {
         gauge("onetool_mcp_sessions", "Open MCP sessions.", (self.sessions)());
         let draining = usize::from(self.drain.has_begun());
         gauge("onetool_draining", "1 while the server finishes its work before it ends.", draining);
+        self.add_backlog(&mut metrics);
         self.service.measure(&mut metrics);
         metrics
+    }
+
+    /// Runs that wait for any server, as every server tells it alike.
+    fn add_backlog(&self, metrics: &mut Metrics) {
+        let Some(backlog) = self.background.backlog() else { return };
+        let help = "Background runs that wait for a server, over all servers.";
+        metrics.number(Kind::Gauge, "onetool_queue_runs", help, backlog.jobs);
+        let help = "How long the run has waited that waits longest.";
+        let oldest = backlog.oldest.unwrap_or_default().as_secs_f64();
+        metrics.family(Kind::Gauge, "onetool_queue_oldest_seconds", help).add(Vec::new(), oldest);
+        let help = "Background runs that wait for a server, by each of their tags.";
+        let mut tags = metrics.family(Kind::Gauge, "onetool_queue_tagged_runs", help);
+        for (tag, runs) in backlog.by_tag {
+            tags.count("tag", &tag, runs);
+        }
     }
 }

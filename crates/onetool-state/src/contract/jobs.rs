@@ -42,7 +42,9 @@ pub(super) async fn check(open: Open<'_>) {
     // Those that wait are taken in order, and only by whoever has their tags.
     one.submit(&first, &texts(&["gpu"]), None).await.unwrap();
     one.submit(&second, &[], None).await.unwrap();
-    assert_eq!(one.waiting().await.unwrap(), 2);
+    let backlog = one.backlog().await.unwrap();
+    assert_eq!((backlog.jobs, backlog.by_tag), (2, vec![("gpu".to_owned(), 1)]));
+    assert!(backlog.oldest.is_some_and(|oldest| oldest < LONG), "{:?}", backlog.oldest);
     let plain = other.claim(by("n2", SHORT), &texts(&["cpu"])).await.unwrap().unwrap();
     assert_eq!(plain.job, second);
     let tagged = other.claim(by("n2", LONG), &texts(&["cpu", "gpu"])).await.unwrap().unwrap();

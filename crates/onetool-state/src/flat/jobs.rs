@@ -1,5 +1,6 @@
 //! Jobs as files: what is known of each in one small file, its journal beside it, all changed under one lock.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LOCK_WAIT;
 use crate::atomic::{self, Lock, StoreError};
-use crate::interface::{Claim, Holder, JobState, Jobs, Key, Rest, StateError};
+use crate::interface::{Backlog, Claim, Holder, JobState, Jobs, Key, MAX_BACKLOG_TAGS, Rest, StateError};
 
 /// How often to look: other processes on this machine may add jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -311,8 +312,22 @@ impl Jobs for FlatJobs {
         })
     }
 
-    async fn waiting(&self) -> Result<u64, StateError> {
-        Ok(self.all()?.iter().filter(|(_, job)| !job.is_parked && !job.is_held()).count() as u64)
+    async fn backlog(&self) -> Result<Backlog, StateError> {
+        if self.is_empty() {
+            return Ok(Backlog::default());
+        }
+        let waiting: Vec<Job> =
+            self.all()?.into_iter().map(|(_, job)| job).filter(|job| !job.is_parked && !job.is_held()).collect();
+        let since = waiting.iter().map(|job| job.since.max(job.until)).min();
+        let oldest = since.map(|since| Duration::from_micros(u64::try_from(now() - since).unwrap_or_default()));
+        let mut by_tag: BTreeMap<&String, u64> = BTreeMap::new();
+        for tag in waiting.iter().flat_map(|job| &job.tags) {
+            *by_tag.entry(tag).or_default() += 1;
+        }
+        let mut by_tag: Vec<(String, u64)> = by_tag.into_iter().map(|(tag, jobs)| (tag.clone(), jobs)).collect();
+        by_tag.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+        by_tag.truncate(MAX_BACKLOG_TAGS);
+        Ok(Backlog { jobs: waiting.len() as u64, oldest, by_tag })
     }
 
     async fn list(&self) -> Result<Vec<(Key, JobState)>, StateError> {

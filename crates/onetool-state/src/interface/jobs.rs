@@ -46,6 +46,19 @@ pub struct Holder<'a> {
     pub ttl: Duration,
 }
 
+/// What waits for somebody who has time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Backlog {
+    pub jobs: u64,
+    /// How long the one has waited that waits longest.
+    pub oldest: Option<Duration>,
+    /// Jobs by tag, the most first, at most [`MAX_BACKLOG_TAGS`] tags; a job counts once for each of its tags.
+    pub by_tag: Vec<(String, u64)>,
+}
+
+/// Tags that a [`Backlog`] tells apart.
+pub const MAX_BACKLOG_TAGS: usize = 50;
+
 /// Jobs, shared by all who use the same backend.
 #[async_trait]
 pub trait Jobs: Send + Sync {
@@ -84,8 +97,8 @@ pub trait Jobs: Send + Sync {
     /// Forgets a job and its journal. Whoever holds it finds out with the next write or renewal.
     async fn remove(&self, job: &Key) -> Result<(), StateError>;
 
-    /// How many jobs wait for somebody who has time.
-    async fn waiting(&self) -> Result<u64, StateError>;
+    /// What waits for somebody who has time.
+    async fn backlog(&self) -> Result<Backlog, StateError>;
 
     /// Every job, for copies.
     async fn list(&self) -> Result<Vec<(Key, JobState)>, StateError>;

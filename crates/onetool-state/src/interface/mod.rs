@@ -25,7 +25,7 @@ pub use documents::{
     Change, Changes, Collection, Condition, Cursor, Document, Documents, Effort, Expect, Guard, Key, Revision,
 };
 pub use error::StateError;
-pub use jobs::{Claim, Holder, JobState, Jobs, Rest};
+pub use jobs::{Backlog, Claim, Holder, JobState, Jobs, MAX_BACKLOG_TAGS, Rest};
 pub use leases::{Lease, Leases};
 pub use limits::{Bucket, Granted, Limits, Rate};
 pub use trail::{IsOld, Merge, Position, Stream, Trail, TrailRead, Visit, VisitBack};

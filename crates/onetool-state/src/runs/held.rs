@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::record::{CallReport, Owner, RunId, RunRecord, RunStatus};
 use super::store::{LEASE, RunStore, RunStoreError, key};
-use crate::interface::{Claim, Key, Rest, StateError};
+use crate::interface::{Backlog, Claim, Key, Rest, StateError};
 use crate::wait;
 
 /// A run that this process has taken.
@@ -186,9 +186,9 @@ impl RunStore {
         Ok(wait(self.jobs.journal(&claim.job))?)
     }
 
-    /// How many runs wait for somebody who has time.
-    pub fn waiting(&self) -> Result<u64, RunStoreError> {
-        Ok(wait(self.jobs.waiting())?)
+    /// What waits for somebody who has time.
+    pub fn backlog(&self) -> Result<Backlog, RunStoreError> {
+        Ok(wait(self.jobs.backlog())?)
     }
 
     /// How often to look for runs that wait.
