@@ -62,3 +62,14 @@ def test_paths_stay_below_the_working_directory(tmp_path, monkeypatch):
     assert onetool.resolve_path("a/b.txt") == tmp_path.resolve() / "a/b.txt"
     with pytest.raises(PermissionError):
         onetool.resolve_path("../elsewhere")
+
+
+def test_a_declared_function_stays_what_it_is():
+    def look():
+        return 1
+
+    assert onetool.tool(look) is look
+    assert onetool.tool(read_only=True)(look) is look
+    assert onetool.tool(idempotent=True)(look)() == 1
+    with pytest.raises(TypeError):
+        onetool.tool(readonly=True)

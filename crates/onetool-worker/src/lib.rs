@@ -10,6 +10,7 @@
 
 mod annotation;
 mod classes;
+mod declared;
 mod discover;
 mod docstring;
 mod environment;

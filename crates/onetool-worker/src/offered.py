@@ -195,13 +195,19 @@ def resolve_path(path, write=False):
     return full
 
 
+def tool(function=None, *, read_only=False, idempotent=False):
+    """Says of a function that its calls change nothing, or that a second one changes nothing more: a call that was under way
+    when a server died is then made again by itself. It is read where the function is defined, so write True as it is."""
+    return function if function is not None else lambda function: function
+
+
 def worker_main():
     """Does nothing: the worker host serves the calls. Here for files that end with their own loop."""
 
 
 def _offer_module():
     offered = (get_secret, get_config, call_tool, call_tool_async, log, progress, resolve_path, trace_headers, worker_main)
-    offered += (Image, ToolError, CallCancelled)
+    offered += (tool, Image, ToolError, CallCancelled)
     for name in ("onetool", "ot_sdk"):
         module = types.ModuleType(name, "What a tool may ask of OneTool.")
         for item in offered:

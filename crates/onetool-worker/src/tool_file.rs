@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use onetool_sdk::{
-    Effect, InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value,
-    is_python_identifier,
+    InputSchema, Origin, Pack, PackDocs, Parameter, ParameterKind, Signature, ToolSpec, Value, is_python_identifier,
 };
 use ruff_python_ast::{Expr, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged as _;
@@ -16,6 +15,7 @@ use serde_json::json;
 
 use super::annotation::{self, TypeReading};
 use super::classes::Classes;
+use super::declared::Declared;
 use super::docstring::{self, Docstring};
 use super::metadata::{self, Header, Metadata};
 
@@ -101,6 +101,11 @@ pub(super) fn read(path: &Path, default_pack: &str, content: &[u8]) -> Result<To
     }
     let asynchronous =
         exported.iter().filter(|function| function.is_async).map(|function| function.name.to_string()).collect();
+    for function in &exported {
+        if let Err((offset, reason)) = module.declared.effect(function) {
+            warnings.push(FileProblem::at(source, offset, reason));
+        }
+    }
     let tools: IndexMap<String, Arc<ToolSpec>> = exported
         .iter()
         .map(|function| (function.name.to_string(), Arc::new(spec(function, &module, source))))
@@ -129,6 +134,7 @@ struct Module<'a> {
     functions: IndexMap<String, &'a StmtFunctionDef>,
     constants: HashMap<String, Value>,
     classes: Classes<'a>,
+    declared: Declared,
 }
 
 impl<'a> Module<'a> {
@@ -155,6 +161,8 @@ impl<'a> Module<'a> {
                     }
                 }
                 Stmt::ClassDef(class) => self.classes.insert(class),
+                Stmt::Import(import) => self.declared.import(import),
+                Stmt::ImportFrom(import) => self.declared.import_from(import),
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {
                         self.read_assignment(target, &assign.value);
@@ -287,7 +295,8 @@ fn spec(function: &StmtFunctionDef, module: &Module<'_>, source: &str) -> ToolSp
         output_schema: None,
         returns: documentation.returns.clone(),
         example: documentation.example.clone(),
-        effect: Effect::default(),
+        // What is not said well is not believed.
+        effect: module.declared.effect(function).unwrap_or_default(),
     }
 }
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 __all__ = [
     "CallCancelled",
@@ -27,6 +27,7 @@ __all__ = [
     "log",
     "progress",
     "resolve_path",
+    "tool",
     "trace_headers",
     "worker_main",
 ]
@@ -172,6 +173,19 @@ def resolve_path(path: str | Path, write: bool = False) -> Path:
     if full != root and root not in full.parents:
         raise PermissionError(f"{path} is outside the folders that tools may use\nhint: allowed: {root}")
     return full
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@overload
+def tool(function: _Function) -> _Function: ...
+@overload
+def tool(*, read_only: bool = False, idempotent: bool = False) -> Callable[[_Function], _Function]: ...
+def tool(function: Any = None, *, read_only: bool = False, idempotent: bool = False) -> Any:
+    """Says of a function that its calls change nothing, or that a second one changes nothing more: a call that was under way
+    when a server died is then made again by itself. It is read where the function is defined, so write True as it is."""
+    return function if function is not None else lambda function: function
 
 
 def worker_main() -> None:

@@ -11,6 +11,23 @@ use crate::client::{HttpServer, PATIENCE, Project, eventually};
 
 const TOOLS: &str = "\
 import pathlib, time
+import onetool
+from onetool import tool
+
+@tool(read_only=True)
+def look(file: str) -> int:
+    return stall(file)
+
+@onetool.tool(idempotent=True)
+def put(file: str) -> int:
+    return stall(file)
+
+def stall(file: str) -> int:
+    'The first time it never comes back.'
+    count = note(file, 'asked')
+    if count == 1:
+        time.sleep(600)
+    return count
 
 def note(file: str, text: str, seconds: float = 0) -> int:
     path = pathlib.Path(file)
@@ -91,11 +108,13 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     );
     // Code that does something else the second time is not followed.
     let strays = format!("import time\nx = str(time.perf_counter_ns())\n{}\n{UNTIL_GO}", note("strays", "x", 0.0));
+    // What says of itself that it changes nothing, or nothing more, is asked again.
+    let [look, put] = ["look", "put"].map(|name| format!("notes.{name}(file='{}')", file(name).display()));
     let mut ids = Vec::new();
-    for command in [&plain, &chance, &unknown, &strays] {
+    for command in [&plain, &chance, &unknown, &strays, &look, &put] {
         ids.push(start(&one, command).await);
     }
-    for (name, count) in [("plain", 1), ("chance", 1), ("unknown", 2), ("strays", 1)] {
+    for (name, count) in [("plain", 1), ("chance", 1), ("unknown", 2), ("strays", 1), ("look", 1), ("put", 1)] {
         eventually(name, || lines(&file(name)).len() == count).await;
     }
     // What a tool has done is seen before its outcome is recorded: only what has been counted is known.
@@ -117,6 +136,11 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     assert_eq!(result(&three, &ids[1]).await, "True");
     let chances = lines(&file("chance"));
     assert!(chances.len() == 2 && chances[0] == chances[1], "{chances:?}");
+
+    for (name, id) in [("look", &ids[4]), ("put", &ids[5])] {
+        assert_eq!(result(&two, id).await, "2", "{name}");
+        assert_eq!(lines(&file(name)).len(), 2, "{name}: once by each server");
+    }
 
     let ended = until(&three, &ids[2], "interrupted").await;
     assert_eq!(ended["done"].as_array().unwrap().len(), 1, "{ended}");
@@ -165,6 +189,19 @@ async fn runs_wait_for_a_server_that_has_their_tags() {
         assert_eq!(result(&one, run["id"].as_str().unwrap()).await, "42");
     }
     let id = nobody["id"].as_str().unwrap();
+    // What nobody has time or tags for is measured, by every server.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let text = one.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+        let has = |line: &str| text.lines().any(|found| found == line);
+        let age = text.lines().find_map(|line| line.strip_prefix("onetool_queue_oldest_seconds "));
+        let age: f64 = age.unwrap_or("0").parse().unwrap();
+        if has("onetool_queue_runs 1") && has("onetool_queue_tagged_runs{tag=\"moon\"} 1") && age > 0.0 {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{text}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     assert_eq!(one.get(&format!("/runs/{id}")).await.1["status"], "queued");
     assert_eq!(one.post(&format!("/runs/{id}/cancel"), Json::Null).await.1["status"], "cancelled");
     assert_eq!(tagged(json!([""])).await["error"]["code"], "invalid");
