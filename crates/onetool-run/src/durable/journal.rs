@@ -80,6 +80,12 @@ struct Known {
     unknown: Option<Unknown>,
 }
 
+impl Known {
+    fn is_unanswered(&self) -> bool {
+        matches!(self.outcome, None | Some(Outcome::Cut))
+    }
+}
+
 /// What becomes of the run besides its reply.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Fate {
@@ -178,9 +184,9 @@ impl Journal {
         self.inner.lock().report()
     }
 
-    /// Calls that are unknown, by number.
-    pub(super) fn unknown(&self) -> Vec<u64> {
-        self.inner.lock().known.iter().filter(|call| call.outcome.is_none()).map(|call| call.n).collect()
+    /// Calls that the journal cannot answer, by number: those that are unknown, and those whose outcome was too large.
+    pub(super) fn unanswered(&self) -> Vec<u64> {
+        self.inner.lock().known.iter().filter(|call| call.is_unanswered()).map(|call| call.n).collect()
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -300,7 +306,7 @@ impl Inner {
                 self.times.push_back(at);
             }
             Line::Again { calls, unknown } => {
-                for call in self.known.iter_mut().filter(|call| call.outcome.is_none() && calls.contains(&call.n)) {
+                for call in self.known.iter_mut().filter(|call| call.is_unanswered() && calls.contains(&call.n)) {
                     call.unknown = Some(unknown);
                 }
             }
@@ -389,22 +395,22 @@ impl CallJournal for Journal {
             return Ok(Recall::New(JournaledCall { number, hash, nth, effect }));
         };
         let known = inner.known.remove(place);
-        let Some(outcome) = known.outcome else {
-            return match known.unknown {
-                Some(Unknown::Raise) => Ok(Recall::Known(Err(ToolError::unavailable(format!(
-                    "nobody knows whether {name} took place: the server that called it ended"
-                ))))),
-                _ => Ok(Recall::New(JournaledCall { number: known.n, hash, nth, effect })),
-            };
-        };
-        match outcome.given() {
-            Some(outcome) => Ok(Recall::Known(outcome)),
-            None => {
+        let was_made = known.outcome.is_some();
+        if let Some(outcome) = known.outcome.and_then(Outcome::given) {
+            return Ok(Recall::Known(outcome));
+        }
+        match known.unknown {
+            Some(Unknown::Raise) => Ok(Recall::Known(Err(ToolError::unavailable(match was_made {
+                true => format!("{name} took place, but what it gave was too large to be kept"),
+                false => format!("nobody knows whether {name} took place: the server that called it ended"),
+            })))),
+            None if was_made => {
                 let error = inner.stray(format!("the outcome of {name} was too large to be kept"));
                 drop(inner);
                 self.stop.cancel();
                 Err(error)
             }
+            _ => Ok(Recall::New(JournaledCall { number: known.n, hash, nth, effect })),
         }
     }
 

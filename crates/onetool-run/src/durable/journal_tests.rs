@@ -105,7 +105,7 @@ async fn a_call_without_an_outcome_is_unknown_until_somebody_decides() {
 
     for (unknown, is_made) in [(Unknown::Repeat, true), (Unknown::Raise, false)] {
         let mut lines = place.store.journal(&place.taken.claim).unwrap();
-        let decided = Line::Again { calls: again(&place).unknown(), unknown };
+        let decided = Line::Again { calls: again(&place).unanswered(), unknown };
         lines.push(serde_json::to_string(&decided).unwrap());
         let journal = Journal::read("run", &lines, &[], ROOM, CancellationToken::new()).unwrap();
         assert!(journal.trouble().is_none());
@@ -156,4 +156,17 @@ async fn an_outcome_for_which_there_is_no_room_stops_the_second_run() {
     call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
     let Fate::Strayed(how) = journal.fate() else { panic!("it cannot go on") };
     assert!(how.contains("too large"), "{how}");
+    // Somebody decides: the code gets an error, or the call is made again.
+    let mut lines = place.store.journal(&place.taken.claim).unwrap();
+    let number = again(&place).unanswered();
+    assert_eq!(number.len(), 1);
+    for (unknown, is_made) in [(Unknown::Raise, false), (Unknown::Repeat, true)] {
+        lines.push(serde_json::to_string(&Line::Again { calls: number.clone(), unknown }).unwrap());
+        let journal = Journal::read("run", &lines, &[], ROOM, CancellationToken::new()).unwrap();
+        match call(&journal, "send", "a", Effect::Unknown).await {
+            Ok((_, made)) => assert!(is_made && made),
+            Err(error) => assert!(!is_made && error.message.contains("took place"), "{error:?}"),
+        }
+        assert!(matches!(journal.fate(), Fate::Running));
+    }
 }

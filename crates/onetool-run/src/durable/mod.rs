@@ -495,7 +495,7 @@ impl Durable {
             let lines = store.journal(&taken.claim)?;
             let journal = Journal::read(id.as_str(), &lines, &[], 0, CancellationToken::new())
                 .map_err(|reason| RunStoreError::State(StateError::Invalid(reason)))?;
-            let decided = Line::Again { calls: journal.unknown(), unknown };
+            let decided = Line::Again { calls: journal.unanswered(), unknown };
             let line = serde_json::to_string(&decided).map_err(|error| StateError::Invalid(error.to_string()))?;
             store.append(&taken.claim, lines.len() as u64, &[line])?;
             Ok(taken)
