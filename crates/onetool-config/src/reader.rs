@@ -203,6 +203,19 @@ impl Reader {
         text.expand(|name| self.secrets.get(name).map(str::to_owned).or_else(|| std::env::var(name).ok()))
     }
 
+    /// The secrets that a text names and that are set.
+    pub fn secrets_in(&self, text: &Expandable) -> Vec<String> {
+        let found = std::cell::RefCell::new(Vec::new());
+        // Whatever has no value is passed by: the text is not used.
+        let _ = text.expand(|name| {
+            if self.secrets.get(name).is_some() {
+                found.borrow_mut().push(name.to_owned());
+            }
+            Some("-".to_owned())
+        });
+        found.into_inner()
+    }
+
     /// A program that is started. One without a folder is looked for in `PATH`.
     pub fn program(&mut self, path: &[&str], program: &str) -> PathBuf {
         let program = expand_home(program);

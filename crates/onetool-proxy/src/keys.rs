@@ -1,7 +1,7 @@
 //! The section `servers`, and what it means. A server that cannot be read as it was meant is left out: started with half
 //! of its configuration it could do what nobody wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -255,11 +255,22 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
         }),
         max_message_bytes: keys.max_message_mb << 20,
         auth,
+        secrets: secrets(keys, reader),
         era: keys.era,
         probe: keys.probe,
         retry_after: keys.retry_after,
         retry_max: keys.retry_max,
     }
+}
+
+/// The secrets that are handed to a server, each once.
+fn secrets(keys: &ServerKeys, reader: &Reader) -> Vec<String> {
+    let auth = &keys.auth;
+    let texts = [&keys.url, &keys.command, &keys.cwd, &auth.client_id, &auth.client_secret, &auth.client_metadata_url];
+    let texts = texts.into_iter().flatten().chain(&auth.redirect_url).chain(&keys.args);
+    let texts = texts.chain(keys.headers.values()).chain(keys.env.values());
+    let names: BTreeSet<String> = texts.flat_map(|text| reader.secrets_in(text)).collect();
+    names.into_iter().collect()
 }
 
 fn expanded(text: &Expandable, keys: &ServerKeys, reader: &Reader) -> Result<String, String> {

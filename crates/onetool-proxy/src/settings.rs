@@ -196,6 +196,8 @@ pub struct ServerSettings {
     pub max_message_bytes: usize,
     /// How to sign in to it, where it wants that.
     pub auth: AuthSettings,
+    /// The secrets that its configuration names.
+    pub secrets: Vec<String>,
     pub era: EraChoice,
     /// How long the request that begins one era may take before that of the other is sent as well.
     pub probe: Duration,
@@ -234,6 +236,7 @@ impl ServerSettings {
             pin: PinMode::default(),
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
             auth: AuthSettings::default(),
+            secrets: Vec::new(),
             era: EraChoice::default(),
             probe: DEFAULT_PROBE,
             retry_after: DEFAULT_RETRY_AFTER,

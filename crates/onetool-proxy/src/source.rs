@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use onetool_sdk::{
-    CallContext, HealthNote, Offer, Pack, Severity, SourceChange, ToolCall, ToolError, ToolSource, Value,
-    to_python_identifier,
+    CallContext, HealthNote, Offer, Pack, QualifiedName, Severity, SourceChange, ToolCall, ToolError, ToolSource,
+    Value, to_python_identifier,
 };
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -416,6 +416,10 @@ impl ToolSource for ProxySource {
         let server = self.status().into_iter().find(|server| server.pack == pack || server.name == pack)?;
         let reason = server.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         Some(format!("the server '{}' is {}{reason}", server.name, server.state.as_str()))
+    }
+
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        self.by_pack.get(&name.pack).map(|server| server.settings.secrets.clone()).unwrap_or_default()
     }
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {

@@ -195,7 +195,7 @@ impl Access {
 
     /// Whether this takes tools away.
     pub fn hides(&self) -> bool {
-        self.all().any(|access| access.packs.is_some() || !access.permissions.is_empty())
+        self.limits_secrets() || self.all().any(|access| access.packs.is_some() || !access.permissions.is_empty())
     }
 
     pub fn sees_pack(&self, pack: &str) -> bool {

@@ -281,6 +281,14 @@ impl ToolCaller for Toolbox {
     }
 }
 
+/// The first secret that a tool uses and that is taken away.
+fn beyond(access: &Access, entry: &CatalogPack, name: &QualifiedName) -> Option<String> {
+    if !access.limits_secrets() {
+        return None;
+    }
+    entry.source.secrets(name).into_iter().find(|secret| !access.may_use_secret(secret))
+}
+
 /// How code names the version of a tool in a bundle.
 const VERSION_ARGUMENT: &str = "_version";
 
@@ -298,14 +306,24 @@ impl Shared {
 
     /// The same without what is taken away.
     fn without(&self, access: &Arc<Access>) -> Self {
-        let catalog = self.state.catalog.visible(|pack| access.sees_pack(pack), |name| access.sees(name));
+        let whole = &self.state.catalog;
+        // A pack whose tools are not known yet is judged by what all of them would use.
+        let sees_pack = |pack: &str| {
+            let entry = whole.pack(pack).filter(|entry| entry.pack.tools.is_empty());
+            access.sees_pack(pack)
+                && entry.and_then(|entry| beyond(access, entry, &QualifiedName::new(pack, ""))).is_none()
+        };
+        let sees = |name: &QualifiedName| {
+            access.sees(name) && whole.pack(&name.pack).and_then(|entry| beyond(access, entry, name)).is_none()
+        };
+        let catalog = whole.visible(sees_pack, sees);
         let is_there = |target: &str| match target.parse::<QualifiedName>() {
-            Ok(name) => access.sees(&name),
-            Err(_) => access.sees_pack(target),
+            Ok(name) => sees(&name),
+            Err(_) => access.sees_pack(target) && (catalog.pack(target).is_some() || whole.pack(target).is_none()),
         };
         let mut state = (*self.state).clone();
         state.aliases.retain(|_, target| is_there(target) || self.state.aliases.contains_key(target.as_str()));
-        state.instructions.retain(|pack, _| access.sees_pack(pack));
+        state.instructions.retain(|pack, _| is_there(pack));
         state.catalog = Arc::new(catalog);
         state.search = Arc::default();
         Self {
@@ -350,12 +368,22 @@ impl Shared {
 
     /// Whether a pack is there for whoever sees this toolbox.
     pub fn sees_pack(&self, pack: &str) -> bool {
-        self.access.as_ref().is_none_or(|access| access.sees_pack(pack))
+        self.access.as_ref().is_none_or(|access| {
+            // One that is there for others, and not here, was taken away.
+            let is_gone = || self.state.catalog.pack(pack).is_none() && self.loader.catalog().pack(pack).is_some();
+            access.sees_pack(pack) && !is_gone()
+        })
     }
 
     /// Whether a tool is.
     pub fn sees(&self, name: &QualifiedName) -> bool {
-        self.access.as_ref().is_none_or(|access| access.sees(name))
+        self.access.as_ref().is_none_or(|access| access.sees(name) && self.secret_beyond(access, name).is_none())
+    }
+
+    /// The first secret that a tool uses and that is taken away.
+    fn secret_beyond(&self, access: &Access, name: &QualifiedName) -> Option<String> {
+        let whole = Some(self.loader.catalog()).filter(|_| access.limits_secrets())?;
+        beyond(access, whole.pack(&name.pack)?, name)
     }
 
     /// Executes a call, whatever its kind and wherever it came from.
@@ -428,6 +456,11 @@ impl Shared {
         if let Some(access) = access.as_ref().filter(|access| !access.sees(name)) {
             return Err(access.refusal(&name.to_string(), &ctx.requester));
         }
+        if let Some(access) = &access
+            && let Some(secret) = self.secret_beyond(access, name)
+        {
+            return Err(access.refusal(&format!("the secret {secret}, which {name} uses,"), &ctx.requester));
+        }
         let entry = self.state.catalog.pack(&name.pack).ok_or_else(|| self.unknown_pack(&name.pack))?;
         let (pack, tool) = match entry.pack.tools.get(&name.function) {
             Some(tool) => (entry.pack.clone(), tool.clone()),
@@ -447,12 +480,6 @@ impl Shared {
             return Err(crate::gate::blocked(&shown_name));
         }
         let by_group = access.as_ref().map_or(Permission::Allow, |access| access.permission(name));
-        if let Some(access) = access.as_ref().filter(|access| access.limits_secrets()) {
-            let secrets = entry.source.secrets(name);
-            if let Some(secret) = secrets.iter().find(|secret| !access.may_use_secret(secret)) {
-                return Err(access.refusal(&format!("the secret {secret}, which {name} uses,"), &ctx.requester));
-            }
-        }
         let journaled = match ctx.journal.as_ref().filter(|_| tool.effect != Effect::Transparent) {
             None => None,
             Some(journal) => match journal.recall(name, version.as_deref(), &arguments, tool.effect)? {
@@ -536,6 +563,18 @@ impl Shared {
 
     /// Why a pack that one would expect is not there.
     pub(crate) fn absence(&self, pack: &str) -> Option<String> {
+        if let (Some(access), Some(entry)) = (&self.access, self.loader.catalog().pack(pack))
+            && access.sees_pack(pack)
+            && let Some(secret) = entry
+                .pack
+                .tools
+                .keys()
+                .map(String::as_str)
+                .chain([""])
+                .find_map(|function| beyond(access, entry, &QualifiedName::new(pack, function)))
+        {
+            return Some(format!("it uses the secret {secret}, which is not available to you (security.groups)"));
+        }
         if !self.sees_pack(pack) {
             return Some("this pack is not available to you (security.groups)".to_owned());
         }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::{CallContext, Origin, Pack, Tool, ToolCall, ToolContext, ToolError, ToolResult, ToolSource, Value};
+use crate::{
+    CallContext, Origin, Pack, QualifiedName, Tool, ToolCall, ToolContext, ToolError, ToolResult, ToolSource, Value,
+};
 use async_trait::async_trait;
 
 /// A pack and the functions behind it.
@@ -51,6 +53,11 @@ impl ToolSource for NativeSource {
 
     fn generation(&self) -> u64 {
         0
+    }
+
+    fn secrets(&self, name: &QualifiedName) -> Vec<String> {
+        let tool = self.tools.get(&(name.pack.clone(), name.function.clone()));
+        tool.map(|tool| tool.secrets().to_vec()).unwrap_or_default()
     }
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {

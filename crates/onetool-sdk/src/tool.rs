@@ -42,6 +42,7 @@ pub struct Tool {
     spec: Arc<ToolSpec>,
     execute: Arc<Execute>,
     compiled: Arc<Compiled>,
+    secrets: Arc<[String]>,
 }
 
 /// What is worked out from the schema when it is first needed.
@@ -151,6 +152,16 @@ impl Tool {
     #[must_use]
     pub fn read_only(self) -> Self {
         self.with_effect(Effect::ReadOnly)
+    }
+
+    /// Says which secrets a call uses.
+    #[must_use]
+    pub fn with_secrets(self, secrets: impl IntoIterator<Item = String>) -> Self {
+        Self { secrets: secrets.into_iter().collect(), ..self }
+    }
+
+    pub(crate) fn secrets(&self) -> &[String] {
+        &self.secrets
     }
 
     fn edit(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
@@ -284,7 +295,7 @@ fn tool(
         checkable: true,
         effect: Effect::default(),
     };
-    Tool { spec: Arc::new(spec), execute: Arc::new(execute), compiled: Arc::default() }
+    Tool { spec: Arc::new(spec), execute: Arc::new(execute), compiled: Arc::default(), secrets: Arc::default() }
 }
 
 /// What passed the schema may still be refused by the type itself, for example a number out of range.

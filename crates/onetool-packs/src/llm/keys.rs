@@ -52,6 +52,7 @@ impl LlmSettings {
         Self {
             via: keys.via,
             endpoint,
+            secrets: keys.key.as_ref().map(|key| reader.secrets_in(key)).unwrap_or_default(),
             max_tokens: keys.max_tokens,
             max_input_bytes: keys.max_input_kb << 10,
             timeout: keys.timeout,

@@ -24,11 +24,13 @@ use crate::NativePack;
 
 /// The pack `llm`.
 pub fn pack(settings: LlmSettings) -> NativePack {
+    let secrets = settings.secrets.clone();
     let models = Arc::new(Models::new(settings));
+    let tools = [transform_tool(models.clone()), ask_tool(models)];
     NativePack {
         name: "llm",
         description: "Ask a language model: transform data by a prompt, or answer a question.",
-        tools: vec![transform_tool(models.clone()), ask_tool(models)],
+        tools: tools.map(|tool| tool.with_secrets(secrets.clone())).into(),
     }
 }
 

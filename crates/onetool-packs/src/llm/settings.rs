@@ -9,6 +9,8 @@ pub struct LlmSettings {
     pub via: Via,
     /// `endpoint` and what belongs to it.
     pub endpoint: Option<Endpoint>,
+    /// The secrets that `key` names.
+    pub secrets: Vec<String>,
     /// `max_tokens`: the longest answer.
     pub max_tokens: u32,
     /// `max_input_kb`: the largest input with its prompt.
@@ -41,6 +43,7 @@ impl Default for LlmSettings {
         Self {
             via: Via::Auto,
             endpoint: None,
+            secrets: Vec::new(),
             max_tokens: 4096,
             max_input_bytes: 1 << 20,
             timeout: Duration::from_mins(2),

@@ -89,5 +89,6 @@ fn engine(reader: &mut Reader, name: String, keys: EngineKeys) -> Option<Engine>
             None
         }
     };
-    Some(Engine { name, kind, url, key })
+    let secrets = keys.key.as_ref().map(|key| reader.secrets_in(key)).unwrap_or_default();
+    Some(Engine { name, kind, url, key, secrets })
 }

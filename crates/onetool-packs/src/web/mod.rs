@@ -34,6 +34,7 @@ use crate::NativePack;
 
 /// The pack `web`.
 pub fn pack(settings: WebSettings) -> NativePack {
+    let secrets: Vec<String> = settings.engines.iter().flat_map(|engine| engine.secrets.clone()).collect();
     let fetcher = Arc::new(Fetcher::new(settings));
     NativePack {
         name: "web",
@@ -41,7 +42,7 @@ pub fn pack(settings: WebSettings) -> NativePack {
         tools: vec![
             fetch_tool(fetcher.clone()).read_only(),
             fetch_all_tool(fetcher.clone()).read_only(),
-            search::tool(fetcher).read_only(),
+            search::tool(fetcher).read_only().with_secrets(secrets),
         ],
     }
 }

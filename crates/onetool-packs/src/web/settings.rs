@@ -32,6 +32,8 @@ pub struct Engine {
     pub url: String,
     /// The key that it asks for; `None` where its secret is not set.
     pub key: Option<String>,
+    /// The secrets that the key is made of.
+    pub secrets: Vec<String>,
 }
 
 /// How an engine is asked, and how it answers.

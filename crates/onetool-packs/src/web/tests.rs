@@ -205,6 +205,7 @@ async fn engines_are_asked_with_their_key() {
         kind,
         url: site.url(path),
         key: key.map(str::to_owned),
+        secrets: Vec::new(),
     };
     let engines = vec![
         engine("brave", EngineKind::Brave, "/brave", Some("hunter2")),

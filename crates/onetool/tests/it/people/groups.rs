@@ -110,3 +110,85 @@ async fn what_is_taken_away_is_not_shown() {
         assert_eq!(one.is_ok(), sees);
     }
 }
+
+/// A server that says whether it has its token.
+const KEYED: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, answer = message.get("method"), None
+    if method == "initialize":
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "k", "version": "1"}}
+    elif method == "tools/list":
+        answer = {"tools": [{"name": "peek", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        answer = {"content": [{"type": "text", "text": "has " + os.environ["TOKEN"]}]}
+    if "id" in message:
+        reply = {"result": answer} if answer is not None else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_tool_that_uses_a_secret_of_others_is_not_there() {
+    let project = Project::with(
+        "servers:
+  keyed: {command: python3, args: [keyed.py], env: {TOKEN: '${API_KEY}'}}
+  open: {command: python3, args: [keyed.py], env: {TOKEN: '${DB_KEY}'}}
+tools:
+  web: {engines: {brave: {key: '${API_KEY}'}}}
+  llm: {endpoint: 'http://127.0.0.1:9/v1', model: m, key: '${API_KEY}'}
+http: {allowed_hosts: ['127.0.0.1:9']}
+security:
+  groups:
+    readers: {members: [ana], secrets: ['DB_*']}
+",
+    );
+    project.write("keyed.py", KEYED);
+    project.write(".onetool/secrets.yaml", "API_KEY: one-one-one\nDB_KEY: two-two-two\n");
+    project.write(".onetool/tools/notes/notes_tools.py", NOTES);
+    let (ana, eve) = (token(&project, &["ana"]).await, token(&project, &["eve"]).await);
+    let admin = token(&project, &["boss", "--scope", "read,invoke,admin"]).await;
+    let mut server = project.serve_http().await;
+    server.token = Some(admin);
+    let bundle = "018faf50-b7b6-7a01-9a05-a22a6e0af101";
+    let (status, body) = server
+        .put(&format!("/tools/bundles/{bundle}"), json!({"slug": "shop", "secrets": ["API_KEY", "DB_KEY"]}))
+        .await;
+    assert!(status < 300, "{body}");
+    for (slug, secret) in [("list", "DB_KEY"), ("order", "API_KEY")] {
+        let tool = json!({"type": "http", "argSchema": {"type": "object"},
+            "impl": {"urlTemplate": "http://127.0.0.1:9/", "headers": {"X-Key": format!("${{{secret}}}")}}});
+        let (status, body) = server.put(&format!("/tools/bundles/{bundle}/tools/{slug}/version/v1"), tool).await;
+        assert!(status < 300, "{body}");
+    }
+    for (who, sees) in [(ana, false), (eve, true)] {
+        server.token = Some(who);
+        let client = server.mcp().await;
+        assert_eq!(client.ok("open.peek()").await, "has [REDACTED]");
+        let hidden = ["keyed.peek", "web.search", "llm.ask", "notes.secret", "shop.order"];
+        let shown = ["open.peek", "web.fetch", "shop.list"];
+        let (_, listed) = server.get("/api/tools").await;
+        let tools = client.ok("ot.tools(info='list')").await;
+        for tool in hidden {
+            assert_eq!(listed.to_string().contains(&format!("\"{tool}\"")), sees, "/api/tools: {tool}");
+            assert_eq!(tools.contains(tool), sees, "ot.tools: {tool} in {tools}");
+            assert_eq!(server.get(&format!("/api/tools/{tool}")).await.0, if sees { 200 } else { 404 }, "{tool}");
+        }
+        for tool in shown {
+            assert!(listed.to_string().contains(&format!("\"{tool}\"")) && tools.contains(tool), "{tool}");
+        }
+        let packs = client.ok("ot.packs(info='list')").await;
+        assert_eq!((packs.contains("keyed"), packs.contains("llm")), (sees, sees), "{packs}");
+        if sees {
+            assert_eq!(client.ok("keyed.peek()").await, "has [REDACTED]");
+            continue;
+        }
+        for code in ["keyed.peek()", "llm.ask(prompt='x')", "web.search(query='x')", "notes.secret()", "shop.order()"] {
+            let text = client.err(code).await;
+            assert!(text.contains("the secret API_KEY") && !text.contains("one-one-one"), "{code}: {text}");
+            let name = code.split('(').next().unwrap();
+            let (status, body) = server.post(&format!("/api/tools/{name}/invoke"), json!({"args": {}})).await;
+            assert!([403, 404].contains(&status), "{name}: {status} {body}");
+        }
+    }
+}
