@@ -6,17 +6,21 @@ use serde_json::{Value as Json, json};
 
 use super::oauth::{Issuer, PUBLIC};
 use super::token;
-use crate::client::{Client, HttpServer, PATIENCE, Project, reply};
+use crate::client::{Client, HttpServer, PATIENCE, Project, eventually, reply};
 
 const ERA: &str = "2026-07-28";
 const CONFIGURED: &str = "configured-configured-1";
 
 const SLOW: &str = "\
-import time
+import pathlib, time
 
 def nap(seconds: float) -> str:
     time.sleep(seconds)
     return 'rested'
+
+def mark(file: str) -> None:
+    pathlib.Path(file).write_text('under way')
+    time.sleep(600)
 ";
 
 /// A server on which one of each kind of token is known.
@@ -92,6 +96,82 @@ impl Bench {
         let request = self.ask(token, Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
         assert_eq!(request.header("mcp-session-id", &id).json(&ready).send().await.unwrap().status(), 202);
         id
+    }
+
+    /// A run of each that was under way when its server died, as another server finds it.
+    async fn interrupted(&mut self, pairs: &[(&'static str, &'static str)]) -> Vec<String> {
+        let mut ids = Vec::new();
+        for (number, (mine, _)) in pairs.iter().enumerate() {
+            let file = self.project.path().join(format!("mark{number}"));
+            let command = format!("slow.mark('{}')", file.display());
+            let (_, run) = reply(self.ask(mine, Method::POST, "/runs").json(&json!({"command": command}))).await;
+            ids.push(run["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned());
+            eventually("a call is under way", || file.exists()).await;
+        }
+        let other = self.project.serve_http().await;
+        std::mem::replace(&mut self.server, other).kill().await;
+        for ((mine, _), id) in pairs.iter().zip(&ids) {
+            self.until(mine, id, "interrupted").await;
+        }
+        ids
+    }
+
+    async fn until(&self, token: &str, id: &str, wanted: &str) -> Json {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let run = self.get(token, &format!("/runs/{id}?wait=10")).await;
+            if run["status"] == wanted {
+                return run;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "not {wanted}: {run}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Runs that wait for a decision: of whoever started them, or of whoever is asked for a permission.
+    async fn check_decisions(&mut self, mine: &'static str, theirs: &'static str, interrupted: &str) {
+        let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
+        let (_, run) =
+            reply(self.ask(mine, Method::POST, "/runs").json(&json!({"command": "file.delete('x.txt')"}))).await;
+        let suspended = run["id"].as_str().unwrap().to_owned();
+        self.until(mine, &suspended, "suspended").await;
+        for id in [interrupted, &suspended] {
+            let path = format!("/runs/{id}");
+            for body in [json!({}), json!({"unknown": "repeat"}), json!({"unknown": "raise"})] {
+                let request = self.ask(theirs, Method::POST, &format!("{path}/resume")).json(&body);
+                assert_eq!(reply(request).await.0, 404, "{body}");
+            }
+            for (method, path) in [
+                (Method::POST, format!("{path}/abandon")),
+                (Method::POST, format!("{path}/cancel")),
+                (Method::DELETE, path.clone()),
+                (Method::GET, path.clone()),
+                (Method::GET, format!("{path}/result")),
+            ] {
+                assert_eq!(self.status(theirs, method, &path).await, 404, "{path}");
+            }
+            for unknown in ["repeat", "raise", "abandon"] {
+                let text = other.err(&format!("ot.resume('{id}', unknown='{unknown}')")).await;
+                assert!(text.contains("no such run"), "{text}");
+            }
+            assert!(!self.get(theirs, "/runs").await.to_string().contains(id));
+        }
+        let run = self.get(mine, &format!("/runs/{interrupted}")).await;
+        assert_eq!((&run["status"], &run["unknown"][0]["tool"]), (&json!("interrupted"), &json!("slow.mark")), "{run}");
+        assert_eq!(self.get(mine, &format!("/runs/{suspended}")).await["status"], "suspended");
+        assert!(own.err(&format!("ot.resume('{suspended}')")).await.contains("still waits"));
+        assert_eq!(self.status(mine, Method::DELETE, &format!("/runs/{suspended}")).await, 204);
+        let given_up = own.ok(&format!("ot.resume('{interrupted}', unknown='abandon')")).await;
+        assert!(given_up.contains("given up"), "{given_up}");
+    }
+
+    async fn check_all(&mut self) {
+        let pairs = self.pairs().await;
+        let interrupted = self.interrupted(&pairs).await;
+        for ((mine, theirs), interrupted) in pairs.into_iter().zip(&interrupted) {
+            self.check(mine, theirs).await;
+            self.check_decisions(mine, theirs, interrupted).await;
+        }
     }
 
     async fn check(&mut self, mine: &'static str, theirs: &'static str) {
@@ -181,6 +261,20 @@ impl Bench {
     async fn check_tasks(&self, mine: &str, theirs: &str) {
         let (own, other) = (self.session(mine).await, self.session(theirs).await);
         assert_eq!(self.rpc(theirs, Some(&own), "tools/list", json!({})).await.0, 404);
+        for method in [Method::GET, Method::DELETE] {
+            let request = self.ask(theirs, method.clone(), "/mcp").header("mcp-session-id", &own);
+            let response = request.header("accept", "text/event-stream").send().await.unwrap();
+            assert_eq!(response.status(), 404, "{method}");
+        }
+        // A key means something to its owner alone, here too.
+        let (key, mut made) = (uuid::Uuid::new_v4().to_string(), Vec::new());
+        for (token, session) in [(mine, &own), (theirs, &other), (mine, &own)] {
+            let params = json!({"name": "run", "arguments": {"command": "import uuid\nstr(uuid.uuid4())"},
+                "_meta": {"onetool/idempotencyKey": key}});
+            let (_, answer) = self.rpc(token, Some(session), "tools/call", params).await;
+            made.push(answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned());
+        }
+        assert!(made[0] == made[2] && made[0] != made[1], "{made:?}");
         let nap = json!({"name": "run", "arguments": {"command": "slow.nap(seconds=60)"}, "task": {"ttl": 60000}});
         let (_, task) = self.rpc(mine, Some(&own), "tools/call", nap).await;
         let id = task["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
@@ -211,18 +305,14 @@ impl Bench {
 #[tokio::test]
 async fn in_files_neither_has_what_the_other_has() {
     let mut bench = Bench::start("").await;
-    for (mine, theirs) in bench.pairs().await {
-        bench.check(mine, theirs).await;
-    }
+    bench.check_all().await;
 }
 
 #[tokio::test]
 async fn in_a_database_neither_has_what_the_other_has() {
     let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
     let mut bench = Bench::start(&format!("state: {}\n", database.database("matrix"))).await;
-    for (mine, theirs) in bench.pairs().await {
-        bench.check(mine, theirs).await;
-    }
+    bench.check_all().await;
 }
 
 #[tokio::test]
@@ -240,6 +330,10 @@ async fn without_the_scope_nobody_sees_what_others_do() {
         (Method::GET, "/api/tokens"),
         (Method::GET, "/api/audit"),
         (Method::GET, "/api/audit/export"),
+        (Method::GET, "/api/results"),
+        (Method::GET, "/api/results/x"),
+        (Method::GET, "/api/servers"),
+        (Method::GET, "/api/servers/x/log"),
     ] {
         assert_eq!(bench.status(plain, method, path).await, 403, "{path}");
     }
