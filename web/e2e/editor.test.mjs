@@ -47,3 +47,41 @@ test('a bundle and a tool are made, tried dry, versioned, and deleted', { skip }
     await page.getByText('No bundles of your own yet.').waitFor();
     assert.equal((await server.json('GET', 'api/tools/weather.current')).status, 404);
   }));
+
+test('the server’s errors are at their fields', { skip }, () =>
+  withPage({ server: { config: 'http:\n  allowed_hosts: [api.example.com]\n' }, browser: { at: '#/editor' } }, async ({ page }) => {
+    await page.getByRole('button', { name: 'New bundle' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('weather');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'weather' }).waitFor();
+    await page.getByRole('button', { name: 'New tool' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('current');
+    await page.getByLabel('urlTemplate', { exact: true }).fill('https://api.example.com/');
+    /** What is said of a field that is not valid. */
+    const said = async (label) => {
+      const field = page.getByLabel(label, { exact: true });
+      await page.waitForFunction((element) => element.getAttribute('aria-invalid') === 'true', await field.elementHandle());
+      const ids = (await field.getAttribute('aria-describedby')).split(' ');
+      return (await Promise.all(ids.map((id) => page.locator(`[id="${id}"]`).textContent()))).join(' ');
+    };
+    const isFine = async (label) => page.waitForFunction((element) => element.getAttribute('aria-invalid') !== 'true', await page.getByLabel(label, { exact: true }).elementHandle());
+    await page.getByLabel('timeoutMs', { exact: true }).fill('0');
+    assert.match(await said('timeoutMs'), /at least 1/);
+    await page.getByLabel('timeoutMs', { exact: true }).fill('500');
+    await isFine('timeoutMs');
+    await page.getByLabel('maxRetries', { exact: true }).fill('11');
+    assert.match(await said('maxRetries'), /at most 10/);
+    await page.getByLabel('maxRetries', { exact: true }).fill('2');
+    await isFine('maxRetries');
+    await page.getByRole('group', { name: 'successCodes' }).getByRole('button', { name: 'Add item' }).click();
+    const code = page.getByRole('group', { name: 'successCodes' }).getByRole('textbox').first();
+    await code.fill('99');
+    await page.getByText('99 is not a status that ends a request').first().waitFor();
+    await page.waitForFunction((element) => element.getAttribute('aria-invalid') === 'true', await code.elementHandle());
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.notice.bad').waitFor();
+    await code.fill('201');
+    await page.waitForFunction((element) => element.getAttribute('aria-invalid') !== 'true', await code.elementHandle());
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('current v1 was saved').waitFor();
+  }));

@@ -92,6 +92,57 @@ test('activity shows calls as they happen, with secrets masked', { skip }, () =>
     assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
   }));
 
+const PEOPLE = 'server:\n  tokens:\n    - {token: "ann-0123456789abcdef", name: ann, scopes: [read, invoke]}\n    - {token: "boss-0123456789abcdef", name: boss, scopes: [admin]}\n';
+const as = (name) => ({ Authorization: `Bearer ${name}-0123456789abcdef` });
+
+async function signIn(page, name) {
+  await page.getByLabel('Access token').fill(`${name}-0123456789abcdef`);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('Live', { exact: true }).waitFor();
+}
+
+test('activity shows who calls, while it is under way, and cancels it', { skip }, () =>
+  withPage({ server: { config: PEOPLE }, browser: { at: '#/activity' } }, async ({ page, server }) => {
+    await signIn(page, 'boss');
+    await server.json('POST', 'api/tools/demo.rows/invoke', { args: { count: 1 } }, as('boss'));
+    const slow = server.json('POST', 'api/tools/demo.slow/invoke', { args: { seconds: 600 } }, as('ann'));
+    const row = page.getByRole('listitem').filter({ hasText: 'demo.slow' });
+    await row.getByRole('img', { name: 'Under way' }).waitFor();
+    await row.getByText('ann', { exact: true }).waitFor();
+    // Its time goes on.
+    const before = await row.locator('.number').textContent();
+    await page.waitForFunction((text) => document.querySelector('.activity-item .number').textContent !== text, before);
+    await page.getByLabel('Who').selectOption('boss');
+    await row.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: /demo\.rows/ }).waitFor();
+    await page.getByLabel('Who').selectOption('ann');
+    await page.getByRole('button', { name: /^Under way.*demo\.slow/ }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('ann', { exact: true }).waitFor();
+    await dialog.getByText('· Under way').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    assert.equal((await slow).status, 409);
+    await dialog.getByText('demo.slow was cancelled').waitFor();
+    await page.keyboard.press('Escape');
+    await row.getByRole('img', { name: 'Failed' }).waitFor();
+    // A run and its call under way, and the run cancelled in its row.
+    const run = server.json('POST', 'api/runs', { command: 'demo.slow(seconds=601)' }, as('ann'));
+    await page.getByRole('button', { name: 'Cancel: run' }).click();
+    assert.equal((await run).body.isError, true);
+    await page.getByRole('button', { name: /^Cancel/ }).first().waitFor({ state: 'detached' });
+  }));
+
+test('without the scope admin, activity is one’s own', { skip }, () =>
+  withPage({ server: { config: PEOPLE }, browser: { at: '#/activity' } }, async ({ page, server }) => {
+    await server.json('POST', 'api/tools/demo.danger/invoke', { args: { path: 'a' } }, as('boss'));
+    await signIn(page, 'ann');
+    assert.deepEqual(await page.getByRole('tab').allTextContents(), ['Calls', 'Use and savings']);
+    await server.json('POST', 'api/tools/demo.danger/invoke', { args: { path: 'b' } }, as('boss'));
+    await server.json('POST', 'api/tools/demo.rows/invoke', { args: {} }, as('ann'));
+    await page.getByRole('button', { name: /demo\.rows/ }).waitFor();
+    assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
+  }));
+
 test('the audit trail says who did what, and is searched and exported', { skip }, () =>
   withPage({ browser: { at: '#/activity/audit' } }, async ({ page, server, browser }) => {
     await server.json('POST', 'api/runs', { command: 'demo.danger(path="a", password="hunter2")' });
@@ -200,7 +251,7 @@ test('a token signs in, and its scopes decide what is shown', { skip }, () =>
     await page.getByText('file.read', { exact: true }).click();
     assert.ok(await page.getByRole('button', { name: 'Call', exact: true }).isDisabled());
     assert.ok(await page.getByRole('switch').first().isDisabled());
-    assert.deepEqual(await page.locator('nav a span').allTextContents(), ['Tools', 'Settings']);
+    assert.deepEqual(await page.locator('nav a span').allTextContents(), ['Tools', 'Activity', 'Settings']);
     await page.getByRole('link', { name: 'Settings' }).click();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('Access token').fill('boss-0123456789abcdef');

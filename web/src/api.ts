@@ -57,15 +57,22 @@ export interface SearchHit {
   summary: string;
 }
 
-/** One call or run that ended, or is under way. */
+/** One call or run that is under way, or has ended. */
 export interface CallEvent {
   id: number;
   kind: 'call' | 'run';
   run: string;
   name: string;
+  /** When it ended; when it started, while it is under way. */
   at: string;
+  isUnderWay: boolean;
+  /** How long it took, or had taken when this was told. */
   durationMs?: number;
   caller: string;
+  /** Who it is for: a token's name, a subject, or `stdio`, `local`, `anyone`. */
+  principal: string;
+  client?: string;
+  door: string;
   error?: string;
   detail?: string;
   charsIn: number;

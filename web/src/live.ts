@@ -11,12 +11,18 @@ export interface Approval {
   arguments: string;
   run: string;
   caller: string;
+  /** Who it is for, and what they use. */
+  principal?: string;
+  client?: string;
   at: string;
   /** The files that `always` writes a rule into. */
   alwaysWrites: string[];
 }
 
+/** What has ended, the oldest first. */
 export const activity = signal<CallEvent[]>([]);
+/** What has not ended yet, the oldest first. */
+export const underWay = signal<CallEvent[]>([]);
 export const approvals = signal<Approval[]>([]);
 /** Whether the server has said what waits. */
 export const approvalsKnown = signal(false);
@@ -42,14 +48,9 @@ async function follow(stop: AbortSignal) {
   let pause = FIRST_PAUSE_MS;
   while (!stop.aborted) {
     try {
-      const [recent, waiting] = await Promise.all([
-        get<{ events: CallEvent[] }>('api/activity', stop),
-        get<{ approvals: Approval[] }>('api/approvals', stop),
-      ]);
-      activity.value = recent.events.slice(-KEPT);
-      approvals.value = waiting.approvals;
-      approvalsKnown.value = true;
+      // The stream first: what happens while the rest is fetched waits in it.
       const response = await request('api/events', { signal: stop, accept: 'text/event-stream' });
+      await catchUp(stop);
       connection.value = 'open';
       pause = FIRST_PAUSE_MS;
       for await (const { event, data } of events(response)) take(event, data);
@@ -63,19 +64,58 @@ async function follow(stop: AbortSignal) {
   }
 }
 
+/** When a call under way was told of, by this browser's clock, which may differ from the server's. */
+const toldAt = new WeakMap<CallEvent, number>();
+
+/** How long a call took, or has taken so far. */
+export function elapsed(entry: CallEvent): number {
+  const soFar = entry.durationMs ?? 0;
+  return entry.isUnderWay ? soFar + performance.now() - (toldAt.get(entry) ?? performance.now()) : soFar;
+}
+
+async function catchUp(stop?: AbortSignal) {
+  const [recent, waiting] = await Promise.all([
+    get<{ events: CallEvent[]; underWay: CallEvent[] }>('api/activity', stop),
+    // Only administrators decide.
+    may('admin') ? get<{ approvals: Approval[] }>('api/approvals', stop) : { approvals: [] },
+  ]);
+  for (const entry of recent.underWay) toldAt.set(entry, performance.now());
+  const ended = new Set(recent.events.map((entry) => entry.id));
+  activity.value = recent.events.slice(-KEPT);
+  underWay.value = recent.underWay.filter((entry) => !ended.has(entry.id));
+  approvals.value = waiting.approvals;
+  approvalsKnown.value = true;
+}
+
 let pending: CallEvent[] = [];
 
 function take(event: string, data: string) {
-  if (event === 'activity') {
+  if (event === 'activity' || event === 'started') {
     // A burst of calls is one redraw.
     if (pending.length === 0) requestAnimationFrame(flush);
-    pending.push(JSON.parse(data) as CallEvent);
-  } else if (event === 'approvals') approvals.value = (JSON.parse(data) as { approvals: Approval[] }).approvals;
+    const entry = JSON.parse(data) as CallEvent;
+    if (entry.isUnderWay) toldAt.set(entry, performance.now());
+    pending.push(entry);
+  } else if (event === 'missed') void catchUp().catch(() => undefined);
+  else if (event === 'approvals') approvals.value = (JSON.parse(data) as { approvals: Approval[] }).approvals;
   else if (event === 'tools') void loadToolbox();
 }
 
 function flush() {
   const known = new Set(activity.value.map((entry) => entry.id));
-  activity.value = [...activity.value, ...pending.filter((entry) => !known.has(entry.id))].slice(-KEPT);
+  const open = new Map(underWay.value.map((entry) => [entry.id, entry]));
+  const ended: CallEvent[] = [];
+  for (const entry of pending) {
+    if (known.has(entry.id)) continue;
+    if (entry.isUnderWay) {
+      if (!open.has(entry.id)) open.set(entry.id, entry);
+      continue;
+    }
+    open.delete(entry.id);
+    known.add(entry.id);
+    ended.push(entry);
+  }
   pending = [];
+  if (ended.length > 0) activity.value = [...activity.value, ...ended].slice(-KEPT);
+  underWay.value = [...open.values()].filter((entry) => !known.has(entry.id));
 }

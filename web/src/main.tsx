@@ -1,6 +1,6 @@
 // The page: who is there, which screen, and what is the same on all of them.
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, type Scope, type Session, get, keepToken, may, send, session, token } from './api';
 import { language, t } from './i18n';
 import { approvals, startLive, stopLive } from './live';
@@ -27,7 +27,7 @@ const screens = {
 type ScreenName = keyof typeof screens;
 
 /** What a screen needs to be of use. */
-const needs: Record<ScreenName, Scope> = { tools: 'read', editor: 'admin', console: 'invoke', activity: 'admin', approvals: 'admin', settings: 'read' };
+const needs: Record<ScreenName, Scope> = { tools: 'read', editor: 'admin', console: 'invoke', activity: 'read', approvals: 'admin', settings: 'read' };
 
 const icons: Record<ScreenName, string> = {
   tools: 'M14.500 5.500a4 4 0 0 0-5.300 4.800L4 15.500 6.500 18l5.200-5.200a4 4 0 0 0 4.800-5.300L14 10l-2-2z',
@@ -57,7 +57,7 @@ function App() {
       session.value = await get<Session>('api/session');
       if (may('read')) {
         void loadToolbox();
-        if (may('admin')) startLive();
+        startLive();
       }
     } catch (problem) {
       if (problem instanceof ApiError && problem.status === 401 && token.value !== null) {
@@ -87,6 +87,8 @@ function App() {
     return () => removeEventListener('keydown', onKey);
   }, []);
 
+  useScreenFocus(place.value.screen);
+
   if (error !== null) return <main class="alone"><h1>OneTool</h1><Failure error={error} onRetry={() => void begin()} /></main>;
   if (session.value === null) return <main class="alone"><p class="quiet">{t('loading')}</p></main>;
   if (!may('read')) return <SignIn isBusy={isSigningIn} onSignIn={async (given) => { setIsSigningIn(true); keepToken(given); await begin(); setIsSigningIn(false); }} />;
@@ -114,6 +116,19 @@ function App() {
       <Toasts />
     </>
   );
+}
+
+/** On a new screen the keyboard goes on there, unless something has the focus. */
+function useScreenFocus(name: string) {
+  const last = useRef(name);
+  useEffect(() => {
+    if (last.current === name) return;
+    last.current = name;
+    const timer = setTimeout(() => {
+      if (document.activeElement === null || document.activeElement === document.body) document.getElementById('main')?.focus();
+    });
+    return () => clearTimeout(timer);
+  }, [name]);
 }
 
 function isTyping(event: KeyboardEvent): boolean {

@@ -162,14 +162,16 @@ impl HttpTool {
         };
         let extract = Extract::parse(&http.extract_expr).map_err(at("impl.extractExpr"))?;
         if http.response_encoding == ResponseEncoding::Text && matches!(extract, Extract::Path { .. }) {
-            return Err("a JSONPath in extractExpr needs responseEncoding json".to_owned());
+            return Err("impl.extractExpr: a JSONPath in extractExpr needs responseEncoding json".to_owned());
         }
-        let stream = http.stream.as_ref().map(|rule| Stream::compile(rule, http, &extract)).transpose()?;
+        let stream = http.stream.as_ref().map(|rule| Stream::compile(rule, http, &extract)).transpose();
+        let stream = stream.map_err(at("impl.stream"))?;
         let pages = http
             .paginate
             .as_ref()
             .map(|rule| Pages::compile(rule, &body, http.response_encoding, &extract))
-            .transpose()?;
+            .transpose()
+            .map_err(at("impl.paginate"))?;
         let defaults = properties
             .into_iter()
             .flatten()
@@ -340,13 +342,15 @@ fn is_secret_name(name: &str) -> bool {
 /// Numbers that no request can have.
 fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
     if http.timeout_ms == 0 {
-        return Err("timeoutMs must be at least 1".to_owned());
+        return Err("impl.timeoutMs: must be at least 1".to_owned());
     }
     if http.max_retries.is_some_and(|retries| retries > MAX_RETRIES) {
-        return Err(format!("maxRetries must be at most {MAX_RETRIES}"));
+        return Err(format!("impl.maxRetries: must be at most {MAX_RETRIES}"));
     }
-    match http.success_codes.iter().find(|code| !(200..600).contains(*code)) {
-        Some(code) => Err(format!("{code} is not a status that ends a request")),
+    match http.success_codes.iter().enumerate().find(|(_, code)| !(200..600).contains(*code)) {
+        Some((index, code)) => {
+            Err(format!("impl.successCodes[{index}]: {code} is not a status that ends a request; use 200 to 599"))
+        }
         None => Ok(()),
     }
 }

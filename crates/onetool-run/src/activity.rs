@@ -1,39 +1,52 @@
-//! What happens, for those who watch: the last calls and runs, and each new one as it ends.
+//! What happens, for those who watch: calls and runs that are under way, the last ones that ended, and each change as
+//! it happens.
 //!
-//! Kept in memory only, and only while somebody may look: a server on standard input and output keeps nothing.
+//! Kept in memory only, and only while somebody may look: a server on standard input and output keeps nothing. Whoever is
+//! not an administrator is shown what is their own ([`Viewer`]).
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use onetool_sdk::{Arguments, Caller, Value};
+use onetool_sdk::{Arguments, CallContext, Caller, Door, Requester, Value};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::toolbox::{CallOutcome, RunOutcome};
 
 /// Events that are kept.
 const KEPT: usize = 1_000;
+/// Calls and runs that are shown while they are under way; further ones are shown when they end.
+const SHOWN_UNDER_WAY: usize = 1_000;
 /// Events that a slow watcher may be behind before it misses some.
 const BEHIND: usize = 1_024;
 /// Characters of arguments, commands and errors that are kept.
 const SHOWN_CHARS: usize = 2_000;
+/// The error of a call or a run that nobody waited for any longer.
+const ABANDONED: &str = "CancelledError: it was given up before it had an answer";
 
-/// A call or a run that has ended.
+/// A call or a run that is under way, or has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityEvent {
-    /// Grows by one from event to event.
+    /// Grows from call to call; the same while one is under way and after it ended.
     pub id: u64,
     pub kind: ActivityKind,
     pub run_id: Arc<str>,
     /// `pack.function`, or `run`.
     pub name: String,
-    /// When it ended.
-    pub at: DateTime<Utc>,
+    pub started_at: DateTime<Utc>,
+    /// Since when it is under way. None once it has ended.
+    pub running: Option<Instant>,
+    /// How long it took; zero while it is under way.
     pub duration: Duration,
     pub caller: Caller,
+    /// Whose it is ([`CallContext::owner`]).
+    pub owner: Arc<str>,
+    pub requester: Arc<Requester>,
     pub error: Option<String>,
     /// The arguments as JSON, or the command; shortened, without secrets.
     pub detail: String,
@@ -47,25 +60,109 @@ pub enum ActivityKind {
     Run,
 }
 
-/// The last events.
+impl ActivityEvent {
+    pub fn is_under_way(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// How long it took, or has taken so far.
+    pub fn elapsed(&self) -> Duration {
+        self.running.map_or(self.duration, |since| since.elapsed())
+    }
+
+    /// When it ended; when it started, while it is under way.
+    pub fn at(&self) -> DateTime<Utc> {
+        self.started_at + chrono::TimeDelta::from_std(self.duration).unwrap_or_default()
+    }
+}
+
+/// Who somebody is, for people: the name of a token, the subject of an OAuth token, and where nobody had to say who they
+/// are, `stdio` and `local` for those on this machine, and `anyone`.
+pub fn principal_of(requester: &Requester) -> &str {
+    match (&requester.principal, requester.door) {
+        (Some(name), _) => name,
+        (None, door @ (Door::Stdio | Door::Local)) => door.name(),
+        (None, Door::Mcp | Door::Rest) => "anyone",
+    }
+}
+
+/// Who looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Viewer {
+    /// Sees everything.
+    Administrator,
+    /// Sees what belongs to them.
+    Owner(Arc<str>),
+}
+
+impl Viewer {
+    pub fn sees(&self, event: &ActivityEvent) -> bool {
+        match self {
+            Self::Administrator => true,
+            Self::Owner(owner) => event.owner == *owner,
+        }
+    }
+}
+
+/// A call or a run that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning<'a> {
+    pub kind: ActivityKind,
+    pub name: &'a str,
+    /// The arguments, or the command.
+    pub detail: &'a str,
+    pub chars_in: usize,
+    /// Cancelling it ends this call or run.
+    pub ctx: &'a CallContext,
+}
+
+/// What happens and what happened last.
 pub struct Activity {
     is_watched: AtomicBool,
     kept: Mutex<Kept>,
     sender: broadcast::Sender<ActivityEvent>,
 }
 
+#[derive(Default)]
 struct Kept {
     last_id: u64,
     events: VecDeque<ActivityEvent>,
+    /// By the span of the call or run.
+    under_way: HashMap<NonZeroU64, (ActivityEvent, CancellationToken)>,
+}
+
+impl Kept {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
 }
 
 impl Default for Activity {
     fn default() -> Self {
         Self {
             is_watched: AtomicBool::new(false),
-            kept: Mutex::new(Kept { last_id: 0, events: VecDeque::new() }),
+            kept: Mutex::default(),
             sender: broadcast::Sender::new(BEHIND),
         }
+    }
+}
+
+/// Something that is shown while it is under way. What is dropped without an outcome has been given up.
+#[must_use]
+pub struct UnderWay {
+    activity: Arc<Activity>,
+    span: NonZeroU64,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut kept = self.activity.kept.lock();
+        let Some((mut event, _)) = kept.under_way.remove(&self.span) else { return };
+        event.duration = event.elapsed();
+        event.running = None;
+        event.error = Some(ABANDONED.to_owned());
+        self.activity.push(&mut kept, event);
     }
 }
 
@@ -84,8 +181,56 @@ impl Activity {
         self.kept.lock().events.iter().cloned().collect()
     }
 
+    /// What is under way, the oldest first.
+    pub fn under_way(&self) -> Vec<ActivityEvent> {
+        let mut events: Vec<ActivityEvent> =
+            self.kept.lock().under_way.values().map(|(event, _)| event.clone()).collect();
+        events.sort_by_key(|event| event.id);
+        events
+    }
+
+    /// Each call and run when it starts and when it ends.
     pub fn subscribe(&self) -> broadcast::Receiver<ActivityEvent> {
         self.sender.subscribe()
+    }
+
+    /// Cancels a call or a run that is under way. `false` where there is none that the viewer sees.
+    pub fn cancel(&self, id: u64, viewer: &Viewer) -> bool {
+        let found = {
+            let kept = self.kept.lock();
+            let mut entries = kept.under_way.values();
+            entries.find(|(event, _)| event.id == id && viewer.sees(event)).map(|(_, cancel)| cancel.clone())
+        };
+        // Outside the lock: whoever is woken may want it.
+        found.inspect(CancellationToken::cancel).is_some()
+    }
+
+    /// Shows a call or a run from now on, until its outcome is told or the guard is dropped. `redact` takes secrets out of
+    /// a text.
+    pub fn begin(
+        self: &Arc<Self>,
+        beginning: &Beginning<'_>,
+        redact: impl Fn(String) -> String,
+    ) -> Option<UnderWay> {
+        let ctx = beginning.ctx;
+        let span = ctx.span.id.filter(|_| self.is_watched())?;
+        let detail = shortened(redact(beginning.detail.chars().take(SHOWN_CHARS + 1).collect()));
+        let mut kept = self.kept.lock();
+        if kept.under_way.len() >= SHOWN_UNDER_WAY {
+            return None;
+        }
+        let event = ActivityEvent {
+            id: kept.next_id(),
+            name: beginning.name.to_owned(),
+            detail,
+            chars_in: beginning.chars_in,
+            running: Some(Instant::now()),
+            ..ended(beginning.kind, Duration::ZERO, ctx)
+        };
+        kept.under_way.insert(span, (event.clone(), ctx.cancel.clone()));
+        // Sent under the lock, so that watchers see events in order. Nobody listening is not a failure.
+        let _ = self.sender.send(event);
+        Some(UnderWay { activity: self.clone(), span })
     }
 
     /// Keeps a call. `redact` takes secrets out of a text.
@@ -94,18 +239,13 @@ impl Activity {
             return;
         }
         let error = outcome.failure.map(|error| shortened(redact(format!("{}: {}", error.exception(), error.message))));
-        self.push(ActivityEvent {
-            id: 0,
-            kind: ActivityKind::Call,
-            run_id: outcome.ctx.run_id.clone(),
+        self.end(outcome.ctx, || ActivityEvent {
             name: outcome.name.to_string(),
-            at: Utc::now(),
-            duration: outcome.duration,
-            caller: outcome.ctx.caller,
             error,
             detail: redact(outcome.arguments.unwrap_or_default().to_owned()),
             chars_in: outcome.chars_in,
             chars_out: outcome.chars_out,
+            ..ended(ActivityKind::Call, outcome.duration, outcome.ctx)
         });
     }
 
@@ -115,31 +255,50 @@ impl Activity {
             return;
         }
         let first_line = || outcome.text.lines().next().unwrap_or_default().to_owned();
-        self.push(ActivityEvent {
-            id: 0,
-            kind: ActivityKind::Run,
-            run_id: outcome.ctx.run_id.clone(),
+        self.end(outcome.ctx, || ActivityEvent {
             name: "run".to_owned(),
-            at: Utc::now(),
-            duration: outcome.duration,
-            caller: outcome.ctx.caller,
             error: outcome.is_error.then(|| shortened(redact(first_line()))),
             detail: shortened(redact(outcome.command.chars().take(SHOWN_CHARS + 1).collect())),
             chars_in: outcome.command.len(),
             chars_out: outcome.chars_out,
+            ..ended(ActivityKind::Run, outcome.duration, outcome.ctx)
         });
     }
 
-    fn push(&self, mut event: ActivityEvent) {
+    fn end(&self, ctx: &CallContext, event: impl FnOnce() -> ActivityEvent) {
+        let mut event = event();
         let mut kept = self.kept.lock();
-        kept.last_id += 1;
-        event.id = kept.last_id;
+        let shown = ctx.span.id.and_then(|span| kept.under_way.remove(&span));
+        event.id = shown.map_or_else(|| kept.next_id(), |(shown, _)| shown.id);
+        self.push(&mut kept, event);
+    }
+
+    fn push(&self, kept: &mut Kept, event: ActivityEvent) {
         if kept.events.len() == KEPT {
             kept.events.pop_front();
         }
         kept.events.push_back(event.clone());
-        // Sent under the lock, so that watchers see events in order. Nobody listening is not a failure.
         let _ = self.sender.send(event);
+    }
+}
+
+/// What is the same for calls and runs.
+fn ended(kind: ActivityKind, duration: Duration, ctx: &CallContext) -> ActivityEvent {
+    ActivityEvent {
+        id: 0,
+        kind,
+        run_id: ctx.run_id.clone(),
+        name: String::new(),
+        started_at: Utc::now() - chrono::TimeDelta::from_std(duration).unwrap_or_default(),
+        running: None,
+        duration,
+        caller: ctx.caller,
+        owner: ctx.owner.clone(),
+        requester: ctx.requester.clone(),
+        error: None,
+        detail: String::new(),
+        chars_in: 0,
+        chars_out: 0,
     }
 }
 
@@ -262,6 +421,55 @@ mod tests {
     fn shown(value: serde_json::Value) -> String {
         let serde_json::Value::Object(map) = value else { panic!("an object is needed") };
         shown_arguments(&Arguments::from_json(map))
+    }
+
+    fn watched() -> Arc<Activity> {
+        let activity = Arc::new(Activity::default());
+        activity.watch();
+        activity
+    }
+
+    fn context(owner: &str) -> CallContext {
+        CallContext { owner: owner.into(), ..CallContext::new(Caller::Rest) }.within()
+    }
+
+    fn begin(activity: &Arc<Activity>, ctx: &CallContext) -> Option<UnderWay> {
+        let beginning = Beginning { kind: ActivityKind::Call, name: "p.f", detail: "{}", chars_in: 2, ctx };
+        activity.begin(&beginning, |text| text)
+    }
+
+    #[test]
+    fn what_is_given_up_ends_with_an_error() {
+        let activity = watched();
+        let mut events = activity.subscribe();
+        let guard = begin(&activity, &context("a"));
+        let shown = activity.under_way();
+        assert!(shown[0].is_under_way() && principal_of(&shown[0].requester) == "local", "{shown:?}");
+        drop(guard);
+        assert_eq!(activity.under_way(), []);
+        let ended = activity.recent();
+        assert_eq!((ended.len(), ended[0].id, ended[0].error.as_deref()), (1, shown[0].id, Some(ABANDONED)));
+        assert!(events.try_recv().unwrap().is_under_way());
+        assert!(!events.try_recv().unwrap().is_under_way());
+    }
+
+    #[test]
+    fn only_owners_and_administrators_cancel() {
+        let activity = watched();
+        let ctx = context("a");
+        let _guard = begin(&activity, &ctx);
+        let id = activity.under_way()[0].id;
+        assert!(!activity.cancel(id, &Viewer::Owner("b".into())));
+        assert!(!activity.cancel(id + 1, &Viewer::Administrator) && !ctx.cancel.is_cancelled());
+        assert!(activity.cancel(id, &Viewer::Owner("a".into())) && ctx.cancel.is_cancelled());
+    }
+
+    #[test]
+    fn at_most_a_thousand_are_shown_while_under_way() {
+        let activity = watched();
+        let guards: Vec<_> = (0..=SHOWN_UNDER_WAY).map(|_| begin(&activity, &context("a"))).collect();
+        assert_eq!(guards.iter().flatten().count(), SHOWN_UNDER_WAY);
+        assert_eq!(activity.under_way().len(), SHOWN_UNDER_WAY);
     }
 
     #[test]

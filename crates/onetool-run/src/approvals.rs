@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolError};
+use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, Requester, ToolError};
 use onetool_state::runs::{ApprovalRecord, Owner, RunStoreError};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -32,6 +32,8 @@ pub struct ApprovalRequest {
     pub arguments: String,
     pub run_id: Arc<str>,
     pub caller: Caller,
+    /// Who it is for; unknown for a run that waits without its process.
+    pub requester: Option<Arc<Requester>>,
     pub at: DateTime<Utc>,
 }
 
@@ -236,6 +238,7 @@ impl Approvals {
             arguments: shown.clone(),
             run_id: ctx.run_id.clone(),
             caller: ctx.caller,
+            requester: Some(ctx.requester.clone()),
             at: Utc::now(),
         };
         let _entry = self.enter(request, owner, answer).ok_or_else(|| refused("too many calls wait for an answer"))?;
@@ -334,6 +337,7 @@ fn request_of(asked: ApprovalRecord) -> Option<ApprovalRequest> {
         arguments: asked.arguments,
         run_id: asked.run.as_str().into(),
         caller: Caller::Run,
+        requester: None,
         at: asked.at,
     })
 }

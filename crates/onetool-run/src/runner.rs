@@ -213,6 +213,7 @@ impl Runner {
         ctx.cancel = ctx.cancel.child_token();
         let work = self.toolbox.work();
         let _under_way = work.begin();
+        let _shown = shared.begin_run(command, &ctx);
         let over = async {
             work.over().await;
             ctx.cancel.cancel();

@@ -18,7 +18,7 @@ use onetool_sdk::{
 use parking_lot::{Mutex, RwLock};
 use tracing::Instrument as _;
 
-use crate::activity::shown_arguments;
+use crate::activity::{ActivityKind, Beginning, UnderWay, shown_arguments};
 use crate::catalog::{Catalog, CatalogPack};
 use crate::gate::{Gate, Verdict};
 use crate::groups::Access;
@@ -102,6 +102,11 @@ pub struct RunOutcome<'a> {
 pub trait Recorder: Send + Sync {
     fn call(&self, outcome: &CallOutcome<'_>);
     fn run(&self, outcome: &RunOutcome<'_>);
+
+    /// Is told of a call or a run before it is made, where it is shown meanwhile.
+    fn begin(&self, _: &Beginning<'_>) -> Option<UnderWay> {
+        None
+    }
 
     /// Whether runs and calls are sent to a collector: then what they call is told of their trace.
     fn sends_traces(&self) -> bool {
@@ -408,7 +413,17 @@ impl Shared {
         let shown = self.recorder.wants_arguments().then(|| shown_arguments(&arguments));
         let mut ctx = ctx.within();
         self.trace(&mut ctx);
+        // Somebody who watches may cancel this call alone.
+        ctx.cancel = ctx.cancel.child_token();
         let ctx = &ctx;
+        let shown_name = name.to_string();
+        let _under_way = self.recorder.begin(&Beginning {
+            kind: ActivityKind::Call,
+            name: &shown_name,
+            detail: shown.as_deref().unwrap_or_default(),
+            chars_in,
+            ctx,
+        });
         let mut noted = Noted::default();
         let result = self.call_unrecorded(name, version, arguments, ctx, &mut noted).await;
         let outcome = CallOutcome {
@@ -589,6 +604,12 @@ impl Shared {
         let note = entry.pack.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
         ToolError::not_found(format!("pack '{}' has no function '{function}'{meant}", entry.pack.name))
             .with_hint(format!("available functions in {}: {}{note}", entry.pack.name, listed(names)))
+    }
+
+    /// Shows a run from now on.
+    pub(crate) fn begin_run(&self, command: &str, ctx: &CallContext) -> Option<UnderWay> {
+        let (kind, chars_in) = (ActivityKind::Run, command.len());
+        self.recorder.begin(&Beginning { kind, name: "run", detail: command, chars_in, ctx })
     }
 
     pub(crate) fn record_run(&self, command: &str, reply: &RunReply, watch: &Stopwatch, ctx: &CallContext) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use onetool_run::activity::Activity;
+use onetool_run::activity::{Activity, Beginning, UnderWay};
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
 
@@ -58,6 +58,10 @@ impl Recorder for CallRecorder {
 
     fn sends_traces(&self) -> bool {
         self.telemetry.is_some()
+    }
+
+    fn begin(&self, beginning: &Beginning<'_>) -> Option<UnderWay> {
+        self.activity.begin(beginning, crate::log::without_secrets)
     }
 
     fn call(&self, outcome: &CallOutcome<'_>) {

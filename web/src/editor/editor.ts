@@ -1,6 +1,6 @@
 // The code editor of the console: CodeMirror with Python, completion of tools, signatures, and errors at their line. It is
 // loaded when the console opens. It lives in a shadow root, where its styles need no exception from the page's policy.
-import { type Completion, type CompletionContext, type CompletionResult, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete';
+import { type Completion, type CompletionContext, type CompletionResult, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python, pythonLanguage } from '@codemirror/lang-python';
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
@@ -103,7 +103,7 @@ export function mount(host: HTMLElement, options: EditorOptions): EditorHandle {
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': options.label }),
         keymap.of([
-          { key: 'Mod-Enter', run: () => (options.onRun(), true), preventDefault: true },
+          { key: 'Mod-Enter', run: (view) => (closeCompletion(view), options.onRun(), true), preventDefault: true },
           { key: 'Shift-Enter', run: () => (options.onRun(), true) },
           {
             key: '+',
@@ -114,8 +114,8 @@ export function mount(host: HTMLElement, options: EditorOptions): EditorHandle {
               return true;
             },
           },
-          // Tab leaves the editor after Escape, so that a keyboard is never caught.
-          { key: 'Escape', run: (view) => (view.contentDOM.blur(), true) },
+          // Tab leaves the editor after Escape, so that a keyboard is never caught. Offers are closed first.
+          { key: 'Escape', run: (view) => (completionStatus(view.state) === 'active' ? closeCompletion(view) : (view.contentDOM.blur(), true)) },
           ...closeBracketsKeymap,
           ...completionKeymap,
           ...historyKeymap,

@@ -1,25 +1,29 @@
 // What happens: calls and runs as they come, charts of them, stored results, servers and workers.
-import { useId, useMemo, useState } from 'preact/hooks';
-import { type CallEvent, segment } from '../api';
-import { bytes, duration, number, t, time } from '../i18n';
-import { activity, connection } from '../live';
-import { address, go, place } from '../router';
+import { useId, useState } from 'preact/hooks';
+import { type Scope, may, segment } from '../api';
+import { bytes, number, t, time } from '../i18n';
+import { connection } from '../live';
+import { go, place } from '../router';
 import { plain, shortened } from '../text';
 import { useLoad } from '../ui/load';
-import { Badge, Dialog, Failure, Tabs } from '../ui/parts';
+import { Dialog, Failure, Tabs } from '../ui/parts';
 import { TextView } from '../ui/result';
-import { VirtualList } from '../ui/virtual';
-import { Servers } from './servers';
 import { Audit } from './audit';
+import { Calls } from './calls';
+import { Servers } from './servers';
 import { StatisticsSection } from './statistics';
 
 const SECTIONS = ['calls', 'stats', 'results', 'servers', 'audit'] as const;
 type Section = (typeof SECTIONS)[number];
 
+/** What a section needs to be of use. */
+const needs: Record<Section, Scope> = { calls: 'read', stats: 'read', results: 'admin', servers: 'admin', audit: 'admin' };
+
 export function ActivityScreen() {
   const id = useId();
-  const section = SECTIONS.find((name) => name === place.value.subject) ?? 'calls';
-  const tabs: [Section, string][] = SECTIONS.map((name) => [name, t(`activity.${name}`)]);
+  const shown = SECTIONS.filter((name) => may(needs[name]));
+  const section = shown.find((name) => name === place.value.subject) ?? 'calls';
+  const tabs: [Section, string][] = shown.map((name) => [name, t(`activity.${name}`)]);
   return (
     <div class="page">
       <div class="row">
@@ -35,114 +39,6 @@ export function ActivityScreen() {
         {section === 'audit' && <Audit />}
       </div>
     </div>
-  );
-}
-
-function Calls() {
-  const [query, setQuery] = useState('');
-  const [only, setOnly] = useState('');
-  const [shown, setShown] = useState<CallEvent | null>(null);
-  const all = activity.value;
-  const rows = useMemo(() => {
-    const wanted = query.trim().toLowerCase();
-    return all
-      .filter((entry) => (only === '' || (only === 'errors' ? entry.error !== undefined : entry.kind === only)) && (wanted === '' || `${entry.name} ${entry.caller} ${entry.error ?? ''}`.toLowerCase().includes(wanted)))
-      .reverse();
-  }, [all, query, only]);
-  const failures = all.filter((entry) => entry.error !== undefined).length;
-  return (
-    <>
-      <dl class="figures">
-        <div><dt>{t('activity.calls')}</dt><dd>{number(all.length)}</dd></div>
-        <div><dt>{t('use.errors')}</dt><dd>{number(failures)}</dd></div>
-        <div class="wide"><dt>{t('activity.perMinute')}</dt><dd><Sparkline events={all} /></dd></div>
-      </dl>
-      <div class="row">
-        <input type="search" class="grow" aria-label={t('activity.filter')} placeholder={t('activity.filter')} value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
-        <select aria-label={t('activity.only')} value={only} onChange={(event) => setOnly(event.currentTarget.value)}>
-          <option value="">{t('activity.all')}</option>
-          <option value="run">{t('activity.runs')}</option>
-          <option value="call">{t('activity.calls')}</option>
-          <option value="errors">{t('use.errors')}</option>
-        </select>
-      </div>
-      {rows.length === 0 && <p class="quiet empty">{t('activity.none')}</p>}
-      <VirtualList class="activity-list" role="list" count={rows.length} height={38} style={{ height: `${Math.min(Math.max(rows.length, 1) * 38, 560) + 2}px` }}
-        row={(index) => {
-          const entry = rows[index]!;
-          return (
-            <div role="listitem">
-              <button type="button" class="activity-row" onClick={() => setShown(entry)}>
-                <span class={entry.error ? 'dot bad' : 'dot good'} role="img" aria-label={entry.error ? t('result.failed') : t('result.ok')} />
-                <span class="when">{time(entry.at)}</span>
-                <span class="tool-name">{shortened(entry.kind === 'run' ? (entry.detail ?? 'run') : entry.name, 90)}</span>
-                <span class="quiet grow ellipsis">{entry.error ? shortened(entry.error, 90) : entry.kind === 'run' ? '' : shortened(entry.detail ?? '', 90)}</span>
-                <Badge>{entry.kind === 'run' ? 'run' : entry.caller}</Badge>
-                <span class="quiet number">{duration(entry.durationMs ?? 0)}</span>
-              </button>
-            </div>
-          );
-        }} />
-      {shown && <EventDialog entry={shown} onClose={() => setShown(null)} />}
-    </>
-  );
-}
-
-/** Calls per minute over the last half hour. */
-function Sparkline({ events }: { events: CallEvent[] }) {
-  const now = Date.now();
-  const minutes = new Array<number>(30).fill(0);
-  for (const entry of events) {
-    const minute = 29 - Math.floor((now - Date.parse(entry.at)) / 60_000);
-    if (minute >= 0 && minute < 30) minutes[minute] = (minutes[minute] ?? 0) + 1;
-  }
-  const most = Math.max(1, ...minutes);
-  return (
-    <svg class="spark" viewBox="0 0 180 32" role="img" aria-label={t('activity.sparkline', { most })}>
-      {minutes.map((count, index) => <rect key={index} x={index * 6} width="4" y={32 - Math.max(1, (30 * count) / most)} height={Math.max(1, (30 * count) / most)} />)}
-    </svg>
-  );
-}
-
-function EventDialog({ entry, onClose }: { entry: CallEvent; onClose(): void }) {
-  const within = activity.value.filter((other) => other.run === entry.run && other.kind === 'call');
-  const start = Math.min(...within.map((call) => Date.parse(call.at) - (call.durationMs ?? 0)));
-  const end = Math.max(...within.map((call) => Date.parse(call.at)));
-  const span = Math.max(1, end - start);
-  return (
-    <Dialog label={t('activity.detail')} onClose={onClose}>
-      <div class="row"><h2>{shortened(entry.name, 80)}</h2><span class="grow" /><button type="button" class="link" aria-label={t('close')} onClick={onClose}>✕</button></div>
-      <dl class="facts">
-        <div><dt>{t('activity.when')}</dt><dd>{time(entry.at)}</dd></div>
-        <div><dt>{t('activity.duration')}</dt><dd>{duration(entry.durationMs ?? 0)}</dd></div>
-        <div><dt>{t('activity.caller')}</dt><dd>{entry.caller}</dd></div>
-        <div><dt>{t('activity.run')}</dt><dd><code>{plain(entry.run)}</code></dd></div>
-        <div><dt>{t('activity.size')}</dt><dd>{bytes(entry.charsIn)} → {bytes(entry.charsOut)}</dd></div>
-        {entry.error && <div><dt>{t('result.failed')}</dt><dd class="bad-text">{plain(entry.error)}</dd></div>}
-      </dl>
-      {entry.detail && <TextView text={entry.detail} label={t('activity.arguments')} />}
-      {within.length > 1 && (
-        <>
-          <h3>{t('activity.timeline')}</h3>
-          <ul class="plain-list timeline">
-            {within.map((call) => {
-              const from = Date.parse(call.at) - (call.durationMs ?? 0) - start;
-              return (
-                <li key={call.id}>
-                  <span class="tool-name">{shortened(call.name, 40)}</span>
-                  <span class="bar"><span class={call.error ? 'bad' : ''} style={{ left: `${(100 * from) / span}%`, width: `${Math.max(1, (100 * (call.durationMs ?? 0)) / span)}%` }} /></span>
-                  <span class="quiet number">{duration(call.durationMs ?? 0)}</span>
-                </li>
-              );
-            })}
-          </ul>
-        </>
-      )}
-      <div class="row actions">
-        {entry.kind === 'call' && <a class="button" href={address('tools', entry.name)} onClick={onClose}>{t('activity.openTool')}</a>}
-        {entry.kind === 'run' && entry.detail && <a class="button" href={address('console', '', { code: entry.detail })} onClick={onClose}>{t('activity.openConsole')}</a>}
-      </div>
-    </Dialog>
   );
 }
 

@@ -4,7 +4,7 @@ import { may, segment, send } from '../api';
 import { t, time } from '../i18n';
 import { type Approval, approvals, approvalsKnown } from '../live';
 import { address, place } from '../router';
-import { plain } from '../text';
+import { plain, shortened } from '../text';
 import { CopyButton, Notice, say, sayProblem } from '../ui/parts';
 import { TextView } from '../ui/result';
 
@@ -41,7 +41,7 @@ function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean })
   };
   return (
     <li class={`card ${isWanted ? 'wanted' : ''}`}>
-      <div class="row"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{approval.caller} · {time(approval.at)}</span></div>
+      <div class="row"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{[approval.principal, approval.client, approval.caller].filter((part) => part !== undefined).map((part) => shortened(part!, 60)).join(' · ')} · {time(approval.at)}</span></div>
       <TextView text={approval.arguments} label={t('activity.arguments')} />
       {approval.alwaysWrites.length > 0 && <p class="quiet small-text">{t('approvals.alwaysWrites', { rule: `${plain(approval.tool)}: allow` })} {approval.alwaysWrites.map((file) => <code key={file}>{plain(file)} </code>)}</p>}
       <div class="row actions">

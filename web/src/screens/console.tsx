@@ -152,6 +152,14 @@ export function ConsoleScreen() {
     };
   }, []);
 
+  // Code that comes with the address while this screen is open already.
+  const given = place.value.query.get('code');
+  useEffect(() => {
+    if (given === null || !editor.current) return;
+    editor.current.setCode(given);
+    editor.current.focus();
+  }, [given]);
+
   return (
     <div class="page">
       <div class="row"><h1>{t('nav.console')}</h1></div>
@@ -188,6 +196,7 @@ export function ConsoleScreen() {
                 <span class="quiet">{time(entry.at)} · {duration(entry.durationMs)}</span>
                 <code class="grow ellipsis">{shortened(entry.code, 160)}</code>
                 <button type="button" class="small" onClick={() => { editor.current?.setCode(entry.code); editor.current?.focus(); }}>{t('tester.again')}</button>
+                <button type="button" class="small" disabled={isRunning || !may('invoke')} onClick={() => { editor.current?.setCode(entry.code); void run(); }}>{t('console.runAgain')}</button>
               </li>
             ))}
           </ul>

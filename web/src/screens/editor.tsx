@@ -168,7 +168,7 @@ export function EditorScreen() {
       {error !== null && <Failure error={error} onRetry={reload} />}
       {draft !== null && (
         <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void create(); }}>
-          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: found, showAll: true }} draft={draft} onChange={setDraft} />
+          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: found, showAll: true }} draft={draft} onChange={(next) => { setProblem(null); setDraft(next); }} />
           {problem !== null && <Failure error={problem} />}
           <div class="row actions"><button type="submit" class="primary">{t('save')}</button><button type="button" onClick={() => setDraft(null)}>{t('cancel')}</button></div>
         </form>
@@ -285,7 +285,7 @@ function ToolForm({ draft, onChange, bundle, secrets, path, onDone }: { draft: D
   };
   return (
     <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void save(); }}>
-      <SchemaForm form={{ root: TOOL_SCHEMA, problems: found, showAll: true }} draft={draft instanceof Entries ? draft : draft ?? EMPTY} onChange={onChange} />
+      <SchemaForm form={{ root: TOOL_SCHEMA, problems: found, showAll: true }} draft={draft instanceof Entries ? draft : draft ?? EMPTY} onChange={(next) => { setProblem(null); onChange(next); }} />
       {problem !== null && <Failure error={problem} />}
       {tool !== null && missing.length > 0 && (
         <Notice>

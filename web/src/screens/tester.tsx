@@ -67,14 +67,18 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
       setFound(messages(errors ?? []));
       if ((errors ?? []).length > 0) return;
     }
+    await perform(stringify(args), dryRun);
+  };
+  const perform = async (sent: string, dryRun: boolean) => {
+    if (running.current) return;
     const control = new AbortController();
     running.current = control;
     setIsRunning(true);
     setOutcome(null);
     setProgress(null);
     const started = performance.now();
-    const sent = stringify(args);
     const result = await call(tool.name, sent, dryRun, control.signal, setProgress).catch((error: unknown) => failed(error, control.signal, started));
+    running.current = null;
     setOutcome(result);
     setIsRunning(false);
     setProgress(null);
@@ -83,6 +87,8 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
     setPast((n) => n + 1);
   };
 
+  const reuse = (text: string) => setDraft(draftOf(parse(text)));
+  const canCall = may('invoke') && tool.isEnabled && !isRunning;
   const isJson = draft instanceof RawText;
   return (
     <form class="tester" noValidate onSubmit={(event) => { event.preventDefault(); void invoke(false); }}
@@ -99,7 +105,7 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
       {unchecked && <Notice kind="warn">{t('tester.unchecked')}</Notice>}
       {showAll && all.size > 0 && <Notice kind="warn">{t('tester.problems', { count: all.size })}{all.has('') && `: ${all.get('')}`} {!blocked && may('invoke') && <button type="button" class="link" onClick={() => void invoke(false, true)}>{t('tester.anyway')}</button>}</Notice>}
       <div class="row actions">
-        <button type="submit" class="primary" disabled={!may('invoke') || !tool.isEnabled || isRunning}>{isRunning ? t('tester.running') : t('tester.run')}</button>
+        <button type="submit" class="primary" disabled={!canCall}>{isRunning ? t('tester.running') : t('tester.run')}</button>
         {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
         {tool.kind === 'bundle' && <button type="button" disabled={isRunning || !may('invoke')} onClick={() => void invoke(true)}>{t('tester.dryRun')}</button>}
         {!tool.isEnabled && <span class="quiet">{t('tester.disabled')}</span>}
@@ -108,7 +114,7 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
       </div>
       {outcome && <ResultView outcome={outcome} />}
       {args && <Equivalents name={tool.name} args={args} />}
-      <History past={history.get(tool.name) ?? []} onPick={(text) => setDraft(draftOf(parse(text)))} />
+      <History past={history.get(tool.name) ?? []} canCall={canCall} onPick={reuse} onCall={(text) => { reuse(text); void perform(text, false); }} />
     </form>
   );
 }
@@ -221,7 +227,7 @@ function cliLine(name: string, args: JsonObject): string {
   return args.size === 0 ? `onetool call ${name}` : `onetool call ${name} --json ${quoted(stringify(args))}`;
 }
 
-function History({ past, onPick }: { past: Past[]; onPick(args: string): void }) {
+function History({ past, canCall, onPick, onCall }: { past: Past[]; canCall: boolean; onPick(args: string): void; onCall(args: string): void }) {
   if (past.length === 0) return null;
   return (
     <details>
@@ -233,6 +239,7 @@ function History({ past, onPick }: { past: Past[]; onPick(args: string): void })
             <span class="quiet">{time(entry.at)} · {duration(entry.durationMs)}</span>
             <code class="grow">{shortened(entry.args, 120)}</code>
             <button type="button" class="small" onClick={() => onPick(entry.args)}>{t('tester.again')}</button>
+            <button type="button" class="small" disabled={!canCall} onClick={() => onCall(entry.args)}>{t('tester.callAgain')}</button>
           </li>
         ))}
       </ul>

@@ -44,7 +44,7 @@ export function ToolsScreen() {
             onKeyDown={(event) => {
               if (event.key === 'ArrowDown') { event.preventDefault(); move(1); }
               else if (event.key === 'ArrowUp') { event.preventDefault(); move(-1); }
-              else if (event.key === 'Enter') { const first = lines.find((line) => 'tool' in line); if (first && 'tool' in first && index < 0) go('tools', first.tool.name); }
+              else if (event.key === 'Enter') { const first = lines.find((line) => 'tool' in line); if (first && 'tool' in first && index < 0) go('tools', first.tool.name); focusDetail(); }
             }} />
           <div class="row">
             <select aria-label={t('tools.kind')} value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
@@ -74,11 +74,16 @@ export function ToolsScreen() {
           {shown === 0 && loadState.value === 'ready' && <p class="quiet empty">{t('tools.nothing')}</p>}
         </div>
       </section>
-      <section class="detail-pane" aria-label={selected ? plain(selected) : t('tools.details')}>
+      <section class="detail-pane" id="tool-detail" tabIndex={-1} aria-label={selected ? plain(selected) : t('tools.details')}>
         {selected ? <ToolPage key={selected} name={selected} /> : <div class="empty-detail"><p>{t('tools.choose')}</p><p class="quiet">{t('tools.chooseHint')}</p></div>}
       </section>
     </div>
   );
+}
+
+/** Whoever opens a tool goes on with it, however long the list is. */
+function focusDetail() {
+  setTimeout(() => document.getElementById('tool-detail')?.focus());
 }
 
 function ListLine({ line, selected }: { line: Line | undefined; selected: string }) {
@@ -98,7 +103,7 @@ function ListLine({ line, selected }: { line: Line | undefined; selected: string
   const { tool } = line;
   return (
     <div class={`tool-line ${tool.name === selected ? 'selected' : ''} ${tool.isEnabled ? '' : 'off'}`} role="listitem">
-      <a href={address('tools', tool.name)} aria-current={tool.name === selected ? 'true' : undefined}>
+      <a href={address('tools', tool.name)} aria-current={tool.name === selected ? 'true' : undefined} onClick={(event) => { if (!event.ctrlKey && !event.metaKey && !event.shiftKey) focusDetail(); }}>
         <span class="tool-name">{shortened(tool.name, 80)}</span>
         <span class="quiet summary">{shortened(tool.summary, 140)}</span>
       </a>

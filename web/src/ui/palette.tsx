@@ -72,7 +72,6 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
   const wanted = query.trim();
   useEffect(() => {
     setActive(0);
-    pressed.current = null;
     if (wanted === '') {
       setFound({ query: '', hits: tools.value.slice(0, SHOWN).map((tool) => ({ kind: 'tool', name: tool.name, summary: tool.summary })) });
       return;
@@ -103,14 +102,15 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
   return (
     <Dialog label={t('palette.title')} class="palette" onClose={close}>
       <input type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={`palette-${active}`} aria-label={t('palette.title')} placeholder={t('palette.placeholder')} autocomplete="off" spellcheck={false}
-        value={query} onInput={(event) => setQuery(event.currentTarget.value)}
+        value={query} onInput={(event) => { pressed.current = null; setQuery(event.currentTarget.value); }}
         onKeyDown={(event) => {
           if (event.key === 'ArrowDown') { event.preventDefault(); setActive(Math.min(active + 1, choices.length - 1)); }
           else if (event.key === 'ArrowUp') { event.preventDefault(); setActive(Math.max(active - 1, 0)); }
           else if (event.key === 'Enter') {
             event.preventDefault();
             const how = event.shiftKey ? 'open' : 'default';
-            if (found.query === wanted) pick(choices[active], how);
+            // What was typed last may not be drawn yet.
+            if (found.query === event.currentTarget.value.trim()) pick(choices[active], how);
             else pressed.current = how;
           }
         }} />

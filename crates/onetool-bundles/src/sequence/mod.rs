@@ -136,8 +136,10 @@ fn check_bounds(sequence: &SequenceImplementation, settings: &SequenceSettings) 
     if count > settings.max_steps {
         return Err(format!("impl.steps: {count} steps; at most {} are allowed", settings.max_steps));
     }
-    if sequence.timeout_ms == 0 || sequence.max_parallel == 0 {
-        return Err("impl: timeoutMs and maxParallel must be at least 1".to_owned());
+    for (name, value) in [("timeoutMs", sequence.timeout_ms), ("maxParallel", sequence.max_parallel as u64)] {
+        if value == 0 {
+            return Err(format!("impl.{name}: must be at least 1"));
+        }
     }
     let mut seen = HashSet::new();
     for (index, step) in sequence.steps.iter().enumerate() {

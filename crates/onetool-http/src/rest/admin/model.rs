@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use onetool_run::activity::{ActivityEvent, ActivityKind};
+use onetool_run::activity::{ActivityEvent, ActivityKind, principal_of};
 use onetool_run::approvals::ApprovalRequest;
 use onetool_sdk::{Caller, Part};
 use onetool_state::stats::{Bar, Report};
@@ -243,18 +243,30 @@ pub struct HitRow {
     pub summary: String,
 }
 
-/// A call or a run that has ended.
+/// A call or a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityRow {
+    /// The same while it is under way and after it ended.
     pub id: u64,
     /// `call` or `run`.
     pub kind: String,
     pub run: String,
     pub name: String,
+    /// When it ended; when it started, while it is under way.
     pub at: DateTime<Utc>,
+    pub is_under_way: bool,
+    /// How long it took, or has taken so far.
     pub duration_ms: f64,
     pub caller: String,
+    /// Who it is for: the name of a token, the subject of an OAuth token, or `stdio`, `local` and `anyone` where none was
+    /// needed.
+    pub principal: String,
+    /// What the client calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The way in: `mcp`, `stdio`, `rest` or `local`.
+    pub door: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The arguments or the command, shortened, secrets masked.
@@ -273,10 +285,14 @@ impl From<ActivityEvent> for ActivityRow {
             id: event.id,
             kind: kind.to_owned(),
             run: event.run_id.to_string(),
-            name: event.name,
-            at: event.at,
-            duration_ms: event.duration.as_secs_f64() * 1e3,
+            at: event.at(),
+            is_under_way: event.is_under_way(),
+            duration_ms: event.elapsed().as_secs_f64() * 1e3,
             caller: caller_name(event.caller).to_owned(),
+            principal: principal_of(&event.requester).to_owned(),
+            client: event.requester.client.clone(),
+            door: event.requester.door.name().to_owned(),
+            name: event.name,
             error: event.error,
             detail: event.detail,
             chars_in: event.chars_in,
@@ -296,9 +312,12 @@ pub(super) fn caller_name(caller: Caller) -> &'static str {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ActivityReply {
-    /// The oldest first.
+    /// What has ended, the oldest first.
     pub events: Vec<ActivityRow>,
+    /// What has not ended yet, the oldest first.
+    pub under_way: Vec<ActivityRow>,
 }
 
 /// A call that waits for a person.
@@ -311,6 +330,12 @@ pub struct ApprovalRow {
     pub arguments: String,
     pub run: String,
     pub caller: String,
+    /// Who it is for, as in the activity; none for a run that waits without its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// What the client calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     pub at: DateTime<Utc>,
     /// The configuration files that `always` writes a rule into.
     pub always_writes: Vec<String>,
@@ -325,6 +350,8 @@ impl ApprovalRow {
             arguments: request.arguments,
             run: request.run_id.to_string(),
             caller: caller_name(request.caller).to_owned(),
+            principal: request.requester.as_deref().map(|who| principal_of(who).to_owned()),
+            client: request.requester.as_deref().and_then(|who| who.client.clone()),
             at: request.at,
         }
     }

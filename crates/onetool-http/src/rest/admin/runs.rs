@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use onetool_run::RunReply;
-use onetool_run::activity::ActivityKind;
+use onetool_run::activity::{ActivityEvent, ActivityKind};
 use onetool_sdk::CallContext;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::routes;
@@ -79,6 +79,8 @@ async fn send(state: AdminState, command: String, mut ctx: CallContext, sender: 
     ctx.progress = std::sync::Arc::new(sender.clone());
     sender.send("started", &serde_json::json!({"run": &*run_id})).await;
     let mut events = state.admin.activity.subscribe();
+    let is_call =
+        |event: &ActivityEvent| event.run_id == run_id && event.kind == ActivityKind::Call && !event.is_under_way();
     let started = Instant::now();
     let run = state.service.runner().run(&command, ctx);
     tokio::pin!(run);
@@ -86,7 +88,7 @@ async fn send(state: AdminState, command: String, mut ctx: CallContext, sender: 
         tokio::select! {
             biased;
             event = events.recv() => match event {
-                Ok(event) if event.run_id == run_id && event.kind == ActivityKind::Call => {
+                Ok(event) if is_call(&event) => {
                     sender.offer("call", &ActivityRow::from(event));
                 }
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -96,7 +98,7 @@ async fn send(state: AdminState, command: String, mut ctx: CallContext, sender: 
         }
     };
     while let Ok(event) = events.try_recv() {
-        if event.run_id == run_id && event.kind == ActivityKind::Call {
+        if is_call(&event) {
             sender.offer("call", &ActivityRow::from(event));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, Request};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use onetool_run::activity::{ActivityEvent, ActivityKind};
+use onetool_run::activity::{ActivityEvent, ActivityKind, Viewer};
 use onetool_run::{Awaited, FoundKind};
 use onetool_sdk::{CallContext, Caller, Door, QualifiedName};
 use onetool_state::stats::Period;
@@ -16,13 +16,14 @@ use super::super::input::{self, Parameters};
 use super::super::model::{EnabledBody, ErrorReply};
 use super::super::routes::Routes;
 use super::AdminState;
+use super::activity::viewer;
 use super::calls::tool_name;
 use super::listing::{self, Listing};
 use super::model::{
     ActivityRow, ChartReply, HitRow, LearnedRow, PacksReply, SearchReply, ToolDetailReply, ToolboxReply, UseReply,
 };
 use super::stats;
-use crate::{ApiError, Identity, Scope};
+use crate::{ApiError, Identity};
 
 /// Calls that a tool's page shows.
 const RECENT: usize = 20;
@@ -89,11 +90,11 @@ async fn get(
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<ToolDetailReply>, ApiError> {
     let name = tool_name(&name)?;
-    let sees_activity = identity.may(Scope::Admin);
+    let viewer = viewer(&identity);
     let listing = listed(&state, &identity).await?;
     let entry = listing.take(&name).ok_or_else(|| ApiError::not_found(format!("there is no tool {name}")))?;
-    let recent = recent_calls(&state, &name, sees_activity, |_| true);
-    let failures = recent_calls(&state, &name, sees_activity, |event| event.error.is_some());
+    let recent = recent_calls(&state, &name, &viewer, |_| true);
+    let failures = recent_calls(&state, &name, &viewer, |event| event.error.is_some());
     let used = UseReply { last_at: recent.first().map(|call| call.at), ..used(&state, &name).await };
     let (pack, tool) = entry;
     let spec = tool.spec;
@@ -118,15 +119,14 @@ async fn get(
 fn recent_calls(
     state: &AdminState,
     name: &QualifiedName,
-    sees_activity: bool,
+    viewer: &Viewer,
     is_wanted: impl Fn(&ActivityEvent) -> bool,
 ) -> Vec<ActivityRow> {
-    if !sees_activity {
-        return Vec::new();
-    }
     let name = name.to_string();
     let events = state.admin.activity.recent().into_iter().rev();
-    let own = events.filter(|event| event.kind == ActivityKind::Call && event.name == name && is_wanted(event));
+    let own = events.filter(|event| {
+        event.kind == ActivityKind::Call && event.name == name && viewer.sees(event) && is_wanted(event)
+    });
     own.take(RECENT).map(ActivityRow::from).collect()
 }
 

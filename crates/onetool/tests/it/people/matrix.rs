@@ -320,8 +320,6 @@ async fn without_the_scope_nobody_sees_what_others_do() {
     let bench = Bench::start("").await;
     let plain = token(&bench.project, &["plain", "--scope", "read,invoke"]).await;
     for (method, path) in [
-        (Method::GET, "/api/activity"),
-        (Method::GET, "/api/events"),
         (Method::GET, "/api/approvals"),
         (Method::POST, "/api/approvals/x"),
         (Method::GET, "/api/secrets"),
@@ -339,4 +337,106 @@ async fn without_the_scope_nobody_sees_what_others_do() {
     }
     let (_, tool) = reply(bench.ask(plain, Method::GET, "/api/tools/file.read")).await;
     assert_eq!(tool["recent"], json!([]), "{tool}");
+}
+
+/// What somebody sees, once there is something under way that fits.
+async fn under_way(bench: &Bench, token: &str, is_there: impl Fn(&[Json]) -> bool) -> Vec<Json> {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let seen = bench.get(token, "/api/activity").await;
+        let rows = seen["underWay"].as_array().unwrap_or_else(|| panic!("{seen}")).clone();
+        if is_there(&rows) {
+            return rows;
+        }
+        assert!(tokio::time::Instant::now() < until, "{seen}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// The rows of a stream up to the first that fits.
+async fn rows_until(stream: &mut reqwest::Response, event: &str, is_last: impl Fn(&Json) -> bool) -> Vec<Json> {
+    let (mut text, mut rows) = (String::new(), Vec::new());
+    loop {
+        let chunk = tokio::time::timeout(PATIENCE, stream.chunk()).await.unwrap().unwrap().unwrap();
+        text.push_str(&String::from_utf8_lossy(&chunk));
+        while let Some(end) = text.find("\n\n") {
+            let block: String = text.drain(..end + 2).collect();
+            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+            if field("event:") != event {
+                continue;
+            }
+            let row: Json = serde_json::from_str(field("data:")).unwrap();
+            rows.push(row.clone());
+            if is_last(&row) {
+                return rows;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn everybody_sees_and_cancels_what_is_their_own_while_it_is_under_way() {
+    let mut bench = Bench::start("").await;
+    let ann = token(&bench.project, &["ann", "--scope", "read,invoke"]).await;
+    let bob = token(&bench.project, &["bob", "--scope", "read,invoke"]).await;
+    let mut all = bench.ask(CONFIGURED, Method::GET, "/api/events").send().await.unwrap();
+    let mut bobs = bench.ask(bob, Method::GET, "/api/events").send().await.unwrap();
+    let request = bench.ask(ann, Method::POST, "/api/runs").header("user-agent", "ann-agent/1");
+    let anns = tokio::spawn(reply(request.json(&json!({"command": "slow.nap(seconds=600)"}))));
+    let client = bench.mcp(bob).await;
+    let run = tokio::spawn(async move { client.err("slow.nap(seconds=601)").await });
+
+    let both = under_way(&bench, CONFIGURED, |rows| rows.iter().filter(|row| row["name"] == "slow.nap").count() == 2);
+    let both = both.await;
+    let find = |rows: &[Json], principal: &str, kind: &str| {
+        let found = rows.iter().find(|row| row["principal"] == principal && row["kind"] == kind);
+        found.cloned().unwrap_or_else(|| panic!("{principal} {kind}: {rows:?}"))
+    };
+    let (call, bobs_run) = (find(&both, "ann", "call"), find(&both, "bob", "run"));
+    assert_eq!((&call["client"], &call["door"]), (&json!("ann-agent/1"), &json!("rest")), "{call}");
+    assert_eq!((&call["isUnderWay"], &call["run"]), (&json!(true), &find(&both, "ann", "run")["run"]), "{call}");
+    assert_eq!(bobs_run["door"], "mcp", "{bobs_run}");
+    assert!(bobs_run["client"].is_string() && bobs_run["detail"] == "slow.nap(seconds=601)", "{bobs_run}");
+
+    // Without the scope one sees one's own, and ends nobody else's.
+    let own = under_way(&bench, ann, |rows| rows.len() == 2).await;
+    assert!(own.iter().all(|row| row["principal"] == "ann"), "{own:?}");
+    let path = |row: &Json| format!("/api/activity/{}", row["id"]);
+    assert_eq!(bench.status(bob, Method::DELETE, &path(&call)).await, 404);
+    assert_eq!(bench.status(ann, Method::DELETE, &path(&call)).await, 204);
+    let (_, ended) = anns.await.unwrap();
+    assert_eq!(ended["isError"], true, "{ended}");
+    assert!(ended["text"].as_str().unwrap().contains("was cancelled"), "{ended}");
+    // An administrator ends everybody's.
+    assert_eq!(bench.status(CONFIGURED, Method::DELETE, &path(&bobs_run)).await, 204);
+    assert!(run.await.unwrap().contains("cancelled"));
+    under_way(&bench, CONFIGURED, <[Json]>::is_empty).await;
+    assert_eq!(bench.status(CONFIGURED, Method::DELETE, &path(&bobs_run)).await, 404);
+
+    let seen = bench.get(ann, "/api/activity").await;
+    let events = seen["events"].as_array().unwrap();
+    assert!(events.len() == 2 && events.iter().all(|row| row["principal"] == "ann"), "{seen}");
+    let same = events.iter().find(|row| row["id"] == call["id"]).unwrap();
+    assert_eq!((&same["isUnderWay"], same["error"].is_string()), (&json!(false), true), "{same}");
+    let filtered = bench.get(CONFIGURED, "/api/activity?principal=bob").await;
+    let filtered = filtered["events"].as_array().unwrap();
+    assert!(!filtered.is_empty() && filtered.iter().all(|row| row["principal"] == "bob"), "{filtered:?}");
+
+    let started = rows_until(&mut all, "started", |row| row["id"] == bobs_run["id"]).await;
+    assert!(started.iter().all(|row| row["isUnderWay"] == true), "{started:?}");
+    let is_bobs_end = |row: &Json| row["id"] == bobs_run["id"];
+    let ended = rows_until(&mut bobs, "activity", is_bobs_end).await;
+    assert!(ended.iter().all(|row| row["principal"] == "bob"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn whoever_may_not_decide_is_not_waited_for() {
+    let bench = Bench::start("").await;
+    let plain = token(&bench.project, &["plain", "--scope", "read,invoke"]).await;
+    let stream = bench.ask(plain, Method::GET, "/api/events").send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    // Nobody who could answer is there: the call is refused, or the run suspended, at once.
+    let request = bench.ask(plain, Method::POST, "/api/tools/file.delete/invoke");
+    let (status, answer) = reply(request.json(&json!({"args": {"path": "x"}}))).await;
+    assert_eq!(status, 403, "{answer}");
 }

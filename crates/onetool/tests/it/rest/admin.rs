@@ -18,12 +18,13 @@ server:
 
 /// Every route of the page, and the scope that it needs.
 const ROUTES: &str = "\
-GET /api/activity admin
+GET /api/activity read
+DELETE /api/activity/{id} invoke
 GET /api/approvals admin
 POST /api/approvals/{id} admin
 GET /api/config admin
 POST /api/config/reload admin
-GET /api/events admin
+GET /api/events read
 GET /api/packs read
 PATCH /api/packs/{name} admin
 GET /api/pins admin

@@ -73,6 +73,24 @@ async fn a_mistake_is_told_with_its_place() {
         )
         .await;
     assert_eq!((status, &reply["error"]["pointer"]), (400, &json!("/displayName")), "{reply}");
+    // Numbers of a request, whether it is stored or only shown.
+    for (name, value, pointer) in [
+        ("timeoutMs", json!(0), "/impl/timeoutMs"),
+        ("timeoutMs", json!(-1), "/impl/timeoutMs"),
+        ("timeoutMs", json!("soon"), "/impl/timeoutMs"),
+        ("maxRetries", json!(11), "/impl/maxRetries"),
+        ("maxRetries", json!(1.5), "/impl/maxRetries"),
+        ("successCodes", json!([200, 99]), "/impl/successCodes/1"),
+        ("successCodes", json!([200, 70_000]), "/impl/successCodes/1"),
+    ] {
+        let mut tool = f.get("/x");
+        tool["impl"][name] = value.clone();
+        let (status, reply) = f.server.put(&super::tool_path(&bundle, "n", "v1"), tool.clone()).await;
+        assert_eq!((status, &reply["error"]["pointer"]), (400, &json!(pointer)), "{name} {value}: {reply}");
+        let (status, reply) = f.server.post(&format!("{bundle}/preview"), json!({"tool": tool})).await;
+        let shown = reply["error"]["pointer"].as_str().unwrap_or_default();
+        assert!(status == 400 && shown.ends_with(pointer), "{name} {value}: {reply}");
+    }
 }
 
 #[tokio::test]
