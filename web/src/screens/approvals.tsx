@@ -41,7 +41,7 @@ function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean })
   };
   return (
     <li class={`card ${isWanted ? 'wanted' : ''}`}>
-      <div class="row"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{[approval.principal, approval.client, approval.caller].filter((part) => part !== undefined).map((part) => shortened(part!, 60)).join(' · ')} · {time(approval.at)}</span></div>
+      <div class="row wrap"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{[approval.principal, approval.client, approval.caller].filter((part) => part !== undefined).map((part) => shortened(part!, 60)).join(' · ')} · {time(approval.at)}</span></div>
       <TextView text={approval.arguments} label={t('activity.arguments')} />
       {approval.alwaysWrites.length > 0 && <p class="quiet small-text">{t('approvals.alwaysWrites', { rule: `${plain(approval.tool)}: allow` })} {approval.alwaysWrites.map((file) => <code key={file}>{plain(file)} </code>)}</p>}
       <div class="row actions">

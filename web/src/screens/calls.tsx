@@ -69,7 +69,7 @@ export function Calls() {
         <div><dt>{t('use.errors')}</dt><dd>{number(ended.filter((other) => other.error !== undefined).length)}</dd></div>
         <div class="wide"><dt>{t('activity.perMinute')}</dt><dd><Sparkline events={ended} /></dd></div>
       </dl>
-      <div class="row wrap">
+      <div class="row wrap activity-filters">
         <input type="search" class="grow" aria-label={t('activity.filter')} placeholder={t('activity.filter')} value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
         <select aria-label={t('activity.who')} value={person} onChange={(event) => setPerson(event.currentTarget.value)}>
           <option value="">{t('activity.everybody')}</option>
