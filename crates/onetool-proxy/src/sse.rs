@@ -2,6 +2,7 @@
 //! everything it is told. The stream's first event names the address for the POSTs, which must be of the same origin:
 //! headers may hold secrets.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use onetool_outbound::{Event, EventReader, Framing};
 use reqwest::{Client, RequestBuilder, Response, Url};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -145,120 +147,31 @@ fn is_event_stream(response: &Response) -> bool {
     media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream"))
 }
 
-/// One event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Event {
-    name: String,
-    data: String,
-}
-
 /// The events of a response.
 struct Events {
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
-    parser: Parser,
+    reader: EventReader,
+    whole: VecDeque<Event>,
     /// The largest event, in bytes.
     limit: usize,
 }
 
 impl Events {
     fn new(response: Response, limit: usize) -> Self {
-        Self { chunks: response.bytes_stream().boxed(), parser: Parser::default(), limit }
+        let reader = EventReader::new(Framing::Sse);
+        Self { chunks: response.bytes_stream().boxed(), reader, whole: VecDeque::new(), limit }
     }
 
     async fn next(&mut self) -> io::Result<Option<Event>> {
         loop {
-            if let Some(event) = self.parser.event() {
+            if let Some(event) = self.whole.pop_front() {
                 return Ok(Some(event));
             }
             let Some(chunk) = self.chunks.next().await else { return Ok(None) };
-            self.parser.feed(&chunk.map_err(io::Error::other)?);
-            if self.parser.held() > self.limit {
+            self.whole.extend(self.reader.feed(&chunk.map_err(io::Error::other)?));
+            if self.reader.held() > self.limit {
                 return Err(io::Error::other(too_long(self.limit)));
             }
-        }
-    }
-}
-
-/// Cuts a stream of bytes into events.
-#[derive(Default)]
-struct Parser {
-    bytes: Vec<u8>,
-    /// How far `bytes` has been searched for the end of a line.
-    searched: usize,
-    name: String,
-    data: Option<String>,
-}
-
-impl Parser {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn held(&self) -> usize {
-        self.bytes.len() + self.data.as_ref().map_or(0, String::len)
-    }
-
-    fn event(&mut self) -> Option<Event> {
-        while let Some(line) = self.line() {
-            if line.is_empty() {
-                let name = std::mem::take(&mut self.name);
-                if let Some(data) = self.data.take() {
-                    let name = if name.is_empty() { "message".to_owned() } else { name };
-                    return Some(Event { name, data });
-                }
-                continue;
-            }
-            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            match field {
-                "event" => value.clone_into(&mut self.name),
-                "data" => match &mut self.data {
-                    Some(data) => {
-                        data.push('\n');
-                        data.push_str(value);
-                    }
-                    None => self.data = Some(value.to_owned()),
-                },
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// The next whole line. A carriage return alone is not an end of a line to the servers there are.
-    fn line(&mut self) -> Option<String> {
-        let Some(at) = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
-            self.searched = self.bytes.len();
-            return None;
-        };
-        let end = self.searched + at;
-        let line = String::from_utf8_lossy(&self.bytes[..end]);
-        let line = line.strip_suffix('\r').unwrap_or(&line).to_owned();
-        self.bytes.drain(..=end);
-        self.searched = 0;
-        Some(line)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_found_however_the_bytes_are_cut() {
-        let stream = b"event: endpoint\ndata: /m\n\n: talk\r\nid: 3\r\ndata: {\r\ndata:  }\r\n\r\ndata\n\n\n";
-        let event = |name: &str, data: &str| Event { name: name.into(), data: data.into() };
-        let expected = [event("endpoint", "/m"), event("message", "{\n }"), event("message", "")];
-        for size in 1..stream.len() {
-            let mut parser = Parser::default();
-            let mut found = Vec::new();
-            for chunk in stream.chunks(size) {
-                parser.feed(chunk);
-                while let Some(event) = parser.event() {
-                    found.push(event);
-                }
-            }
-            assert_eq!(found, expected, "chunks of {size}");
         }
     }
 }

@@ -140,11 +140,7 @@ impl Kept {
 
 impl Default for Activity {
     fn default() -> Self {
-        Self {
-            is_watched: AtomicBool::new(false),
-            kept: Mutex::default(),
-            sender: broadcast::Sender::new(BEHIND),
-        }
+        Self { is_watched: AtomicBool::new(false), kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND) }
     }
 }
 
@@ -207,11 +203,7 @@ impl Activity {
 
     /// Shows a call or a run from now on, until its outcome is told or the guard is dropped. `redact` takes secrets out of
     /// a text.
-    pub fn begin(
-        self: &Arc<Self>,
-        beginning: &Beginning<'_>,
-        redact: impl Fn(String) -> String,
-    ) -> Option<UnderWay> {
+    pub fn begin(self: &Arc<Self>, beginning: &Beginning<'_>, redact: impl Fn(String) -> String) -> Option<UnderWay> {
         let ctx = beginning.ctx;
         let span = ctx.span.id.filter(|_| self.is_watched())?;
         let detail = shortened(redact(beginning.detail.chars().take(SHOWN_CHARS + 1).collect()));

@@ -3,12 +3,11 @@
 //! Texts that arrive together are reported together; joined, the reports are the whole text. Events, bytes and time are
 //! limited. Dropping the reading ends the request.
 
-mod events;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
+use onetool_outbound::{Event, EventReader, Framing};
 use onetool_sdk::{ErrorKind, Progress, ProgressSink, Redactor, ToolError};
 use onetool_state::bundles::{HttpImplementation, ResponseEncoding, StreamFormat, StreamResult, StreamRule};
 use reqwest::Url;
@@ -19,7 +18,6 @@ use super::engine::HttpEngine;
 use super::extract::Extract;
 use super::limits::{ERROR_EXCERPT_CHARS, PROGRESS_CHARS};
 use super::reply::{Reply, host_of, upstream};
-use events::{Event, EventReader, Framing};
 
 /// A `stream` block that has been read.
 #[derive(Debug)]

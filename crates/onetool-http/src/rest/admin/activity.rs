@@ -32,11 +32,7 @@ pub(super) fn routes() -> Routes {
 
 /// What somebody sees of what happens.
 pub(super) fn viewer(identity: &Identity) -> Viewer {
-    if identity.may(Scope::Admin) {
-        Viewer::Administrator
-    } else {
-        Viewer::Owner(identity.principal.owner(None))
-    }
+    if identity.may(Scope::Admin) { Viewer::Administrator } else { Viewer::Owner(identity.principal.owner(None)) }
 }
 
 /// The calls and runs that are under way, and the last ones since the server started. Without the scope `admin`, one's own.

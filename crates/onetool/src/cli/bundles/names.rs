@@ -29,7 +29,7 @@ pub(super) fn tool(store: &BundleStore, bundle: &str, slug: &str, version: Optio
         tools.iter().filter(|view| view.tool.slug == slug).map(|view| &view.tool.version).collect();
     match versions.as_slice() {
         [] => Err(ApiError::not_found(format!("bundle {bundle} has no tool '{slug}'"))
-            .with_hint(format!("`onetool bundles tools list --all --bundle {bundle}` lists them"))),
+            .with_hint(format!("`onetool bundles tools list --all {bundle}` lists them"))),
         [one] => Ok(ToolPath { bundle: id, slug, version: (*one).clone() }),
         many => {
             let labels: Vec<&str> = many.iter().map(|version| version.as_str()).collect();

@@ -20,7 +20,7 @@ use crate::cli::table::OutputArgs;
 #[derive(Subcommand)]
 pub(super) enum ToolsCommand {
     /// List tools, the newest first
-    #[command(after_help = "Examples:\n  onetool bundles tools list --bundle weather --json")]
+    #[command(after_help = "Examples:\n  onetool bundles tools list weather --json")]
     List(ListArgs),
     /// Show a tool as JSON
     #[command(after_help = "Examples:\n  onetool bundles tools show weather now v1")]
@@ -49,7 +49,11 @@ pub(super) enum ToolsCommand {
 
 #[derive(Args)]
 pub(super) struct ListArgs {
-    /// Only tools of this bundle; repeatable
+    /// Only tools of these bundles
+    #[arg(value_name = "BUNDLE")]
+    named: Vec<String>,
+
+    /// The same as an option; repeatable
     #[arg(long, short, value_name = "BUNDLE")]
     bundle: Vec<String>,
 
@@ -151,7 +155,8 @@ pub(super) enum Operation {
 pub(super) fn prepare(command: ToolsCommand) -> anyhow::Result<(Operation, OutputArgs)> {
     Ok(match command {
         ToolsCommand::List(args) => {
-            (Operation::List { bundles: args.bundle, tags: args.tag, paging: args.paging }, args.output)
+            let bundles = args.named.into_iter().chain(args.bundle).collect();
+            (Operation::List { bundles, tags: args.tag, paging: args.paging }, args.output)
         }
         ToolsCommand::Show(args) => (Operation::Show(args.name), args.output),
         ToolsCommand::Put(args) => {

@@ -114,7 +114,7 @@ async fn lists_and_searches_are_tables_for_people_and_pages_for_programs() {
     let rest = json_of(p, &["tools", "list", "--bundle", "own", "--page-token", token], none).await;
     assert_eq!(slugs(&rest), ["zebra-0"]);
     assert_eq!(json_of(p, &["tools", "search", "zebra"], none).await, f.server.get("/tools/search?q=zebra").await.1);
-    let (code, table, _) = bundles(p, &["tools", "list", "--bundle", "own"], none).await;
+    let (code, table, _) = bundles(p, &["tools", "list", "own"], none).await;
     assert_eq!(code, 0);
     assert_eq!(
         table.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(),

@@ -2,22 +2,22 @@
 
 /// One event as it arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// The name of a server-sent event; `message` where it has none.
-    pub(crate) name: String,
-    pub(crate) data: String,
+    pub name: String,
+    pub data: String,
 }
 
 /// How events are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     Sse,
     Lines,
 }
 
 /// Takes bytes as they come, and gives events when they are whole. What it holds is bounded by what it is given.
 #[derive(Debug)]
-pub(crate) struct EventReader {
+pub struct EventReader {
     framing: Framing,
     /// The beginning of a line that has not ended.
     line: Vec<u8>,
@@ -29,12 +29,17 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    pub(crate) fn new(framing: Framing) -> Self {
+    pub fn new(framing: Framing) -> Self {
         Self { framing, line: Vec::new(), after_return: false, is_first_line: true, name: String::new(), data: None }
     }
 
+    /// Bytes of the event that has not ended.
+    pub fn held(&self) -> usize {
+        self.line.len() + self.data.as_ref().map_or(0, String::len)
+    }
+
     /// The events that end within these bytes.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for &byte in bytes {
             let is_second_half = std::mem::take(&mut self.after_return) && byte == b'\n';
@@ -54,7 +59,7 @@ impl EventReader {
     }
 
     /// What is left when the bytes end. An unfinished server-sent event does not count.
-    pub(crate) fn finish(&mut self) -> Option<Event> {
+    pub fn finish(&mut self) -> Option<Event> {
         match self.framing {
             Framing::Lines => self.end_line(),
             Framing::Sse => None,
