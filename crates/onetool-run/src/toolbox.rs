@@ -385,6 +385,11 @@ impl Shared {
         self.access.as_ref().is_none_or(|access| access.sees(name) && self.secret_beyond(access, name).is_none())
     }
 
+    /// Whether tools may use a secret for whoever sees this toolbox.
+    pub fn may_use_secret(&self, name: &str) -> bool {
+        self.access.as_ref().is_none_or(|access| access.may_use_secret(name))
+    }
+
     /// The first secret that a tool uses and that is taken away.
     fn secret_beyond(&self, access: &Access, name: &QualifiedName) -> Option<String> {
         let whole = Some(self.loader.catalog()).filter(|_| access.limits_secrets())?;

@@ -1,7 +1,9 @@
 //! Trying the authentication of a bundle or a tool: configuration, token, request.
 
+use std::sync::Arc;
+
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Extension, Path, RawQuery, State};
 use onetool_state::bundles::{BundleId, Slug};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,7 +15,7 @@ use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::parameters::{BundlePlace, BundleSegment};
 use super::routes::Routes;
-use crate::{ApiError, Bundles};
+use crate::{ApiError, Bundles, Identity};
 
 pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(test))
@@ -49,14 +51,25 @@ pub struct AuthStepReply {
 ))]
 async fn test(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     Path(id): BundleSegment,
     RawQuery(query): RawQuery,
 ) -> Result<Json<AuthTestReply>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
     let tool = parameters.text("tool")?.map(|slug| slug.parse::<Slug>()).transpose()?;
     parameters.end()?;
-    let store = state.served.bundles.store.clone();
-    let id = blocking(move || input::bundle_id(&store, &id)).await?;
+    let (store, seen) = (state.served.bundles.store.clone(), state.tools(&identity));
+    let id = blocking(move || {
+        let bundle = input::seen_bundle(&store, &seen, &id)?.bundle;
+        match bundle.secrets.iter().find(|secret| !seen.may_use_secret(secret)) {
+            Some(secret) => {
+                let text = format!("the secret {secret}, which the bundle uses, is not available to you");
+                Err(ApiError::not_found(text))
+            }
+            None => Ok(bundle.id),
+        }
+    })
+    .await?;
     test_auth(&state.served.bundles, id, tool).await.map(Json)
 }
 

@@ -68,11 +68,7 @@ async fn get(
     let languages = input::languages(&headers, &state.served.bundles.source);
     let view = blocking(move || {
         let store = &state.served.bundles.store;
-        let view = store.bundle(input::bundle_id(store, &id)?)?;
-        if !state.tools(&identity).sees_pack(&view.bundle.slug.identifier()) {
-            return Err(ApiError::not_found(format!("there is no bundle {id}")));
-        }
-        Ok(view)
+        input::seen_bundle(store, &state.tools(&identity), &id)
     })
     .await?;
     if input::is_known(&headers, &view.etag)? {

@@ -1,16 +1,18 @@
 //! Bundles in and out: as archives, and from documents that others wrote.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{Extension, Path, RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use onetool_bundles::{
     Format, ImportMode, ImportOptions, OnConflict, StoredBundle, Unexpressed, export_bundle, of_json, read_archive,
     read_document, store_bundle,
 };
-use onetool_state::bundles::{BundleDraft, Slug, ToolDraft, Version};
+use onetool_sdk::QualifiedName;
+use onetool_state::bundles::{Bundle, BundleDraft, Slug, Tool, ToolDraft, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -22,7 +24,7 @@ use super::input::{self, Parameters};
 use super::model::{BundleReply, ErrorReply};
 use super::parameters::{BundlePlace, BundleSegment};
 use super::routes::Routes;
-use crate::{ApiError, Bundles};
+use crate::{ApiError, Bundles, Identity};
 
 pub(super) fn routes() -> Routes {
     Routes::default().read(routes!(export)).admin(routes!(import))
@@ -34,9 +36,19 @@ pub(super) fn routes() -> Routes {
     (status = 400, body = ErrorReply),
     (status = 404, body = ErrorReply),
 ))]
-async fn export(State(state): State<RestState>, Path(id): BundleSegment) -> Result<Response, ApiError> {
+async fn export(
+    State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
+    Path(id): BundleSegment,
+) -> Result<Response, ApiError> {
     let bundles = state.served.bundles.clone();
-    let (slug, bytes) = blocking(move || archive(&bundles, &id)).await?;
+    let (slug, bytes) = blocking(move || {
+        let seen = state.tools(&identity);
+        let bundle = input::seen_bundle(&bundles.store, &seen, &id)?.bundle;
+        let is_seen = |tool: &Tool| seen.sees(&QualifiedName::new(bundle.slug.identifier(), tool.slug.identifier()));
+        archive_of(&bundles, &bundle, is_seen)
+    })
+    .await?;
     let name = if slug.is_ascii() { slug } else { "bundle".to_owned() };
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
@@ -51,9 +63,19 @@ async fn export(State(state): State<RestState>, Path(id): BundleSegment) -> Resu
 pub fn archive(bundles: &Bundles, name: &str) -> Result<(String, Vec<u8>), ApiError> {
     let id = input::bundle_id(&bundles.store, name)?;
     let view = bundles.store.bundle(id)?;
-    let tools: Vec<_> = bundles.store.tools_of(id)?.into_iter().map(|view| view.tool).collect();
-    let bytes = export_bundle(&view.bundle, &tools, bundles.engine.secrets()).map_err(ApiError::too_large)?;
-    Ok((view.bundle.slug.to_string(), bytes))
+    archive_of(bundles, &view.bundle, |_| true)
+}
+
+/// The same with the tools that `is_seen` says.
+fn archive_of(
+    bundles: &Bundles,
+    bundle: &Bundle,
+    is_seen: impl Fn(&Tool) -> bool,
+) -> Result<(String, Vec<u8>), ApiError> {
+    let tools = bundles.store.tools_of(bundle.id)?.into_iter().map(|view| view.tool);
+    let tools: Vec<Tool> = tools.filter(|tool| is_seen(tool)).collect();
+    let bytes = export_bundle(bundle, &tools, bundles.engine.secrets()).map_err(ApiError::too_large)?;
+    Ok((bundle.slug.to_string(), bytes))
 }
 
 /// A document to import, or where it is.

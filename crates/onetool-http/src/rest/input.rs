@@ -10,7 +10,10 @@ use headers::{ETag, Header, HeaderMapExt as _, IfMatch, IfNoneMatch};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use onetool_bundles::BundleSource;
-use onetool_state::bundles::{BundleId, BundleStore, Disabled, Precondition, Slug, Version, accepted_languages};
+use onetool_run::Shared;
+use onetool_state::bundles::{
+    BundleId, BundleStore, BundleView, Disabled, Precondition, Slug, Version, accepted_languages,
+};
 use serde::de::DeserializeOwned;
 
 use crate::ApiError;
@@ -43,6 +46,15 @@ impl ToolPath {
 /// The bundle of this id or slug; an id need not exist. Blocks.
 pub fn bundle_id(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> {
     store.find_bundle(name)?.ok_or_else(|| ApiError::not_found(format!("there is no bundle '{name}'")))
+}
+
+/// The bundle of this id or slug, if it is there for whoever sees this toolbox. Blocks.
+pub(super) fn seen_bundle(store: &BundleStore, seen: &Shared, name: &str) -> Result<BundleView, ApiError> {
+    let view = store.bundle(bundle_id(store, name)?)?;
+    match seen.sees_pack(&view.bundle.slug.identifier()) {
+        true => Ok(view),
+        false => Err(ApiError::not_found(format!("there is no bundle {name}"))),
+    }
 }
 
 /// The languages that a reader wants, the best first: those of the request, then that of the configuration.

@@ -23,6 +23,7 @@ use super::invoke_stream;
 use super::model::{CallMeta, ErrorReply, InvokeBody, InvokeReply, RequestReply};
 use super::parameters::{BundlePlace, ToolPlace, ToolSegments};
 use super::routes::Routes;
+use super::tools::is_seen;
 use crate::{ApiError, Bundles, Identity};
 
 /// How long a call waits for packs that are being read.
@@ -66,7 +67,19 @@ async fn invoke(
         input::optional_json(request, state.served.server.api.max_body_bytes).await?;
     let body = body.flatten().unwrap_or_default();
     let store = state.served.bundles.store.clone();
-    let path = blocking(move || ToolPath::find(&store, names)).await?;
+    let seen = state.service.runner().toolbox().now_for(&context.requester);
+    let path = blocking(move || {
+        let path = ToolPath::find(&store, names)?;
+        // A call is refused on its way; a look at its request goes no further than this.
+        if mode == Mode::DryRun && seen.is_narrowed() {
+            let view = store.tool(path.bundle, &path.slug, &path.version)?;
+            if !is_seen(&seen, &store, &view) {
+                return Err(ApiError::not_found(format!("there is no tool {} {}", path.slug, path.version)));
+            }
+        }
+        Ok(path)
+    })
+    .await?;
     let invoker = Invoker {
         bundles: state.served.bundles.clone(),
         tools: Arc::new(state.service.runner().toolbox().clone()),

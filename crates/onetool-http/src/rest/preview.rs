@@ -1,7 +1,9 @@
 //! What a tool would send before it is stored: for whoever is writing it.
 
+use std::sync::Arc;
+
 use axum::Json;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Extension, Path, Request, State};
 use onetool_sdk::Arguments;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -14,7 +16,7 @@ use super::invoke;
 use super::model::{ErrorReply, InvokeReply, ToolBody};
 use super::parameters::{BundlePlace, BundleSegment};
 use super::routes::Routes;
-use crate::ApiError;
+use crate::{ApiError, Identity};
 
 pub(super) fn routes() -> Routes {
     Routes::default().invoke(routes!(preview))
@@ -41,13 +43,14 @@ struct PreviewBody {
 ))]
 async fn preview(
     State(state): State<RestState>,
+    Extension(identity): Extension<Arc<Identity>>,
     Path(id): BundleSegment,
     request: Request,
 ) -> Result<Json<InvokeReply>, ApiError> {
     let body: PreviewBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     blocking(move || {
         let bundles = &state.served.bundles;
-        let bundle = input::bundle_id(&bundles.store, &id)?;
+        let bundle = input::seen_bundle(&bundles.store, &state.tools(&identity), &id)?.bundle.id;
         let path = ToolPath { bundle, slug: "preview".parse()?, version: "v1".parse()? };
         let draft = body.tool.draft(&path)?;
         let (bundle, tool) = bundles.store.draft_tool(path.bundle, (&path.slug, &path.version), draft)?;

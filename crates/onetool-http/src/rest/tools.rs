@@ -212,7 +212,7 @@ async fn search(
 }
 
 /// Whether a tool is there for whoever sees this toolbox.
-fn is_seen(tools: &Shared, store: &BundleStore, view: &ToolView) -> bool {
+pub(super) fn is_seen(tools: &Shared, store: &BundleStore, view: &ToolView) -> bool {
     if !tools.is_narrowed() {
         return true;
     }

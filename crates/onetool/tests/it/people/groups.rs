@@ -161,9 +161,45 @@ security:
         let (status, body) = server.put(&format!("/tools/bundles/{bundle}/tools/{slug}/version/v1"), tool).await;
         assert!(status < 300, "{body}");
     }
+    let vault = "018faf50-b7b6-7a01-9a05-a22a6e0af102";
+    server.put(&format!("/tools/bundles/{vault}"), json!({"slug": "vault", "secrets": ["API_KEY"]})).await;
+    let tool = json!({"type": "http", "argSchema": {"type": "object"},
+        "impl": {"urlTemplate": "http://127.0.0.1:9/", "headers": {"X-Key": "${API_KEY}"}}});
+    let (status, body) = server.put(&format!("/tools/bundles/{vault}/tools/open/version/v1"), tool.clone()).await;
+    assert!(status < 300, "{body}");
     for (who, sees) in [(ana, false), (eve, true)] {
         server.token = Some(who);
         let client = server.mcp().await;
+        // Bundles with their tools, by every way to look at them.
+        let found = |is_there: bool| if is_there { 200 } else { 404 };
+        for (path, is_there) in [
+            (format!("/tools/bundles/{vault}"), sees),
+            (format!("/tools/bundles/{vault}/export"), sees),
+            (format!("/tools/bundles/{vault}/tools/open/version/v1"), sees),
+            (format!("/tools/bundles/{bundle}"), true),
+            (format!("/tools/bundles/{bundle}/export"), true),
+            (format!("/tools/bundles/{bundle}/tools/order/version/v1"), sees),
+            (format!("/tools/bundles/{bundle}/tools/list/version/v1"), true),
+        ] {
+            let response = server.request(reqwest::Method::GET, &path).send().await.unwrap();
+            assert_eq!(response.status(), found(is_there), "{path}");
+            if path.ends_with("/export") && is_there {
+                let bytes = response.bytes().await.unwrap();
+                let has = |name: &[u8]| bytes.windows(name.len()).any(|part| part == name);
+                assert!(path.contains(vault) || (has(b"list") && has(b"order") == sees), "{path}");
+            }
+        }
+        for (path, body, is_there) in [
+            (format!("/tools/bundles/{vault}/preview"), json!({"tool": tool, "args": {}}), sees),
+            (format!("/tools/bundles/{vault}/auth/test"), json!({}), sees),
+            (format!("/tools/bundles/{bundle}/auth/test"), json!({}), sees),
+            (format!("/tools/bundles/{vault}/tools/open/version/v1/invoke?dryRun=true"), json!({}), sees),
+            (format!("/tools/bundles/{bundle}/tools/order/version/v1/invoke?dryRun=true"), json!({}), sees),
+            (format!("/tools/bundles/{bundle}/tools/list/version/v1/invoke?dryRun=true"), json!({}), true),
+        ] {
+            let (status, body) = server.post(&path, body).await;
+            assert_eq!(status, found(is_there), "{path}: {body}");
+        }
         assert_eq!(client.ok("open.peek()").await, "has [REDACTED]");
         let hidden = ["keyed.peek", "web.search", "llm.ask", "notes.secret", "shop.order"];
         let shown = ["open.peek", "web.fetch", "shop.list"];
