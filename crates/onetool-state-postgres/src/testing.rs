@@ -53,7 +53,7 @@ impl Server {
         self.child = Some(child);
         let end = Instant::now() + PATIENCE;
         loop {
-            let asked = self.psql("SELECT 1");
+            let asked = self.psql("postgres", "SELECT 1");
             if asked.status.success() {
                 return;
             }
@@ -79,23 +79,23 @@ impl Server {
 
     /// A new, empty database; answers its address.
     pub fn database(&self, name: &str) -> String {
-        let made = self.psql(&format!("CREATE DATABASE {name}"));
+        let made = self.psql("postgres", &format!("CREATE DATABASE {name}"));
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let socket = self.folder.path().display().to_string().replace('/', "%2F");
         format!("postgres://onetool@{socket}/{name}?sslmode=disable")
     }
 
-    fn psql(&self, statement: &str) -> std::process::Output {
+    /// What a statement gives, as text without decoration.
+    pub fn ask(&self, database: &str, statement: &str) -> String {
+        let asked = self.psql(database, statement);
+        assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+        String::from_utf8_lossy(&asked.stdout).trim().to_owned()
+    }
+
+    fn psql(&self, database: &str, statement: &str) -> std::process::Output {
         self.command("psql")
-            .args([
-                "--no-psqlrc",
-                "--quiet",
-                "--username=onetool",
-                "--dbname=postgres",
-                "--command",
-                statement,
-                "--host",
-            ])
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--username=onetool"])
+            .args(["--dbname", database, "--command", statement, "--host"])
             .arg(self.folder.path())
             .output()
             .unwrap()

@@ -37,12 +37,38 @@ def note(file: str, text: str, seconds: float = 0) -> int:
     return len(path.read_text().splitlines())
 ";
 
+/// A server whose tools never come back the first time; one of them says that it only looks.
+const UPSTREAM: &str = r#"
+import json, pathlib, sys, time
+schema = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
+tools = [{"name": "peek", "inputSchema": schema, "annotations": {"readOnlyHint": True}},
+         {"name": "poke", "inputSchema": schema, "annotations": {"readOnlyHint": False, "idempotentHint": False}}]
+for line in sys.stdin:
+    message = json.loads(line)
+    method, answer = message.get("method"), None
+    if method == "initialize":
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "u", "version": "1"}}
+    elif method == "tools/list":
+        answer = {"tools": tools}
+    elif method == "tools/call":
+        path = pathlib.Path(message["params"]["arguments"]["file"])
+        with path.open("a") as out:
+            out.write("asked\n")
+        if len(path.read_text().splitlines()) == 1:
+            continue
+        answer = {"content": [{"type": "text", "text": "answered"}]}
+    if "id" in message:
+        reply = {"result": answer} if answer is not None else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"#;
+
 /// Waits in code until the server that runs it has a file.
 const UNTIL_GO: &str = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\n";
 
 fn project(configuration: &str) -> Project {
     let project = Project::with(configuration);
     project.write(".onetool/tools/notes/notes_tools.py", TOOLS);
+    project.write("upstream.py", UPSTREAM);
     project
 }
 
@@ -79,7 +105,10 @@ async fn result(server: &HttpServer, id: &str) -> String {
 #[tokio::test]
 async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
-    let settings = format!("state: {}\nserver: {{drain: 2}}\n", database.database("durable"));
+    let settings = format!(
+        "state: {}\nserver: {{drain: 2}}\nservers: {{up: {{command: python3, args: [upstream.py], timeout: 300}}}}\n",
+        database.database("durable")
+    );
     let projects = [project(&settings), project(&settings), project(&settings)];
     // The first server never sees the file for which runs wait.
     for project in &projects[1..] {
@@ -110,11 +139,14 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
     let strays = format!("import time\nx = str(time.perf_counter_ns())\n{}\n{UNTIL_GO}", note("strays", "x", 0.0));
     // What says of itself that it changes nothing, or nothing more, is asked again.
     let [look, put] = ["look", "put"].map(|name| format!("notes.{name}(file='{}')", file(name).display()));
+    let [peek, poke] = ["peek", "poke"].map(|name| format!("up.{name}(file='{}')", file(name).display()));
     let mut ids = Vec::new();
-    for command in [&plain, &chance, &unknown, &strays, &look, &put] {
+    for command in [&plain, &chance, &unknown, &strays, &look, &put, &peek, &poke] {
         ids.push(start(&one, command).await);
     }
-    for (name, count) in [("plain", 1), ("chance", 1), ("unknown", 2), ("strays", 1), ("look", 1), ("put", 1)] {
+    for (name, count) in
+        [("plain", 1), ("chance", 1), ("unknown", 2), ("strays", 1), ("look", 1), ("put", 1), ("peek", 1), ("poke", 1)]
+    {
         eventually(name, || lines(&file(name)).len() == count).await;
     }
     // What a tool has done is seen before its outcome is recorded: only what has been counted is known.
@@ -141,6 +173,10 @@ async fn another_server_goes_on_with_the_runs_of_one_that_was_killed() {
         assert_eq!(result(&two, id).await, "2", "{name}");
         assert_eq!(lines(&file(name)).len(), 2, "{name}: once by each server");
     }
+    assert_eq!(result(&three, &ids[6]).await, "answered");
+    let ended = until(&three, &ids[7], "interrupted").await;
+    assert_eq!(ended["unknown"][0]["tool"], "up.poke", "{ended}");
+    assert_eq!((lines(&file("peek")).len(), lines(&file("poke")).len()), (2, 1));
 
     let ended = until(&three, &ids[2], "interrupted").await;
     assert_eq!(ended["done"].as_array().unwrap().len(), 1, "{ended}");

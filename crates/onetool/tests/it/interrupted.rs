@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use onetool_state_postgres::testing::Server;
 use serde_json::{Map, Value as Json, json};
 
 use crate::client::{PATIENCE, Project};
@@ -23,11 +24,7 @@ fn document() -> String {
 }
 
 async fn tool_count(project: &Project) -> usize {
-    let listed = project.command(&["bundles", "list", "--json"]).output().await.unwrap();
-    let listed: Json = serde_json::from_slice(&listed.stdout).unwrap();
-    let bundles = listed["bundles"].as_array().unwrap_or_else(|| panic!("{listed}"));
-    let shop = bundles.iter().find(|bundle| bundle["slug"] == "shop").unwrap_or_else(|| panic!("{listed}"));
-    shop["toolCount"].as_u64().unwrap_or_else(|| panic!("{shop}")) as usize
+    tools_of_shop(project).await.unwrap()
 }
 
 #[tokio::test]
@@ -61,6 +58,46 @@ async fn an_import_into_a_bundle_is_all_or_nothing_also_when_it_is_killed() {
         }
     }
     assert_eq!(outcomes.last(), Some(&(1 + OPERATIONS)), "what was written down counts: {outcomes:?}");
+}
+
+/// The tools of the bundle, if it is there.
+async fn tools_of_shop(project: &Project) -> Option<usize> {
+    let listed = project.command(&["bundles", "list", "--json"]).output().await.unwrap();
+    let listed: Json = serde_json::from_slice(&listed.stdout).unwrap();
+    let bundles = listed["bundles"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    let shop = bundles.iter().find(|bundle| bundle["slug"] == "shop")?;
+    shop["toolCount"].as_u64().and_then(|count| count.try_into().ok())
+}
+
+/// Every document takes its time, so that the process is surely killed between the first and the last.
+const SLOWLY: &str = "
+CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$;
+CREATE TRIGGER slowly BEFORE INSERT ON onetool_documents FOR EACH ROW EXECUTE FUNCTION slowly()";
+const HALF_WAY: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'imports'
+    AND query LIKE '%onetool_put_1%' AND xact_start < clock_timestamp() - interval '300 milliseconds'";
+
+#[tokio::test]
+async fn an_import_into_a_database_is_all_or_nothing_also_when_it_is_killed() {
+    let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+    let project =
+        Project::with(&format!("state: {}\nhttp: {{allowed_hosts: ['127.0.0.1:9']}}\n", database.database("imports")));
+    project.write("many.json", &document());
+    assert_eq!(tools_of_shop(&project).await, None);
+    database.ask("imports", SLOWLY);
+    let mut command = project.command(&["bundles", "import", "many.json"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while database.ask("imports", HALF_WAY) != "1" {
+        assert!(started.elapsed() < PATIENCE && child.try_wait().unwrap().is_none(), "it is never half-way");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    child.kill().await.unwrap();
+    assert_eq!(tools_of_shop(&project).await, None, "nothing of it is there");
+    database.ask("imports", "DROP TRIGGER slowly ON onetool_documents");
+    assert_eq!(tools_of_shop(&project).await, None, "and nothing comes");
+    let again = project.command(&["bundles", "import", "many.json"]).output().await.unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(tools_of_shop(&project).await, Some(OPERATIONS));
 }
 
 /// What is read in the background while a server starts is there before a command looks.
