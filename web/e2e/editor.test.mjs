@@ -85,3 +85,30 @@ test('the server’s errors are at their fields', { skip }, () =>
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('current v1 was saved').waitFor();
   }));
+
+test('a bundle is changed: its authentication, with the variant’s type filled in', { skip }, () =>
+  withPage({ browser: { at: '#/editor' } }, async ({ page, server }) => {
+    await page.getByRole('button', { name: 'New bundle' }).click();
+    await page.getByLabel('slug', { exact: true }).fill('weather');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'weather' }).waitFor();
+    await page.getByRole('button', { name: 'Edit bundle' }).click();
+    assert.equal(await page.getByLabel('slug', { exact: true }).inputValue(), 'weather');
+    await page.getByLabel('displayName', { exact: true }).fill('Weather of today');
+    await page.getByLabel('Variant of auth', { exact: true }).selectOption({ label: 'API key' });
+    await page.getByLabel('in', { exact: true }).selectOption({ label: 'header' });
+    await page.getByLabel('name', { exact: true }).fill('X-Key');
+    await page.getByLabel('value', { exact: true }).fill('${WEATHER_KEY}');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('weather was saved').waitFor();
+    const { body } = await server.json('GET', 'tools/bundles/weather');
+    assert.equal(body.displayName, 'Weather of today');
+    assert.deepEqual({ type: body.auth.type, in: body.auth.in, name: body.auth.name, value: body.auth.value }, { type: 'apiKey', in: 'header', name: 'X-Key', value: '${WEATHER_KEY}' });
+    // What is stored opens in the same form, and a mistake is told at its field.
+    await page.getByRole('button', { name: 'Edit bundle' }).click();
+    assert.equal(await page.getByLabel('name', { exact: true }).inputValue(), 'X-Key');
+    await page.getByLabel('docs', { exact: true }).fill('nowhere');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.notice.bad').getByText(/docs must be a web address/).waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+  }));

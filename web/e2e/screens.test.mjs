@@ -34,6 +34,16 @@ test('the console completes, runs, shows errors at their line, and remembers', {
     await page.locator('.cm-content').getByText('count').waitFor();
   }));
 
+test('what a run prints is shown while it runs', { skip }, () =>
+  withPage({ browser: { at: `#/console?code=${encodeURIComponent('print("tick")\nprint("tock")\ndemo.slow(seconds=600)')}` } }, async ({ page }) => {
+    await ready(page);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('.printed').getByText('tock').waitFor();
+    assert.equal(await page.locator('.printed').textContent(), 'tick\ntock\n');
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+  }));
+
 test('a run is stopped', { skip }, () =>
   withPage({ browser: { at: '#/console?code=demo.slow()' } }, async ({ page }) => {
     await ready(page);
@@ -174,6 +184,13 @@ test('stored results are paged and searched; servers and workers restart', { ski
     await page.getByLabel('Show lines that contain').fill('line 77\\d');
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').getByText('line 779').waitFor();
+    await page.keyboard.press('Escape');
+    // From where the result was given, too.
+    await browser.go(`#/console?code=${encodeURIComponent('"\\n".join(f"row {n}" for n in range(1000))')}`);
+    await ready(page);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('link', { name: 'Open the stored result' }).click();
+    await page.getByRole('dialog').getByText('row 199').waitFor();
     await page.keyboard.press('Escape');
     await browser.go('#/activity/servers');
     await page.getByText('odd', { exact: true }).waitFor();

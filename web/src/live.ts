@@ -37,6 +37,8 @@ let control: AbortController | null = null;
 export function startLive() {
   control?.abort();
   control = new AbortController();
+  // Somebody else may have signed in.
+  [activity.value, underWay.value, approvals.value] = [[], [], []];
   void follow(control.signal);
 }
 

@@ -1,10 +1,10 @@
 // The page: who is there, which screen, and what is the same on all of them.
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, type Scope, type Session, get, keepToken, may, send, session, token } from './api';
+import { ApiError, type Session, get, keepToken, may, send, session, token } from './api';
 import { language, t } from './i18n';
 import { approvals, startLive, stopLive } from './live';
-import { address, place } from './router';
+import { address, needs, place } from './router';
 import { ActivityScreen } from './screens/activity';
 import { ApprovalsScreen } from './screens/approvals';
 import { ConsoleScreen } from './screens/console';
@@ -25,9 +25,6 @@ const screens = {
   settings: SettingsScreen,
 } as const;
 type ScreenName = keyof typeof screens;
-
-/** What a screen needs to be of use. */
-const needs: Record<ScreenName, Scope> = { tools: 'read', editor: 'admin', console: 'invoke', activity: 'read', approvals: 'admin', settings: 'read' };
 
 const icons: Record<ScreenName, string> = {
   tools: 'M14.500 5.500a4 4 0 0 0-5.300 4.800L4 15.500 6.500 18l5.200-5.200a4 4 0 0 0 4.800-5.300L14 10l-2-2z',

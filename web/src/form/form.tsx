@@ -146,7 +146,7 @@ function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...
       );
     }
     case 'object':
-      return <Optional {...rest} label={planned.title ?? rest.name} draft={draft} onChange={onChange} empty={EMPTY}>
+      return <Optional {...rest} label={planned.title ?? rest.name} draft={draft} onChange={onChange} empty={initial(rest.schema, rest.form)}>
         <ObjectFields form={rest.form} plan={planned} path={rest.path} draft={draft} onChange={onChange} depth={rest.depth + 1} />
       </Optional>;
     case 'map':
@@ -341,12 +341,17 @@ function sameText(value: unknown, draft: Draft): boolean {
   return own !== undefined && stringify(own) === stringify(fromPlain(value));
 }
 
-/** What a new item starts as. */
+/** What a new item starts as. What can have one value only, and must be there, has it. */
 function initial(schema: unknown, form: FormContext): Draft {
-  switch (plan(schema, form.root).control) {
+  const planned = plan(schema, form.root);
+  switch (planned.control) {
     case 'text':
       return '';
     case 'object':
+      return new Entries(planned.properties.flatMap(({ name, schema, required }) => {
+        const part = required ? plan(schema, form.root, name) : null;
+        return part?.control === 'choice' && part.values.length === 1 ? [[name, draftOfPlain(part.values[0])] as [string, Draft]] : [];
+      }));
     case 'map':
       return EMPTY;
     case 'list':

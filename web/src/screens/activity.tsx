@@ -60,32 +60,32 @@ const PAGE = 200;
 
 function Results() {
   const { data, error, reload } = useLoad<{ results: StoredResult[] }>('api/results');
-  const [open, setOpen] = useState<StoredResult | null>(null);
+  const [open, setOpen] = useState<string | null>(place.value.query.get('handle'));
   if (error) return <Failure error={error} onRetry={reload} />;
   if (!data) return <p class="quiet">{t('loading')}</p>;
-  if (data.results.length === 0) return <p class="quiet empty">{t('results.none')}</p>;
   return (
     <>
+      {data.results.length === 0 && <p class="quiet empty">{t('results.none')}</p>}
       <ul class="plain-list">
         {data.results.map((result) => (
           <li key={result.handle} class="row">
-            <button type="button" class="link" onClick={() => setOpen(result)}><code>{shortened(result.handle, 40)}</code></button>
+            <button type="button" class="link" onClick={() => setOpen(result.handle)}><code>{shortened(result.handle, 40)}</code></button>
             <span>{plain(result.tool)}</span>
             <span class="quiet grow">{time(result.createdAt)} · {bytes(result.bytes)} · {number(result.lines)} {t('results.lines')}</span>
           </li>
         ))}
       </ul>
-      {open && <ResultDialog result={open} onClose={() => setOpen(null)} />}
+      {open !== null && <ResultDialog handle={open} onClose={() => setOpen(null)} />}
     </>
   );
 }
 
-function ResultDialog({ result, onClose }: { result: StoredResult; onClose(): void }) {
+function ResultDialog({ handle, onClose }: { handle: string; onClose(): void }) {
   const [offset, setOffset] = useState(0);
   const [search, setSearch] = useState('');
   const [applied, setApplied] = useState('');
   const query = new URLSearchParams({ offset: String(offset), limit: String(PAGE), ...(applied ? { search: applied } : {}) });
-  const { data, error } = useLoad<ResultPage>(`api/results/${segment(result.handle)}?${query}`);
+  const { data, error } = useLoad<ResultPage>(`api/results/${segment(handle)}?${query}`);
   return (
     <Dialog label={t('results.title')} class="wide" onClose={onClose}>
       <div class="row"><h2>{t('results.title')}</h2><span class="grow" /><button type="button" class="link" aria-label={t('close')} onClick={onClose}>✕</button></div>

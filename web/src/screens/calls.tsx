@@ -144,7 +144,7 @@ function EventDialog({ entry, onClose }: { entry: CallEvent; tick: number; onClo
         <div><dt>{t('activity.duration')}</dt><dd>{duration(elapsed(entry))}{entry.isUnderWay && ` · ${t('activity.underWay')}`}</dd></div>
         <div><dt>{t('activity.who')}</dt><dd>{plain(entry.principal)}</dd></div>
         {entry.client && <div><dt>{t('activity.client')}</dt><dd>{plain(entry.client)}</dd></div>}
-        <div><dt>{t('activity.caller')}</dt><dd>{entry.caller} · {entry.door}</dd></div>
+        <div><dt>{t('activity.caller')}</dt><dd>{entry.caller === entry.door ? entry.caller : `${entry.caller} · ${entry.door}`}</dd></div>
         <div><dt>{t('activity.run')}</dt><dd><code>{plain(entry.run)}</code></dd></div>
         {!entry.isUnderWay && <div><dt>{t('activity.size')}</dt><dd>{bytes(entry.charsIn)} → {bytes(entry.charsOut)}</dd></div>}
         {entry.error && <div><dt>{t('result.failed')}</dt><dd class="bad-text">{plain(entry.error)}</dd></div>}

@@ -1,4 +1,4 @@
-// Bundles and their HTTP tools: create, new version, duplicate, delete. The form of a tool is made from a schema like any
+// Bundles and their HTTP tools: create, change, new version, duplicate, delete. The form of a tool is made from a schema like any
 // other form; what the server says of a mistake is shown as it says it.
 import { useMemo, useState } from 'preact/hooks';
 import { ApiError, get, segment, send } from '../api';
@@ -75,6 +75,7 @@ const BUNDLE_SCHEMA = {
     slug: { ...TEXT, pattern: '^[\\p{L}\\p{Nd}-]{1,64}$', description: 'Letters, digits and dashes.' },
     displayName: TEXT,
     description: TEXT,
+    docs: { ...TEXT, description: 'The address of its documentation.' },
     secrets: { type: 'array', items: TEXT, description: 'Names of secrets that templates of its tools may use.' },
     auth: AUTH_SCHEMA,
   },
@@ -143,37 +144,23 @@ export function EditorScreen() {
   const { data, error, reload } = useLoad<{ bundles: Bundle[] }>('tools/bundles?includeDisabled=true&pageSize=256');
   const own = data?.bundles.filter((bundle) => !bundle.isBuiltIn) ?? [];
   const open = own.find((bundle) => bundle.bundleID === place.value.subject);
-  const [draft, setDraft] = useState<Draft | null>(null);
+  const [isNew, setIsNew] = useState(false);
   const [isImporting, setIsImporting] = useState(false);
-  const [problem, setProblem] = useState<unknown>(null);
-  const found = useMemo(() => new Map(problem instanceof ApiError && problem.pointer !== undefined ? [[problem.pointer, problem.message]] : []), [problem]);
-  const create = async () => {
-    setProblem(null);
-    const { value } = valueOf(draft ?? EMPTY);
+  const create = async (body: Record<string, unknown>) => {
     const id = newId();
-    try {
-      await send('PUT', `tools/bundles/${id}`, toPlain(value ?? new Map()));
-      setDraft(null);
-      reload();
-      go('editor', id);
-    } catch (error) {
-      setProblem(error);
-    }
+    await send('PUT', `tools/bundles/${id}`, body);
+    setIsNew(false);
+    reload();
+    go('editor', id);
   };
-  if (open) return <BundlePage key={open.bundleID} bundle={open} onGone={() => { reload(); go('editor'); }} />;
+  if (open) return <BundlePage key={open.bundleID} bundle={open} onChanged={reload} onGone={() => { reload(); go('editor'); }} />;
   return (
     <div class="page">
-      <div class="row"><h1>{t('nav.editor')}</h1><span class="grow" /><button type="button" onClick={() => setIsImporting(true)}>{t('exchange.title')}</button><button type="button" class="primary" onClick={() => setDraft(EMPTY)}>{t('editor.newBundle')}</button></div>
+      <div class="row"><h1>{t('nav.editor')}</h1><span class="grow" /><button type="button" onClick={() => setIsImporting(true)}>{t('exchange.title')}</button><button type="button" class="primary" onClick={() => setIsNew(true)}>{t('editor.newBundle')}</button></div>
       {isImporting && <ImportForm onDone={(slug) => { setIsImporting(false); if (slug !== null) { reload(); void loadToolbox(); say(t('editor.saved', { name: plain(slug) })); } }} />}
       {error !== null && <Failure error={error} onRetry={reload} />}
-      {draft !== null && (
-        <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void create(); }}>
-          <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: found, showAll: true }} draft={draft} onChange={(next) => { setProblem(null); setDraft(next); }} />
-          {problem !== null && <Failure error={problem} />}
-          <div class="row actions"><button type="submit" class="primary">{t('save')}</button><button type="button" onClick={() => setDraft(null)}>{t('cancel')}</button></div>
-        </form>
-      )}
-      {data && own.length === 0 && draft === null && <p class="quiet empty">{t('editor.none')}</p>}
+      {isNew && <BundleForm initial={EMPTY} onSave={create} onCancel={() => setIsNew(false)} />}
+      {data && own.length === 0 && !isNew && <p class="quiet empty">{t('editor.none')}</p>}
       <ul class="plain-list cards">
         {own.map((bundle) => (
           <li key={bundle.bundleID} class="card row"><a href={address('editor', bundle.bundleID)}><strong>{plain(bundle.slug)}</strong></a><span class="quiet grow">{plain(bundle.displayName || bundle.description)}</span><Badge>{bundle.toolCount}</Badge></li>
@@ -183,12 +170,63 @@ export function EditorScreen() {
   );
 }
 
-function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
+/** A bundle's own values, new or stored. */
+function BundleForm({ initial, onSave, onCancel }: { initial: Draft; onSave(body: Record<string, unknown>): Promise<void>; onCancel(): void }) {
+  const [draft, setDraft] = useState(initial);
+  const [problem, setProblem] = useState<unknown>(null);
+  const { value, problems } = useMemo(() => valueOf(draft), [draft]);
+  const found = useMemo(() => {
+    const all = new Map(problems.map((entry) => [entry.path, entry.message]));
+    if (problem instanceof ApiError && problem.pointer !== undefined) all.set(problem.pointer, problem.message.replace(/^[\w.[\]]+: /, ''));
+    return all;
+  }, [problems, problem]);
+  const save = async () => {
+    setProblem(null);
+    if (problems.length > 0) return;
+    try {
+      await onSave(toPlain(value ?? new Map()) as Record<string, unknown>);
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  return (
+    <form class="card" noValidate onSubmit={(event) => { event.preventDefault(); void save(); }}>
+      <SchemaForm form={{ root: BUNDLE_SCHEMA, problems: found, showAll: true }} draft={draft} onChange={(next) => { setProblem(null); setDraft(next); }} />
+      {problem !== null && <Failure error={problem} />}
+      <div class="row actions"><button type="submit" class="primary">{t('save')}</button><button type="button" onClick={onCancel}>{t('cancel')}</button></div>
+    </form>
+  );
+}
+
+/** What may be changed of a stored bundle, and what is kept beside it. */
+const EDITED = ['slug', 'displayName', 'description', 'docs', 'secrets', 'auth'];
+const KEPT = ['isEnabled', 'translations'];
+
+function parts(stored: Record<string, unknown>, names: string[]): Record<string, unknown> {
+  return Object.fromEntries(names.flatMap((name) => (stored[name] === undefined || stored[name] === null || stored[name] === '' ? [] : [[name, stored[name]]])));
+}
+
+function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged(): void; onGone(): void }) {
   const path = `tools/bundles/${segment(bundle.bundleID)}`;
   const { data, error, reload } = useLoad<{ tools: Tool[] }>(`tools/tools?includeDisabled=true&recommendedPageSize=256&bundleIDs=${segment(bundle.bundleID)}`);
   const [draft, setDraft] = useState<Draft | null>(null);
   const [recipe, setRecipe] = useState<Recipe | null>(null);
   const [authReport, setAuthReport] = useState<AuthReport | null>(null);
+  const [edited, setEdited] = useState<Record<string, unknown> | null>(null);
+  const edit = async () => {
+    try {
+      setEdited(await get<Record<string, unknown>>(path));
+    } catch (problem) {
+      sayProblem(problem);
+    }
+  };
+  const change = async (body: Record<string, unknown>) => {
+    await send('PUT', path, { ...parts(edited ?? {}, KEPT), ...body });
+    setEdited(null);
+    onChanged();
+    void loadToolbox();
+    say(t('editor.saved', { name: plain(String(body['slug'])) }));
+  };
   const toolPath = (slug: string, version: string) => `${path}/tools/${segment(slug)}/version/${segment(version)}`;
   const copyOf = async (tool: Tool, without: 'slug' | 'version') => {
     try {
@@ -225,11 +263,13 @@ function BundlePage({ bundle, onGone }: { bundle: Bundle; onGone(): void }) {
         <span class="grow" />
         <button type="button" class="primary" onClick={() => setDraft(draftOfPlain({ version: 'v1', impl: { urlTemplate: 'https://' }, argSchema: { type: 'object', properties: {}, additionalProperties: false } }))}>{t('editor.newTool')}</button>
         <button type="button" onClick={() => setRecipe(newRecipe())}>{t('recipe.new')}</button>
+        <button type="button" onClick={() => void edit()}>{t('editor.editBundle')}</button>
         <button type="button" onClick={() => void download(bundle.bundleID, bundle.slug)}>{t('exchange.export')}</button>
         <button type="button" onClick={() => void testAuth()}>{t('editor.testAuth')}</button>
         <button type="button" class="danger" disabled={(data?.tools.length ?? 1) > 0} onClick={() => void remove(send('DELETE', path), onGone)}>{t('editor.deleteBundle')}</button>
       </div>
       {error !== null && <Failure error={error} onRetry={reload} />}
+      {edited !== null && <BundleForm initial={draftOfPlain(parts(edited, EDITED))} onSave={change} onCancel={() => setEdited(null)} />}
       {draft !== null && <ToolForm draft={draft} onChange={setDraft} bundle={bundle.bundleID} secrets={bundle.secrets ?? []} path={toolPath} onDone={(saved) => { setDraft(null); reload(); void loadToolbox(); if (saved) say(t('editor.saved', { name: plain(saved) })); }} />}
       {authReport !== null && (
         <Notice kind={authReport.ok ? 'info' : 'bad'}>

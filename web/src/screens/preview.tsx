@@ -51,7 +51,7 @@ export function RequestPreview({ bundle, tool, onProblem }: { bundle: string; to
     };
   }, [text]);
   return (
-    <section class="block" aria-label={t('preview.title')}>
+    <section class="block request-preview" aria-label={t('preview.title')}>
       <h3>{t('preview.title')}</h3>
       {problem !== '' && <Notice kind="warn">{plain(problem)}</Notice>}
       {shown && (

@@ -2,10 +2,10 @@
 // right there, or inserted where the console asked for it.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type SearchHit, type ToolDetail, get, segment } from '../api';
+import { type SearchHit, type ToolDetail, get, may, segment } from '../api';
 import { type Key } from '../locales/en';
 import { t } from '../i18n';
-import { address, go } from '../router';
+import { address, go, needs } from '../router';
 import { Tester } from '../screens/tester';
 import { plain, shortened } from '../text';
 import { tools } from '../toolbox';
@@ -28,7 +28,7 @@ interface Choice {
   insert?: string;
 }
 
-const PAGES = ['tools', 'editor', 'console', 'activity', 'approvals', 'settings'] as const;
+const PAGES = Object.keys(needs) as (keyof typeof needs)[];
 const SHOWN = 50;
 
 export function Palette() {
@@ -131,7 +131,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
 
 function pageChoices(wanted: string): Choice[] {
   const lower = wanted.toLowerCase();
-  return PAGES.filter((page) => lower !== '' && t(`nav.${page}` as Key).toLowerCase().startsWith(lower)).map((page) => ({
+  return PAGES.filter((page) => lower !== '' && may(needs[page]) && t(`nav.${page}` as Key).toLowerCase().startsWith(lower)).map((page) => ({
     key: `page:${page}`,
     title: t(`nav.${page}` as Key),
     summary: '',

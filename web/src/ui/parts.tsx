@@ -1,7 +1,7 @@
 // Small things that every screen uses.
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api';
 import { t } from '../i18n';
 import { copy, plain } from '../text';
@@ -92,7 +92,8 @@ export function CopyButton({ text, label }: { text: string | (() => Promise<stri
 /** A modal dialog; the browser keeps the focus inside and gives it back. */
 export function Dialog({ label, onClose, children, class: className }: { label: string; onClose(): void; children: ComponentChildren; class?: string }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // At once, so that no key that follows is lost.
+  useLayoutEffect(() => {
     element.current?.showModal();
     return () => element.current?.close();
   }, []);

@@ -1,8 +1,9 @@
 // What a call or a run gave: text, a tree, a table, images.
 import { useId, useMemo, useState } from 'preact/hooks';
-import type { Part } from '../api';
+import { type Part, may } from '../api';
 import { bytes, duration, t } from '../i18n';
 import { JsonTable, JsonTree, useJson } from '../json/view';
+import { address } from '../router';
 import { plain } from '../text';
 import { CopyButton, Notice, Tabs } from './parts';
 import { VirtualList } from './virtual';
@@ -37,6 +38,11 @@ function textOf(outcome: Outcome): string {
   }
 }
 
+/** The handle of a result that was stored because it is large. */
+function handleOf(outcome: Outcome): string | null {
+  return /^\s*\{\s*"handle":\s*"([0-9a-f]{16,64})"/.exec(outcome.isError ? '' : (outcome.json ?? outcome.text ?? ''))?.[1] ?? null;
+}
+
 type View = 'tree' | 'table' | 'text' | 'images';
 
 export function ResultView({ outcome }: { outcome: Outcome }) {
@@ -45,6 +51,7 @@ export function ResultView({ outcome }: { outcome: Outcome }) {
   const { json } = useJson(source);
   const images = outcome.parts.filter((part) => part.kind === 'image' && part.data);
   const text = useMemo(() => textOf(outcome), [outcome]);
+  const handle = useMemo(() => handleOf(outcome), [outcome]);
   const [wanted, setWanted] = useState<View | null>(null);
   const views: [View, string][] = [];
   if (images.length > 0) views.push(['images', t('result.images')]);
@@ -68,6 +75,7 @@ export function ResultView({ outcome }: { outcome: Outcome }) {
         {current === 'images' && images.map((part, index) => <Picture key={index} part={part} />)}
         {current === 'text' && <TextView text={text} />}
       </div>
+      {handle !== null && may('admin') && <p><a href={address('activity', 'results', { handle })}>{t('results.open')}</a></p>}
       {outcome.hint && <Notice kind="warn">{plain(outcome.hint)}</Notice>}
     </section>
   );

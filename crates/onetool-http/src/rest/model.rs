@@ -61,7 +61,8 @@ impl BundleBody {
         if let Some(docs) = &docs
             && PackDocs::read(docs).is_none()
         {
-            return Err(BundleError::Invalid(format!("docs must be a web address or `off`, not '{docs}'")).into());
+            let message = format!("docs must be a web address or `off`, not '{docs}'");
+            return Err(ApiError::from(BundleError::Invalid(message)).at("/docs"));
         }
         Ok(BundleDraft {
             display_name: display_name(self.display_name, &self.slug)?,

@@ -68,6 +68,12 @@ impl ProgressSink for EventSender {
         let Progress { done, total, message } = progress;
         self.offer("progress", &ProgressRow { done, total, message });
     }
+
+    /// The reply of the run has all of it once more: a reader that is too slow loses nothing.
+    fn printed(&self, text: &str) -> bool {
+        self.offer("printed", &serde_json::json!({"text": text}));
+        true
+    }
 }
 
 /// Whether the client wants events rather than one document.

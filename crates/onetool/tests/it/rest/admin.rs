@@ -483,3 +483,28 @@ async fn secrets_are_never_told_and_problems_have_a_line() {
     let (status, answer) = server.post("/api/config/reload", Json::Null).await;
     assert!(status >= 400 && answer.to_string().contains("onetool.yaml"), "{status} {answer}");
 }
+
+#[tokio::test]
+async fn what_a_run_prints_is_told_while_it_runs() {
+    let project = Project::empty();
+    project.write(
+        ".onetool/tools/slow/slow_tools.py",
+        "import time\n\ndef nap(seconds: float) -> str:\n    time.sleep(seconds)\n    return 'rested'\n",
+    );
+    let server = project.serve_http().await;
+    let command = "print('first', 1)\nprint('second')\nslow.nap(seconds=600)";
+    let request = server.request(Method::POST, "/api/runs").header("accept", "text/event-stream");
+    let mut stream = request.json(&json!({"command": command})).send().await.unwrap();
+    let mut seen = String::new();
+    while !seen.contains("second") {
+        let chunk = tokio::time::timeout(PATIENCE, stream.chunk()).await.unwrap().unwrap().unwrap();
+        seen.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    let printed: String = seen
+        .split("\n\n")
+        .filter(|block| block.contains("event: printed"))
+        .filter_map(|block| block.lines().find_map(|line| line.strip_prefix("data:")))
+        .map(|data| serde_json::from_str::<Json>(data.trim()).unwrap()["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(printed, "first 1\nsecond\n", "{seen}");
+}

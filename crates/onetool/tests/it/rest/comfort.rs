@@ -56,6 +56,7 @@ async fn a_mistake_is_told_with_its_place() {
         (json!({"slug": "a_b"}), "/slug"),
         (json!({"slug": "x", "displayName": " "}), "/displayName"),
         (json!({"slug": "x", "secrets": [1]}), "/secrets/0"),
+        (json!({"slug": "x", "docs": "nowhere"}), "/docs"),
     ] {
         let (status, reply) = f.server.post("/tools/bundles", body.clone()).await;
         assert_eq!((status, &reply["error"]["pointer"]), (400, &json!(pointer)), "{body}: {reply}");
