@@ -45,7 +45,8 @@ function Field(props: FieldProps) {
   const planned = useMemo(() => plan(schema, form.root, name), [schema, form.root, name]);
   const id = useId();
   const label = plain(props.label ?? name);
-  const problem = touched || form.showAll || draft !== undefined ? form.problems.get(path) : undefined;
+  const said = touched || form.showAll || draft !== undefined ? form.problems.get(path) : undefined;
+  const problem = said !== undefined && planned.control === 'number' && draft instanceof RawText && !asJson && !isNumber(draft.text) ? t('problem.number') : said;
   const isGroup = planned.control === 'object' || planned.control === 'list' || planned.control === 'map' || planned.control === 'union';
   const showJson = asJson || planned.control === 'json' || unfit(planned, draft);
   const describedBy = [planned.description && `${id}-description`, problem && `${id}-problem`].filter(Boolean).join(' ') || undefined;
@@ -309,6 +310,8 @@ function reread(draft: Draft): Draft {
     return draft;
   }
 }
+
+const isNumber = (text: string) => /^\s*-?\d+(\.\d+)?([eE][+-]?\d+)?\s*$/.test(text);
 
 /** Whether a draft is something that the control cannot show. */
 function unfit(planned: Plan, draft: Draft): boolean {

@@ -84,6 +84,7 @@ export const de: Catalogue = {
   'tester.clear': 'Leeren',
   'tester.disabled': 'Schalten Sie das Werkzeug ein, um es aufzurufen.',
   'tester.noScope': 'Ihr Token darf keine Werkzeuge aufrufen.',
+  'tester.problem': '{count} Problem in den Argumenten',
   'tester.problems': '{count} Probleme in den Argumenten',
   'tester.unchecked': 'Dieses Schema kann hier nicht geprüft werden; der Server prüft die Argumente.',
   'tester.equivalents': 'Derselbe Aufruf anderswo',
@@ -92,6 +93,7 @@ export const de: Catalogue = {
   'tester.callAgain': 'Erneut aufrufen',
   'console.runAgain': 'Erneut ausführen',
   'problem.required': 'Dieses Feld ist erforderlich.',
+  'problem.number': 'Das ist keine Zahl.',
 
   'form.arguments': 'Argumente als JSON',
   'form.none': 'Dieses Werkzeug hat keine Argumente.',

@@ -83,6 +83,7 @@ export const en = {
   'tester.clear': 'Clear',
   'tester.disabled': 'Switch the tool on to call it.',
   'tester.noScope': 'Your token may not call tools.',
+  'tester.problem': '{count} problem in the arguments',
   'tester.problems': '{count} problems in the arguments',
   'tester.unchecked': 'This schema cannot be checked here; the server checks the arguments.',
   'tester.equivalents': 'The same call elsewhere',
@@ -91,6 +92,7 @@ export const en = {
   'tester.callAgain': 'Call again',
   'console.runAgain': 'Run again',
   'problem.required': 'This field is required.',
+  'problem.number': 'This is not a number.',
 
   'form.arguments': 'Arguments as JSON',
   'form.none': 'This tool takes no arguments.',

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Part, type ToolDetail, events, may, request, segment, session } from '../api';
 import { type Draft, EMPTY, RawText, draftOf, textOf, valueOf } from '../form/draft';
 import { type FormContext, SchemaForm } from '../form/form';
-import { duration, t, time } from '../i18n';
+import { duration, plural, t, time } from '../i18n';
 import { validate } from '../json/client';
 import { type Json, type JsonObject, parse, python, stringify, toPlain } from '../json/lossless';
 import type { Problem } from '../json/protocol';
@@ -103,7 +103,7 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
       </div>
       <SchemaForm form={form} draft={draft} onChange={setDraft} />
       {unchecked && <Notice kind="warn">{t('tester.unchecked')}</Notice>}
-      {showAll && all.size > 0 && <Notice kind="warn">{t('tester.problems', { count: all.size })}{all.has('') && `: ${all.get('')}`} {!blocked && may('invoke') && <button type="button" class="link" onClick={() => void invoke(false, true)}>{t('tester.anyway')}</button>}</Notice>}
+      {showAll && all.size > 0 && <Notice kind="warn">{plural(all.size, 'tester.problem', 'tester.problems')}{all.has('') && `: ${all.get('')}`} {!blocked && may('invoke') && <button type="button" class="link" onClick={() => void invoke(false, true)}>{t('tester.anyway')}</button>}</Notice>}
       <div class="row actions">
         <button type="submit" class="primary" disabled={!canCall}>{isRunning ? t('tester.running') : t('tester.run')}</button>
         {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
