@@ -392,7 +392,7 @@ impl Shared {
 
     /// The first secret that a tool uses and that is taken away.
     fn secret_beyond(&self, access: &Access, name: &QualifiedName) -> Option<String> {
-        let whole = Some(self.loader.catalog()).filter(|_| access.limits_secrets())?;
+        let whole = access.limits_secrets().then(|| self.loader.catalog())?;
         beyond(access, whole.pack(&name.pack)?, name)
     }
 
