@@ -87,19 +87,22 @@ test('the palette finds by meaning, calls in place, opens, and inserts into the 
     assert.equal((await page.locator('.cm-line').first().textContent()), 'demo.rows(count=1)');
   }));
 
+/** A row of the activity; while it is under way a button to cancel is beside it. */
+const row = (page, text) => page.locator('.activity-row').filter({ hasText: text });
+
 test('activity shows calls as they happen, with secrets masked', { skip }, () =>
   withPage({ browser: { at: '#/activity' } }, async ({ page, server }) => {
     await page.getByText('Live', { exact: true }).waitFor();
     await server.json('POST', 'api/tools/demo.danger/invoke', { args: { path: 'a', password: 'hunter2' } });
     await server.json('POST', 'api/runs', { command: 'nowhere' });
-    await page.getByRole('button', { name: /nowhere/ }).waitFor();
-    await page.getByRole('button', { name: /demo\.danger/ }).click();
+    await row(page, 'nowhere').waitFor();
+    await row(page, 'demo.danger').click();
     await page.getByRole('dialog').getByText('"password": "********"').waitFor();
     assert.ok(!(await page.content()).includes('hunter2'));
     await page.keyboard.press('Escape');
     await page.getByLabel('Show').selectOption('errors');
-    await page.getByRole('button', { name: /nowhere/ }).waitFor();
-    assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
+    await row(page, 'nowhere').waitFor();
+    assert.equal(await row(page, 'demo.danger').count(), 0);
   }));
 
 const PEOPLE = 'server:\n  tokens:\n    - {token: "ann-0123456789abcdef", name: ann, scopes: [read, invoke]}\n    - {token: "boss-0123456789abcdef", name: boss, scopes: [admin]}\n';
@@ -116,15 +119,15 @@ test('activity shows who calls, while it is under way, and cancels it', { skip }
     await signIn(page, 'boss');
     await server.json('POST', 'api/tools/demo.rows/invoke', { args: { count: 1 } }, as('boss'));
     const slow = server.json('POST', 'api/tools/demo.slow/invoke', { args: { seconds: 600 } }, as('ann'));
-    const row = page.getByRole('listitem').filter({ hasText: 'demo.slow' });
-    await row.getByRole('img', { name: 'Under way' }).waitFor();
-    await row.getByText('ann', { exact: true }).waitFor();
+    const slowRow = page.getByRole('listitem').filter({ hasText: 'demo.slow' });
+    await slowRow.getByRole('img', { name: 'Under way' }).waitFor();
+    await slowRow.getByText('ann', { exact: true }).waitFor();
     // Its time goes on.
-    const before = await row.locator('.number').textContent();
+    const before = await slowRow.locator('.number').textContent();
     await page.waitForFunction((text) => document.querySelector('.activity-item .number').textContent !== text, before);
     await page.getByLabel('Who').selectOption('boss');
-    await row.waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: /demo\.rows/ }).waitFor();
+    await slowRow.waitFor({ state: 'detached' });
+    await row(page, 'demo.rows').waitFor();
     await page.getByLabel('Who').selectOption('ann');
     await page.getByRole('button', { name: /^Under way.*demo\.slow/ }).click();
     const dialog = page.getByRole('dialog');
@@ -134,7 +137,7 @@ test('activity shows who calls, while it is under way, and cancels it', { skip }
     assert.equal((await slow).status, 409);
     await dialog.getByText('demo.slow was cancelled').waitFor();
     await page.keyboard.press('Escape');
-    await row.getByRole('img', { name: 'Failed' }).waitFor();
+    await slowRow.getByRole('img', { name: 'Failed' }).waitFor();
     // A run and its call under way, and the run cancelled in its row.
     const run = server.json('POST', 'api/runs', { command: 'demo.slow(seconds=601)' }, as('ann'));
     await page.getByRole('button', { name: 'Cancel: run' }).click();
@@ -149,8 +152,8 @@ test('without the scope admin, activity is one’s own', { skip }, () =>
     assert.deepEqual(await page.getByRole('tab').allTextContents(), ['Calls', 'Use and savings']);
     await server.json('POST', 'api/tools/demo.danger/invoke', { args: { path: 'b' } }, as('boss'));
     await server.json('POST', 'api/tools/demo.rows/invoke', { args: {} }, as('ann'));
-    await page.getByRole('button', { name: /demo\.rows/ }).waitFor();
-    assert.equal(await page.getByRole('button', { name: /demo\.danger/ }).count(), 0);
+    await row(page, 'demo.rows').waitFor();
+    assert.equal(await row(page, 'demo.danger').count(), 0);
   }));
 
 test('the audit trail says who did what, and is searched and exported', { skip }, () =>
