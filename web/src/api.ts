@@ -139,10 +139,13 @@ interface Options {
   type?: string;
   signal?: AbortSignal;
   accept?: string;
+  /** The language of names and descriptions, instead of the browser's. */
+  language?: string;
 }
 
 export async function request(path: string, options: Options = {}): Promise<Response> {
   const extra: Record<string, string> = { Accept: options.accept ?? 'application/json' };
+  if (options.language !== undefined) extra['Accept-Language'] = options.language;
   if (options.body !== undefined || options.bytes !== undefined) extra['Content-Type'] = options.type ?? 'application/json';
   let response: Response;
   try {
@@ -175,6 +178,11 @@ async function failure(response: Response): Promise<ApiError> {
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
+}
+
+/** A document to edit: its texts as they are stored, in no language of the reader's. */
+export async function getStored<T>(path: string): Promise<T> {
+  return (await (await request(path, { language: 'und' })).json()) as T;
 }
 
 export async function send<T>(method: string, path: string, body?: unknown): Promise<T> {

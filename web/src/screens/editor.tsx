@@ -1,7 +1,7 @@
 // Bundles and their HTTP tools: create, change, new version, duplicate, delete. The form of a tool is made from a schema like any
 // other form; what the server says of a mistake is shown as it says it.
 import { useMemo, useState } from 'preact/hooks';
-import { ApiError, get, segment, send } from '../api';
+import { ApiError, getStored, segment, send } from '../api';
 import { type Draft, EMPTY, Entries, draftOf, draftOfPlain, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
 import { missingArguments, withArguments } from '../form/templates';
@@ -215,7 +215,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   const [edited, setEdited] = useState<Record<string, unknown> | null>(null);
   const edit = async () => {
     try {
-      setEdited(await get<Record<string, unknown>>(path));
+      setEdited(await getStored<Record<string, unknown>>(path));
     } catch (problem) {
       sayProblem(problem);
     }
@@ -230,7 +230,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   const toolPath = (slug: string, version: string) => `${path}/tools/${segment(slug)}/version/${segment(version)}`;
   const copyOf = async (tool: Tool, without: 'slug' | 'version') => {
     try {
-      const stored = await get<Record<string, unknown>>(toolPath(tool.slug, tool.version));
+      const stored = await getStored<Record<string, unknown>>(toolPath(tool.slug, tool.version));
       const isRecipe = stored['type'] === 'sequence';
       for (const name of [...STORED, without]) delete stored[name];
       if (isRecipe) setRecipe(recipeOf(stored));

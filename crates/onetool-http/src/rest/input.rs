@@ -57,9 +57,15 @@ pub(super) fn seen_bundle(store: &BundleStore, seen: &Shared, name: &str) -> Res
     }
 }
 
+/// Asks for texts as they are stored: no language, in the tags of BCP 47.
+const UNTRANSLATED: &str = "und";
+
 /// The languages that a reader wants, the best first: those of the request, then that of the configuration.
 pub(super) fn languages(headers: &HeaderMap, source: &BundleSource) -> Vec<String> {
     let asked = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if asked.trim().eq_ignore_ascii_case(UNTRANSLATED) {
+        return Vec::new();
+    }
     let mut languages = accepted_languages(asked);
     languages.extend_from_slice(source.languages());
     languages

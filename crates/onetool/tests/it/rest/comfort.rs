@@ -163,7 +163,10 @@ async fn names_are_in_the_language_that_is_asked_for() {
         (&json!("Now"), &json!("Agora mesmo")),
         "then the configured one"
     );
+    let stored = ask(&tool, "und").await;
+    assert_eq!((&stored["displayName"], &stored["description"]), (&json!("Now"), &f.get("/x")["description"]));
     assert_eq!(ask("/tools/bundles/weather", "de").await["displayName"], "Wetter");
+    assert_eq!(ask("/tools/bundles/weather", "und").await["displayName"], "Weather");
     assert_eq!(ask("/tools/bundles", "de").await["bundles"][0]["displayName"], "Wetter");
     let (_, found) = f.server.get("/tools/search?q=regenwahrscheinlichkeit").await;
     assert_eq!(slugs(&found), ["now"]);
