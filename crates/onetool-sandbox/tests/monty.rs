@@ -180,10 +180,12 @@ async fn a_child_is_confined_by_the_kernel() {
 
 /// A child that says what the script prints, whatever it is told.
 fn forged(folder: &std::path::Path, script: &str) -> Monty {
-    use std::os::unix::fs::PermissionsExt as _;
-    let executable = folder.join("child");
-    std::fs::write(&executable, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (source, executable) = (folder.join("script"), folder.join("child"));
+    std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // Another process writes the program: a file that this one, or a test's new child beside it, has open for writing
+    // cannot be executed.
+    let copied = std::process::Command::new("install").args(["-m", "755"]).args([&source, &executable]).status();
+    assert!(copied.unwrap().success());
     Monty::new(MontySettings { prewarmed: 0, ..settings(executable) })
 }
 

@@ -206,8 +206,12 @@ fn slow_uv(folder: &Path) -> (PathBuf, PathBuf) {
         "#!/bin/sh\nif [ -e {0} ]; then exec uv \"$@\"; fi\necho $$ > {0}.part && mv {0}.part {0}\nexec sleep 3600\n",
         pid.display()
     );
-    std::fs::write(&uv, script).unwrap();
-    std::fs::set_permissions(&uv, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let source = folder.join("script");
+    std::fs::write(&source, script).unwrap();
+    // Another process writes the program: a file that this one, or a test's new child beside it, has open for writing
+    // cannot be executed.
+    let copied = std::process::Command::new("install").args(["-m", "755"]).args([&source, &uv]).status();
+    assert!(copied.unwrap().success());
     (uv, pid)
 }
 
