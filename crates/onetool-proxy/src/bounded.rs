@@ -47,7 +47,7 @@ impl BoundedClient {
         let Some(auth) = &self.auth else { return make().send().await.map_err(Error::Client) };
         let not_now = |reason: String| Error::UnexpectedServerResponse(Cow::Owned(reason));
         let mut lack = None;
-        let token = match auth.token().await {
+        let mut token = match auth.token().await {
             Ok(token) => token,
             Err(NoToken::NotNow(reason)) => return Err(not_now(reason)),
             // Without one, the server says what it wants.
@@ -61,11 +61,19 @@ impl BoundedClient {
             None => make(),
         };
         let mut response = with(&token).send().await.map_err(Error::Client)?;
-        if response.status() == StatusCode::UNAUTHORIZED
-            && let Some(used) = &token
-        {
-            match auth.renew(used).await {
-                Ok(another) => response = with(&Some(another)).send().await.map_err(Error::Client)?,
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let another = match &token {
+                Some(used) => auth.renew(used).await.map(Some),
+                // Somebody may have signed in since it was last looked up.
+                None if lack.is_none() => auth.look_up().await,
+                None => Ok(None),
+            };
+            match another {
+                Ok(None) => {}
+                Ok(another) => {
+                    token = another;
+                    response = with(&token).send().await.map_err(Error::Client)?;
+                }
                 Err(NoToken::NotNow(reason)) => return Err(not_now(reason)),
                 Err(NoToken::SignIn(reason)) => lack = Some(reason),
             }

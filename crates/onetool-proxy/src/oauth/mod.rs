@@ -192,6 +192,11 @@ impl OAuth {
                 return Ok(None);
             }
         }
+        self.look_up().await
+    }
+
+    /// The token that there is by now, whoever has got it.
+    pub(crate) async fn look_up(&self) -> Result<Option<String>, NoToken> {
         let record = self.read().await?;
         match self.usable(&record) {
             None => Ok(None),

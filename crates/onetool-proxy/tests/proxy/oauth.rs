@@ -507,6 +507,7 @@ async fn another_process_that_signs_in_is_noticed() {
     let other = house.source(vec![settings(server.port)]);
     sign_in(&other).await;
     other.shutdown().await;
+    source.try_now("web", &context()).await.expect("not only when it is looked up the next time");
     until("it is connected", || status(&source, "web").state == ServerState::Connected).await;
     source.shutdown().await;
 }
