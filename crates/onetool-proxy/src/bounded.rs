@@ -13,13 +13,14 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use onetool_sdk::{TRACEPARENT, TRACESTATE};
 use reqwest::{Client, RequestBuilder, Response};
-use rmcp::model::{ClientJsonRpcMessage, GetMeta as _, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::SseStream;
+use tokio_util::sync::CancellationToken;
 
 use super::messages;
 use super::oauth::{Challenge, NoToken, OAuth};
@@ -35,11 +36,26 @@ pub(super) struct BoundedClient {
     client: Client,
     wire: Arc<Wire>,
     auth: Option<Arc<OAuth>>,
+    /// Cancelled once the server has answered the request for the stream that belongs to no call, or was given its time.
+    stream_answered: CancellationToken,
 }
 
 impl BoundedClient {
     pub(super) fn new(client: Client, wire: Arc<Wire>, auth: Option<Arc<OAuth>>) -> Self {
-        Self { client, wire, auth }
+        Self { client, wire, auth, stream_answered: CancellationToken::new() }
+    }
+
+    /// Waits until the server can ask something that belongs to no call: many send their questions that way, and drop
+    /// them while nobody listens.
+    async fn can_be_asked(&self, message: &ClientJsonRpcMessage) {
+        let JsonRpcMessage::Request(request) = message else { return };
+        let may_ask = matches!(
+            request.request,
+            ClientRequest::CallToolRequest(_) | ClientRequest::GetPromptRequest(_) | ClientRequest::ReadResourceRequest(_)
+        );
+        if may_ask && tokio::time::timeout(limits::STREAM_WAIT, self.stream_answered.cancelled()).await.is_err() {
+            self.stream_answered.cancel();
+        }
     }
 
     /// Sends a request with the token that there is, and once more with another where that one is refused.
@@ -170,6 +186,9 @@ impl StreamableHttpClient for BoundedClient {
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let has_session = session_id.is_some();
+        if has_session {
+            self.can_be_asked(&message).await;
+        }
         let make = || {
             let mut request = self.client.post(uri.as_ref());
             if let Some(token) = &auth_header {
@@ -231,9 +250,11 @@ impl StreamableHttpClient for BoundedClient {
         let limit = self.wire.max_message;
         let client = &self.client;
         let auth_header = self.bearer(auth_header).await;
-        client
+        let answer = client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, limit)
-            .await
+            .await;
+        self.stream_answered.cancel();
+        answer
     }
 }
 

@@ -85,6 +85,8 @@ pub(super) mod limits {
     /// Before a stream of news that ended is opened again; doubles up to the other.
     pub(crate) const LISTEN_PAUSE: Duration = Duration::from_secs(1);
     pub(crate) const LISTEN_PAUSE_MOST: Duration = Duration::from_mins(1);
+    /// How long the first call waits for the stream on which the server may ask something: what it asks before is lost.
+    pub(crate) const STREAM_WAIT: Duration = Duration::from_secs(2);
     /// How many changes may wait for those who listen.
     pub(crate) const WAITING_CHANGES: usize = 256;
     /// How often it is looked whether another process has signed in.

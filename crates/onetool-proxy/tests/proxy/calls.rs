@@ -136,7 +136,7 @@ async fn a_call_that_takes_too_long_ends_with_its_deadline() {
     source.shutdown().await;
 }
 
-struct Ada;
+pub(crate) struct Ada;
 
 #[async_trait]
 impl ClientBridge for Ada {

@@ -8,6 +8,7 @@ use onetool_sdk::{ErrorKind, Progress, ProgressSink, ToolSource, Value};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::calls::Ada;
 use crate::fixture::{House, HttpServer, call, call_in, context, status, text, until};
 
 fn settings(server: &HttpServer, path: &str, key: &str) -> ServerSettings {
@@ -91,6 +92,19 @@ async fn cancelling_over_http_returns_at_once() {
         cancel.cancel();
     });
     assert_eq!(outcome.unwrap_err().kind, ErrorKind::Cancelled);
+    source.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_question_beside_the_first_call_is_not_missed() {
+    let house = House::new();
+    let server = HttpServer::start_on(&["--http", "--mode", "aside"], 0);
+    let source = house.source(vec![settings(&server, "/mcp", "sesame-open")]);
+    let _ = source.settle("web", &context()).await;
+    let mut ctx = context();
+    ctx.client = Some(Arc::new(Ada));
+    let answer = call_in(&source, "web.ask", json!({}), &ctx).await.unwrap();
+    assert_eq!(answer.to_json(), json!({"action": "accept", "content": {"name": "Ada"}}));
     source.shutdown().await;
 }
 

@@ -521,7 +521,19 @@ class Streamable(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_GET(self):
-        self.plain(405)
+        if options.mode != "aside":
+            return self.plain(405)
+        # The stream for what belongs to no request takes a while to open.
+        time.sleep(0.5)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        queue = Queue()
+        streams.append(queue)
+        while True:
+            self.wfile.write(f"event: message\ndata: {json.dumps(queue.get())}\n\n".encode())
+            self.wfile.flush()
 
     def do_DELETE(self):
         self.plain(200)
@@ -556,6 +568,11 @@ class Streamable(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         def emit(reply):
+            if options.mode == "aside" and "method" in reply:
+                # As servers do that do not say which call their question belongs to: without a stream, it is lost.
+                for queue in streams:
+                    queue.put({"jsonrpc": "2.0", **reply})
+                return
             reply = json.dumps({"jsonrpc": "2.0", **reply})
             self.wfile.write(f"event: message\ndata: {reply}\n\n".encode())
             self.wfile.flush()
