@@ -1,6 +1,7 @@
 //! Tools written in Rust, in this process. One file a pack.
 
 mod blocking;
+pub mod diff;
 pub mod file;
 mod lines;
 pub mod llm;

@@ -51,7 +51,9 @@ impl BoundedClient {
         let JsonRpcMessage::Request(request) = message else { return };
         let may_ask = matches!(
             request.request,
-            ClientRequest::CallToolRequest(_) | ClientRequest::GetPromptRequest(_) | ClientRequest::ReadResourceRequest(_)
+            ClientRequest::CallToolRequest(_)
+                | ClientRequest::GetPromptRequest(_)
+                | ClientRequest::ReadResourceRequest(_)
         );
         if may_ask && tokio::time::timeout(limits::STREAM_WAIT, self.stream_answered.cancelled()).await.is_err() {
             self.stream_answered.cancel();

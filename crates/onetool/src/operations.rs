@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use onetool_packs::diff::{self as texts, DiffTag};
 use onetool_proxy::{AcceptError, ServerKind as UpstreamKind, SignInError};
 use onetool_run::{ToolboxView as _, switch_note};
 use onetool_sdk::{ErrorKind, HealthNote, Origin, QualifiedName, Severity, ToolError, ToolSource as _};
 use onetool_state::atomic::{self, Lock};
 use serde_json::Value as Json;
-use similar::{ChangeTag, TextDiff};
 
 use crate::assemble::App;
 use crate::config::secrets_file;
@@ -253,16 +253,20 @@ fn line_of(message: &str) -> Option<u64> {
 
 /// What lines went, came and stayed.
 fn diff(before: &str, now: &str) -> Vec<DiffLine> {
-    let diff = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(before, now);
-    let line = |change: similar::Change<&str>| DiffLine {
-        change: match change.tag() {
-            ChangeTag::Equal => LineChange::Same,
-            ChangeTag::Delete => LineChange::Removed,
-            ChangeTag::Insert => LineChange::Added,
-        },
-        text: change.value().trim_end_matches('\n').to_owned(),
+    let (old, new) = (texts::lines(before), texts::lines(now));
+    let of = |change: LineChange, lines: &[&str]| -> Vec<DiffLine> {
+        lines.iter().map(|line| DiffLine { change, text: line.trim_end_matches('\n').to_owned() }).collect()
     };
-    diff.iter_all_changes().map(line).collect()
+    let mut shown = Vec::new();
+    for op in texts::changes(&old, &new, DIFF_PATIENCE) {
+        if op.tag() == DiffTag::Equal {
+            shown.extend(of(LineChange::Same, &old[op.old_range()]));
+            continue;
+        }
+        shown.extend(of(LineChange::Removed, &old[op.old_range()]));
+        shown.extend(of(LineChange::Added, &new[op.new_range()]));
+    }
+    shown
 }
 
 fn sign_in_error(error: SignInError) -> ToolError {

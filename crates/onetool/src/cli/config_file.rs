@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use onetool_config::{ConfigPlaces, edit};
 use onetool_state::atomic;
 use serde_json::Value as Json;
-use similar::TextDiff;
 
 /// A file with changes that are not written yet.
 pub struct ConfigFile {
@@ -145,7 +144,7 @@ pub fn secrets_path(main: &Path) -> PathBuf {
 
 pub fn diff(path: &Path, old: &str, new: &str) -> String {
     let name = path.display().to_string();
-    TextDiff::from_lines(old, new).unified_diff().header(&name, &name).to_string()
+    onetool_packs::diff::unified((&name, &name), old, new)
 }
 
 /// A copy beside the file, named by the time. Never over another.

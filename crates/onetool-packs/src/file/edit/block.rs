@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
-
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use std::time::Duration;
 
 use super::view::View;
+use crate::diff::{self, DiffOp};
 
 /// After this long fewer lines are recognised as unchanged.
 const EFFORT: Duration = Duration::from_secs(1);
@@ -31,9 +30,9 @@ pub(super) fn replacement(view: &View<'_>, found: Range<usize>, old: &[&str], ne
         .collect();
     let translation = Translation { pairs: &pairs, units: units(view, &pairs, new) };
     let mut pieces: Vec<(String, &str)> = Vec::with_capacity(new.len());
-    let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
-    let deadline = Some(Instant::now() + EFFORT);
-    for op in capture_diff_slices_deadline(Algorithm::Myers, &trimmed(old), &trimmed(new), deadline) {
+    let trimmed_old: Vec<&str> = old.iter().map(|line| line.trim_end()).collect();
+    let trimmed_new: Vec<&str> = new.iter().map(|line| line.trim_end()).collect();
+    for op in diff::changes(&trimmed_old, &trimmed_new, EFFORT) {
         if let DiffOp::Equal { old_index, len, .. } = op {
             for position in old_index..old_index + len {
                 let index = found.start + position;

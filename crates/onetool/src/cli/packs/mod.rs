@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use onetool_config::ConfigPlaces;
 use serde_json::json;
-use similar::TextDiff;
 
 use self::gallery::{GALLERY, GalleryPack};
 use self::installed::{Installed, State};
@@ -326,7 +325,7 @@ fn kept(page: &mut Page, path: &Path) {
 fn diff(page: &mut Page, one: &Installed, before: &str, after: &str, names: (&str, &str)) {
     let file = format!("{}_tools.py", one.pack.name);
     let (old, new) = (format!("{}/{file}", names.0), format!("{}/{file}", names.1));
-    let text = TextDiff::from_lines(before, after).unified_diff().context_radius(3).header(&old, &new).to_string();
+    let text = onetool_packs::diff::unified((&old, &new), before, after);
     for line in text.lines() {
         let tone = match line.as_bytes().first() {
             Some(b'+') => Tone::Good,
