@@ -5,6 +5,7 @@ mod audit;
 #[expect(clippy::print_stdout, reason = "what a command prints is its result")]
 mod cli;
 mod config;
+mod gallery;
 mod governing;
 mod log;
 mod metrics;

@@ -21,7 +21,7 @@ pub enum AuditEvent {
     Call,
     /// A request that was refused because of who made it.
     Auth,
-    /// A change over REST that needs the scope `admin`.
+    /// A change by an administrator: over REST with the scope `admin`, or of tokens on the command line.
     Admin,
     /// Lines that could not be kept.
     Lost,
@@ -42,6 +42,9 @@ impl AuditEvent {
         }
     }
 }
+
+/// How something that was written down ended, in the order of the documentation.
+pub const OUTCOMES: [&str; 4] = ["ok", "error", "denied", "limited"];
 
 /// One line. Whatever is unknown is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +76,7 @@ pub struct AuditRecord {
     /// The arguments or the command, shortened, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// `ok`, `error`, `denied` or `limited`.
+    /// One of [`OUTCOMES`].
     pub outcome: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

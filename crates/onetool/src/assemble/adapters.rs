@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use onetool_config::Secrets;
 use onetool_packs::standard::ResultReader;
-use onetool_sdk::{CallContext, ToolError};
+use onetool_sdk::{CallContext, Pack, ToolCall, ToolError, ToolSource, Value};
 use onetool_state::results::ResultStore;
 use onetool_worker::WorkerServices;
 use parking_lot::RwLock;
 
 use crate::config::Resolved;
+use crate::gallery::GALLERY;
 
 /// The settings that are in force, for whatever outlives a reload.
 #[derive(Clone)]
@@ -66,5 +68,28 @@ impl ResultReader for StoredResults {
         let store = ctx.principal_owner().map_or_else(|| self.0.clone(), |owner| self.0.scoped(owner));
         let (_, text) = store.open(handle).map_err(|error| ToolError::value_error(error.to_string()))?;
         Ok(Box::new(std::io::BufReader::with_capacity(RESULT_BUFFER_BYTES, text)))
+    }
+}
+
+/// Names the packs of the gallery, which have no tools until they are added, where code uses one.
+pub(super) struct Gallery;
+
+#[async_trait]
+impl ToolSource for Gallery {
+    fn packs(&self) -> Vec<Arc<Pack>> {
+        Vec::new()
+    }
+
+    fn generation(&self) -> u64 {
+        0
+    }
+
+    async fn call(&self, call: ToolCall, _ctx: &CallContext) -> Result<Value, ToolError> {
+        Err(ToolError::not_found(format!("{} is not added", call.name())))
+    }
+
+    fn absence(&self, pack: &str) -> Option<String> {
+        let is_known = GALLERY.iter().any(|known| known.name == pack);
+        is_known.then(|| format!("it is a pack of the gallery; `onetool packs add {pack}` adds it"))
     }
 }

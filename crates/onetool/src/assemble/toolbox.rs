@@ -15,7 +15,7 @@ use onetool_state::results::ResultStore;
 use onetool_state::stats::StatsRecorder;
 
 use super::App;
-use super::adapters::StoredResults;
+use super::adapters::{Gallery, StoredResults};
 use super::parts::Parts;
 use super::watch::Watch;
 use crate::audit::Auditor;
@@ -44,6 +44,7 @@ pub(super) fn parts(
         switched(parts.servers.value.source.clone()),
         switched(replaceable(settings)),
         Arc::new(saved_source),
+        Arc::new(Gallery),
     ];
     ToolboxParts {
         sources,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, follow, last, read_all};
+use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, OUTCOMES, follow, last, read_all};
 use onetool_state::interface::{Position, Trail};
 
 use super::Location;
@@ -107,8 +107,8 @@ struct FilterArgs {
     #[arg(long)]
     event: Option<String>,
 
-    /// ok, error, denied or limited
-    #[arg(long)]
+    /// How it ended
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(OUTCOMES))]
     outcome: Option<String>,
 
     /// What the client calls itself, or a part of it

@@ -22,6 +22,8 @@ use crate::assemble::App;
 const TOLD_FIRST: Duration = Duration::from_secs(1);
 const TOLD_AGAIN: Duration = Duration::from_secs(5);
 
+const NO_SERVER_HINT: &str = "hint: `onetool servers add` adds one, `onetool import` brings those of other clients";
+
 const EXAMPLES: &str = "\
 Examples:
   onetool servers list
@@ -149,9 +151,10 @@ async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs
     let meant: Vec<ServerStatus> = servers.status().into_iter().filter(is_meant).collect();
     if let (Some(name), true) = (name, meant.is_empty()) {
         let known: Vec<String> = servers.status().into_iter().map(|server| server.name).collect();
-        let known =
-            if known.is_empty() { "none is configured".to_owned() } else { format!("there are: {}", known.join(", ")) };
-        anyhow::bail!("no server is named '{name}'; {known}");
+        if known.is_empty() {
+            anyhow::bail!("no server is named '{name}'; none is configured\n{NO_SERVER_HINT}");
+        }
+        anyhow::bail!("no server is named '{name}'; there are: {}", known.join(", "));
     }
     // Each server's own timeout bounds an attempt to connect.
     let ctx = CallContext::new(Caller::Cli);
@@ -264,7 +267,7 @@ fn show(servers: &[Json], output: &OutputArgs) -> anyhow::Result<()> {
     }
     let mut page = Page::new();
     if servers.is_empty() {
-        page.text("no server is configured\nhint: `onetool servers add` adds one, `onetool import` brings those of other clients");
+        page.text(&format!("no server is configured\n{NO_SERVER_HINT}"));
         return page.print();
     }
     let rows: Vec<_> = servers

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
+use onetool_sdk::Door;
 use onetool_state::access_tokens::{NewToken, TokenRecord};
+use onetool_state::audit::{AuditEvent, AuditLog, AuditRecord};
 use serde_json::{Value as Json, json};
 
 use super::Location;
@@ -87,19 +89,36 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 pub async fn main(args: TokensArgs, at: Location) -> anyhow::Result<ExitCode> {
     let app = super::start(at)?;
-    let tokens = app.tokens();
-    let answer = tokio::task::spawn_blocking(move || answer(&tokens, args.command)).await;
+    let (tokens, audit) = (app.tokens(), app.audit());
+    let answer = tokio::task::spawn_blocking(move || answer(&tokens, &audit, args.command)).await;
     app.shutdown().await;
     answer?
 }
 
-fn answer(tokens: &onetool_state::access_tokens::AccessTokens, command: TokensCommand) -> anyhow::Result<ExitCode> {
+/// Leaves in the audit trail what was done to whose token.
+fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
+    let error = done.as_ref().err().map(ToString::to_string);
+    audit.record(&AuditRecord {
+        door: Some(Door::Local.name().to_owned()),
+        tool: Some(what),
+        error: error.clone(),
+        ..AuditRecord::new(AuditEvent::Admin, if error.is_some() { "error" } else { "ok" })
+    });
+    done
+}
+
+fn answer(
+    tokens: &onetool_state::access_tokens::AccessTokens,
+    audit: &AuditLog,
+    command: TokensCommand,
+) -> anyhow::Result<ExitCode> {
     match command {
         TokensCommand::Create(args) => {
             let scopes =
                 if args.scopes.is_empty() { vec!["read".to_owned(), "invoke".to_owned()] } else { args.scopes };
             let new = NewToken { name: args.name, scopes, groups: args.groups, expires_in: args.expires };
-            let (token, record) = tokens.create(new)?;
+            let what = format!("onetool tokens create {}", new.name);
+            let (token, record) = audited(audit, what, tokens.create(new))?;
             if args.output.is_json() {
                 let mut shown = row(&record);
                 shown["token"] = json!(token);
@@ -142,7 +161,7 @@ fn answer(tokens: &onetool_state::access_tokens::AccessTokens, command: TokensCo
             }
         }
         TokensCommand::Revoke(RevokeArgs { token, output }) => {
-            let revoked = tokens.revoke(&token)?;
+            let revoked = audited(audit, format!("onetool tokens revoke {token}"), tokens.revoke(&token))?;
             if output.is_json() {
                 print_json(&row(&revoked))?;
             } else {

@@ -53,6 +53,17 @@ async fn a_pack_is_added_to_the_project_and_works() {
 }
 
 #[tokio::test]
+async fn code_that_uses_a_pack_of_the_gallery_is_told_how_to_add_it() {
+    let project = Project::empty();
+    let (out, err, code) = outcome(&project, &["run", "git.log()"]).await;
+    assert!(code == 1 && format!("{out}{err}").contains("`onetool packs add git` adds it"), "{out} {err}");
+    let (_, err, code) = outcome(&project, &["servers", "test", "git"]).await;
+    assert!(code == 1 && err.contains("`onetool servers add` adds one"), "{err}");
+    let (_, err, code) = outcome(&project, &["audit", "search", "--outcome", "fine"]).await;
+    assert!(code == 2 && err.contains("ok, error, denied, limited"), "{err}");
+}
+
+#[tokio::test]
 async fn a_pack_is_added_for_all_projects() {
     let project = Project::empty();
     assert_eq!(outcome(&project, &["packs", "add", "git", "plot", "--global"]).await.2, 0);

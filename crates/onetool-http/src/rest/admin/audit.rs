@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
-use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, last, read_all};
+use onetool_state::audit::{AuditEvent, AuditFilter, AuditRecord, OUTCOMES, last, read_all};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -142,6 +142,10 @@ fn filter(mut parameters: Parameters) -> Result<AuditFilter, ApiError> {
                 .compile_matcher(),
         ),
     };
+    let outcome = parameters.text("outcome")?;
+    if outcome.as_deref().is_some_and(|outcome| !OUTCOMES.contains(&outcome)) {
+        return Err(ApiError::invalid(format!("outcome is one of {}", OUTCOMES.join(", "))));
+    }
     let mut time = |name: &str| match parameters.text(name)? {
         None => Ok(None),
         Some(text) => DateTime::parse_from_rfc3339(&text)
@@ -153,7 +157,7 @@ fn filter(mut parameters: Parameters) -> Result<AuditFilter, ApiError> {
         principal: parameters.text("principal")?,
         tool,
         event,
-        outcome: parameters.text("outcome")?,
+        outcome,
         client: parameters.text("client")?,
         run: parameters.text("run")?,
         since,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use onetool_state::atomic;
 
-use super::gallery::GalleryPack;
+use crate::gallery::GalleryPack;
 
 /// A tool file is never larger; what is larger is not read.
 const MAX_BYTES: u64 = 512 << 10;

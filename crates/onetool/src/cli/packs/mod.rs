@@ -1,6 +1,5 @@
 //! `onetool packs`: the gallery of packs that come with the program, copied to where they are the user's to edit.
 
-mod gallery;
 mod installed;
 
 use std::path::{Path, PathBuf};
@@ -10,10 +9,10 @@ use clap::{Args, Subcommand};
 use onetool_config::ConfigPlaces;
 use serde_json::json;
 
-use self::gallery::{GALLERY, GalleryPack};
 use self::installed::{Installed, State};
 use super::Location;
 use super::table::{OutputArgs, Page, Tone, print, print_json};
+use crate::gallery::{GALLERY, GalleryPack};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -56,7 +56,7 @@ async fn every_run_call_refusal_and_change_leaves_a_line() {
     assert_eq!((&changes[0]["principal"], &changes[0]["tool"]), (&json!("root"), &json!("POST /api/tokens")));
     let all = serde_json::to_string(&records(&server, "limit=1000").await).unwrap();
     assert!(!all.contains("not-a-token") && !all.contains(&ana[8..]), "{all}");
-    for bad in ["event=x", "limit=0", "since=yesterday", "tool=[", "nope=1"] {
+    for bad in ["event=x", "outcome=fine", "limit=0", "since=yesterday", "tool=[", "nope=1"] {
         assert_eq!(server.get(&format!("/api/audit?{bad}")).await.0, 400, "{bad}");
     }
     let export = server.request(reqwest::Method::GET, "/api/audit/export?event=call").send().await.unwrap();

@@ -68,6 +68,9 @@ async fn a_token_is_made_used_listed_and_revoked_on_the_command_line() {
     command(&project, &["tokens", "revoke", "root.1", "--json"]).await;
     until(&server, admin, 401).await;
     assert_eq!(server.get("/tools/bundles").await.0, 401, "the last token that goes does not open the server");
+    let audited = project.command(&["audit", "search", "--event", "admin", "--json"]).output().await.unwrap();
+    let audited = String::from_utf8_lossy(&audited.stdout);
+    assert!(audited.contains("onetool tokens create ana") && audited.contains("revoke root.1"), "{audited}");
     // Nothing of the tokens is in any file.
     let files = walk(project.path());
     assert!(!files.contains(&reader[8..]) && !files.contains(&admin[8..]));
