@@ -13,9 +13,10 @@ from report import Bar, Row
 from stdio_client import ServerProblem
 from subjects import Project, expect, run
 from topics.load import measured
-from topics.rest import Http, free_port, serving, wait_for
+from topics.rest import Http, free_port, serving, uuid7, wait_for
 
 NODES = (1, 2, 4)
+CONFIGURATION = "http: {allowed_hosts: [example.com]}\n"
 PUT_BODY = {"type": "http", "description": "asks", "argSchema": {"type": "object"}, "impl": {"urlTemplate": "https://example.com/"}}
 
 
@@ -23,7 +24,7 @@ def rows(settings) -> Iterator[Row]:
     if not program("initdb"):
         yield Row("skipped", "", note="PostgreSQL's initdb is needed (Debian: apt-get install postgresql)")
         return
-    with postgres() as address, Project() as files, Project(f"state: {address('one')}\n") as shared:
+    with postgres() as address, Project(CONFIGURATION) as files, Project(f"{CONFIGURATION}state: {address('one')}\n") as shared:
         with files.serve(settings.onetool) as plain, shared.serve(settings.onetool) as team:
             team.initialize()
             plain.initialize()
@@ -45,7 +46,7 @@ def over_http(settings, files: Project, shared: Project) -> Iterator[Row]:
             stack.enter_context(serving(settings.onetool, f"127.0.0.1:{port}", project))
             api = Http(port)
             wait_for(api)
-            bundle = f"/tools/bundles/{uuid.uuid4()}"
+            bundle = f"/tools/bundles/{uuid7()}"
             api.request("PUT", bundle, {"slug": "bench"})
             apis.append((api, bundle))
 
