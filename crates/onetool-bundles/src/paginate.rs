@@ -281,7 +281,7 @@ fn set_query(url: &mut Url, name: &str, value: &str) {
     let pair = format!("{name}={value}");
     let mut pairs: Vec<&str> = url.query().unwrap_or_default().split('&').filter(|one| !one.is_empty()).collect();
     let is_named = |one: &&str| one.split('=').next() == Some(name.as_str());
-    match pairs.iter().position(|one| is_named(one)) {
+    match pairs.iter().position(is_named) {
         Some(at) => pairs[at] = &pair,
         None => pairs.push(&pair),
     }

@@ -100,9 +100,10 @@ impl Drain {
                 let is_about_a_run = path.starts_with("/runs/") || path.starts_with("/api/runs/");
                 let is_look = matches!(*method, Method::GET | Method::HEAD | Method::DELETE);
                 let is_decision = path.starts_with("/api/approvals") || path.ends_with("/cancel");
-                match is_about_a_run && (is_look || is_decision) || is_decision {
-                    true => Admission::Finish,
-                    false => Admission::Refuse,
+                if is_about_a_run && (is_look || is_decision) || is_decision {
+                    Admission::Finish
+                } else {
+                    Admission::Refuse
                 }
             }
         }

@@ -255,7 +255,7 @@ fn public_address(address: &str) -> Result<(String, String), &'static str> {
     if uri.query().is_some() || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("an address with a query or a user's name cannot be reached by others");
     }
-    Ok((address.trim_end_matches("/").to_owned(), host.to_ascii_lowercase()))
+    Ok((address.trim_end_matches('/').to_owned(), host.to_ascii_lowercase()))
 }
 
 /// The issuer, where there is one and everything that it needs.

@@ -222,9 +222,10 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
     } else {
         server_kind(keys, reader)
     };
-    let mut enabled = match keys.enabled {
-        true => Enabled::Yes,
-        false => Enabled::No { reason: "switched off in the configuration".to_owned() },
+    let mut enabled = if keys.enabled {
+        Enabled::Yes
+    } else {
+        Enabled::No { reason: "switched off in the configuration".to_owned() }
     };
     let kind = kind.unwrap_or_else(|reason| {
         if enabled == Enabled::Yes {

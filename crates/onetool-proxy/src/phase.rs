@@ -162,9 +162,10 @@ impl Server {
 
     fn not_connected(&self, reason: &str) -> ToolError {
         ToolError::unavailable(format!("the server '{}' is not connected: {reason}", self.settings.name)).with_hint(
-            match self.needs_sign_in() {
-                true => format!("run: onetool servers login {}", self.settings.name),
-                false => "ot.health() tells how every server stands".to_owned(),
+            if self.needs_sign_in() {
+                format!("run: onetool servers login {}", self.settings.name)
+            } else {
+                "ot.health() tells how every server stands".to_owned()
             },
         )
     }

@@ -94,7 +94,7 @@ pub(super) mod limits {
     /// How long it may take to find out where to sign in.
     pub(crate) const SIGN_IN_BEGINS: Duration = Duration::from_secs(30);
     /// How long the era of a server is remembered.
-    pub(crate) const ERA_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+    pub(crate) const ERA_KEPT: Duration = Duration::from_hours(7 * 24);
     /// Calls can cut a pause short, but not below this.
     pub(crate) const ATTEMPT_GAP: Duration = Duration::from_millis(250);
     /// A connection that lived this long was a good one: its loss starts the pauses anew.

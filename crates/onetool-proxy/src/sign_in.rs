@@ -36,9 +36,10 @@ impl Request<'_> {
             }
             Err(_) => return Err(error.with_hint(by_hand)),
         };
-        let hint = match self.server.waits_for_sign_in() {
-            true => format!("open {url} in a browser to sign in, or {by_hand}"),
-            false => by_hand,
+        let hint = if self.server.waits_for_sign_in() {
+            format!("open {url} in a browser to sign in, or {by_hand}")
+        } else {
+            by_hand
         };
         let Some(client) = self.ctx.client.clone() else { return Err(error.with_hint(hint)) };
         let question = Question::new(client, vec![link.clone()]);

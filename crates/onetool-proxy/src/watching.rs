@@ -124,7 +124,7 @@ impl Watched {
                     std::future::pending::<()>().await;
                 }
                 Err(error) => {
-                    tracing::debug!(target: "onetool::server", server = connection.wire.server, "not listening: {error}")
+                    tracing::debug!(target: "onetool::server", server = connection.wire.server, "not listening: {error}");
                 }
             }
             tokio::select! {

@@ -37,6 +37,7 @@ const RUN_AGAIN: Duration = Duration::from_secs(1);
 const MAX_ACCOUNTS: usize = 10_000;
 
 /// Counts what principals use up.
+#[derive(Default)]
 pub struct Quotas {
     shared: Option<Shared>,
     accounts: Mutex<HashMap<Arc<str>, Account>>,
@@ -60,12 +61,6 @@ struct Account {
     taken: Option<Instant>,
     /// Milliseconds that are left; less than none where a run took longer than expected.
     computing: i64,
-}
-
-impl Default for Quotas {
-    fn default() -> Self {
-        Self { shared: None, accounts: Mutex::default(), local: Mutex::default() }
-    }
 }
 
 impl Quotas {

@@ -668,7 +668,7 @@ fn sorted(value: serde_json::Value) -> serde_json::Value {
 fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>, ToolError> {
     match arguments.named.shift_remove(VERSION_ARGUMENT) {
         None | Some(Value::None) => Ok(None),
-        Some(Value::Str(version)) => Ok(Some(version.to_string())),
+        Some(Value::Str(version)) => Ok(Some(version.clone())),
         Some(other) => Err(ToolError::arguments(format!(
             "{name}() argument '{VERSION_ARGUMENT}' must be str, not {}",
             other.type_name()

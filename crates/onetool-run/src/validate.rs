@@ -107,7 +107,7 @@ fn problem(issue: &Issue, arguments: &Json) -> String {
         // The whole argument can be written down; of what is inside one, the value.
         match issue.pointer.strip_prefix('/') {
             Some(argument) if !argument.contains('/') => {
-                text.push_str(&format!("; write {}={fix}", unescaped(argument)))
+                text.push_str(&format!("; write {}={fix}", unescaped(argument)));
             }
             _ => text.push_str(&format!("; write {fix}")),
         }

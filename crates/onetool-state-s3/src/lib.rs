@@ -25,7 +25,7 @@ pub use address::{AddressError, Credentials, S3Address};
 /// The largest object.
 const CHUNK_BYTES: usize = 8 << 20;
 /// How long one request may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a request is sent that failed on the way, or was refused for now.
 const ATTEMPTS: u32 = 3;

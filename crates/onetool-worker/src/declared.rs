@@ -55,7 +55,7 @@ impl Declared {
             }
             for keyword in &call.arguments.keywords {
                 let offset = keyword.range().start().to_usize();
-                let flag = match keyword.arg.as_ref().map(|name| name.as_str()) {
+                let flag = match keyword.arg.as_ref().map(ruff_python_ast::Identifier::as_str) {
                     Some("read_only") => &mut is_read_only,
                     Some("idempotent") => &mut is_idempotent,
                     _ => {

@@ -137,7 +137,7 @@ fn unknown_keys(text: &str) -> Vec<(usize, String)> {
     for (table, known, place) in places {
         for key in table.into_iter().flat_map(toml::Table::keys).filter(|key| !known.contains(&key.as_str())) {
             let is_of = |line: &&str| line.trim_start().trim_start_matches(['[', '"']).starts_with(key.as_str());
-            let at = text.lines().collect::<Vec<_>>().iter().position(|line| is_of(line)).unwrap_or(0);
+            let at = text.lines().collect::<Vec<_>>().iter().position(is_of).unwrap_or(0);
             let meant = onetool_sdk::nearest(key, known.iter().copied());
             let meant = meant.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
             remarks.push((at, format!("unknown key '{key}'{place} of the script metadata{meant}")));

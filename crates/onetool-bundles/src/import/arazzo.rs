@@ -192,7 +192,7 @@ impl Workflow<'_> {
                 self.notes.push((at.clone(), format!("the criterion '{}' is not checked", shortened(condition, 100))));
             }
         }
-        for action in step.get("onSuccess").and_then(Json::as_array).into_iter().flatten() {
+        if let Some(action) = step.get("onSuccess").and_then(Json::as_array).and_then(|actions| actions.first()) {
             let kind = action.get("type").and_then(Json::as_str).unwrap_or("an action");
             return Err(refuse(format!(
                 "{kind} after a success can't be expressed: steps follow from what they refer to"

@@ -101,7 +101,7 @@ pub(super) fn is_secret(name: &str) -> bool {
     ];
     const WHOLE: &[&str] =
         &["key", "auth", "authorization", "cookie", "setcookie", "xapikey", "appid", "apisecret", "pwd", "sig", "jwt"];
-    let plain: String = name.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let plain: String = name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     PARTS.iter().any(|part| plain.contains(part)) || WHOLE.contains(&plain.as_str())
 }
 

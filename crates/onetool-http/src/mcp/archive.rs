@@ -61,7 +61,7 @@ impl Archive {
     pub(super) fn write(&self, id: &str, principal: Principal, state: SessionState) {
         let (shared, kept_for) = (self.place)();
         let Ok(key) = key(id, principal) else { return };
-        let sweeps = self.writes.fetch_add(1, Ordering::Relaxed) % WRITES_PER_SWEEP == 0;
+        let sweeps = self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_SWEEP);
         crate::task::spawn(blocking(move || {
             let documents = shared.documents();
             let kept = Kept { at: Utc::now(), state };

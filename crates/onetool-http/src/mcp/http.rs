@@ -230,9 +230,10 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     let waits_for_news = parts.method == Method::GET || method_of(&body).as_deref() == Some(LISTEN);
     let draining = state.draining.clone();
     let response = OWNER.scope(owner, state.serve(parts, body)).await;
-    match waits_for_news {
-        true => response.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned()))),
-        false => response,
+    if waits_for_news {
+        response.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned())))
+    } else {
+        response
     }
 }
 
@@ -326,7 +327,8 @@ async fn explained(response: Response, request: &[u8]) -> Response {
     if parts.status == StatusCode::NOT_FOUND {
         return unknown_session();
     }
-    let reason = Limited::new(body, MAX_REASON).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let reason =
+        Limited::new(body, MAX_REASON).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let code = if parts.status.is_server_error() { INTERNAL_ERROR } else { INVALID_REQUEST };
     let id = serde_json::from_slice::<Head>(request).ok().and_then(|head| head.id);
     let mut response = failure(parts.status, id, code, &String::from_utf8_lossy(&reason));

@@ -123,10 +123,10 @@ impl OAuth {
             return Err("it has expired".to_owned());
         }
         for name in ["nbf", "iat"] {
-            if let Some(at) = time(name) {
-                if at.map_err(wrong_time)? > now.saturating_add(SKEW) {
-                    return Err("it is not valid yet".to_owned());
-                }
+            if let Some(at) = time(name)
+                && at.map_err(wrong_time)? > now.saturating_add(SKEW)
+            {
+                return Err("it is not valid yet".to_owned());
             }
         }
         let subject = text("sub").ok_or("it names no subject")?;

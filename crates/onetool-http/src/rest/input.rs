@@ -51,9 +51,10 @@ pub fn bundle_id(store: &BundleStore, name: &str) -> Result<BundleId, ApiError> 
 /// The bundle of this id or slug, if it is there for whoever sees this toolbox. Blocks.
 pub(super) fn seen_bundle(store: &BundleStore, seen: &Shared, name: &str) -> Result<BundleView, ApiError> {
     let view = store.bundle(bundle_id(store, name)?)?;
-    match seen.sees_pack(&view.bundle.slug.identifier()) {
-        true => Ok(view),
-        false => Err(ApiError::not_found(format!("there is no bundle {name}"))),
+    if seen.sees_pack(&view.bundle.slug.identifier()) {
+        Ok(view)
+    } else {
+        Err(ApiError::not_found(format!("there is no bundle {name}")))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::background::{RunClient, StartRun, Started, key};
 use crate::{ApiError, Identity, Principal};
 
 /// The longest that one request waits for a run.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Tags of one run, and bytes of one tag.
 const MAX_TAGS: usize = 16;
 const MAX_TAG: usize = 100;
@@ -383,9 +383,10 @@ async fn resume(
 ) -> Result<Response, ApiError> {
     let has_body = request.headers().get(header::CONTENT_LENGTH).is_none_or(|length| length != "0")
         && request.headers().contains_key(header::CONTENT_TYPE);
-    let body: ResumeBody = match has_body {
-        true => input::json(request, state.served.server.api.max_body_bytes).await?,
-        false => ResumeBody::default(),
+    let body: ResumeBody = if has_body {
+        input::json(request, state.served.server.api.max_body_bytes).await?
+    } else {
+        ResumeBody::default()
     };
     let (owner, id) = place(&state, principal, &id).await?;
     let record = state.background.resume(&owner, &id, body.unknown).await?;

@@ -162,7 +162,7 @@ fn folder_entries(
         let relative = if folder == Path::new(".") { PathBuf::from(&name) } else { folder.join(&name) };
         let metadata = if file_type.is_file() { item.metadata().ok() } else { None };
         let size = metadata.as_ref().map(cap_std::fs::Metadata::len);
-        let modified = metadata.and_then(|metadata| metadata.modified().ok()).map(|time| time.into_std());
+        let modified = metadata.and_then(|metadata| metadata.modified().ok()).map(cap_std::time::SystemTime::into_std);
         let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         let mtime = since.filter(|_| input.times).map(|since| since.as_secs_f64());
         found.push((

@@ -24,7 +24,7 @@ keys! {
         /// Largest input with its prompt.
         max_input_kb: usize [Shape::Count(1, MAX_KB)] = 1024, live;
         /// Longest time for an answer.
-        timeout: Duration = Duration::from_secs(120), live;
+        timeout: Duration = Duration::from_mins(2), live;
     }
 }
 

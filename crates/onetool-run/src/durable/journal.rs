@@ -400,9 +400,10 @@ impl CallJournal for Journal {
             return Ok(Recall::Known(outcome));
         }
         match known.unknown {
-            Some(Unknown::Raise) => Ok(Recall::Known(Err(ToolError::unavailable(match was_made {
-                true => format!("{name} took place, but what it gave was too large to be kept"),
-                false => format!("nobody knows whether {name} took place: the server that called it ended"),
+            Some(Unknown::Raise) => Ok(Recall::Known(Err(ToolError::unavailable(if was_made {
+                format!("{name} took place, but what it gave was too large to be kept")
+            } else {
+                format!("nobody knows whether {name} took place: the server that called it ended")
             })))),
             None if was_made => {
                 let error = inner.stray(format!("the outcome of {name} was too large to be kept"));

@@ -89,14 +89,14 @@ impl ConfigValue for SnippetEntry {
 
 pub const SNIPPETS: Section<IndexMap<String, SnippetEntry>> =
     Section::new("snippets").with_doc("Templates that `$name key=value` expands.").with_example(
-        r#"
+        r"
 grep:
   description: Search the project
   params:
     q: {description: What to look for, type: str, required: true}
     n: {default: 20, description: Matches at most}
   body: file.grep({{ q | literal }}, max_matches={{ n }})
-"#,
+",
     );
 
 pub fn snippets(reader: &mut Reader) -> IndexMap<String, Snippet> {

@@ -169,9 +169,10 @@ fn given(reply: RunReply) -> Result<Value, ToolError> {
     if reply.is_error {
         let (kind, message) = reply.text.split_once(": ").unwrap_or(("RuntimeError", &reply.text));
         let is_name = kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !kind.is_empty();
-        return Err(match is_name {
-            true => ToolError::raised(kind, message),
-            false => ToolError::raised("RuntimeError", reply.text.as_str()),
+        return Err(if is_name {
+            ToolError::raised(kind, message)
+        } else {
+            ToolError::raised("RuntimeError", reply.text.as_str())
         });
     }
     if reply.parts.is_empty() {

@@ -85,7 +85,9 @@ pub enum Auth {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[derive(Default)]
 pub enum ApiKeyPlace {
+    #[default]
     Header,
     Query,
 }
@@ -335,12 +337,6 @@ pub enum SigV4Payload {
     #[default]
     Signed,
     Unsigned,
-}
-
-impl Default for ApiKeyPlace {
-    fn default() -> Self {
-        Self::Header
-    }
 }
 
 /// A request that shows whether the authentication works.

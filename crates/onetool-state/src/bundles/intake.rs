@@ -135,10 +135,7 @@ impl BundleStore {
             }
             documents.push((key(tool_key(bundle.id, tool.id))?, text));
         }
-        let document = match is_new {
-            true => Some((key(bundle_key(bundle.id))?, shared.render(&bundle)?)),
-            false => None,
-        };
+        let document = if is_new { Some((key(bundle_key(bundle.id))?, shared.render(&bundle)?)) } else { None };
         Ok((bundle.id, document, documents))
     }
 }

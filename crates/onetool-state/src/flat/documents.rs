@@ -190,9 +190,10 @@ impl FolderCollection {
             index.distrust(key);
         }
         index.scan(&self.place, Effort::Usual);
-        match index.last_change(&guard.prefix) > guard.seen.0 {
-            true => Err(StateError::Stale(format!("what {key} belongs to"))),
-            false => Ok(()),
+        if index.last_change(&guard.prefix) > guard.seen.0 {
+            Err(StateError::Stale(format!("what {key} belongs to")))
+        } else {
+            Ok(())
         }
     }
 
@@ -253,7 +254,7 @@ impl FolderCollection {
                         known.is_racy = stamp.is_racy();
                         known.revision = Some(revision.clone());
                     }
-                    changes.push(Change::Put(Document { revision, key, content }));
+                    changes.push(Change::Put(Document { key, revision, content }));
                 }
                 Err(LoadError::Gone) => {
                     index.remove(&key);
