@@ -40,6 +40,7 @@ pub(super) struct Child {
 
 enum Process {
     Started(tokio::process::Child),
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no zygote"))]
     Forked(Forked),
 }
 
@@ -65,6 +66,7 @@ impl Child {
         Self::with_pipes(Process::Started(process), input, output, printed)
     }
 
+    #[cfg(target_os = "linux")]
     pub(super) fn forked(forked: Forked, input: OwnedFd, output: OwnedFd, printed: OwnedFd) -> std::io::Result<Self> {
         Self::with_pipes(Process::Forked(forked), input, output, printed)
     }

@@ -32,7 +32,10 @@ mod settings;
 mod spares;
 #[cfg(not(unix))]
 mod unsupported;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
+mod zygote;
+#[cfg(all(unix, not(target_os = "linux")))]
+#[path = "zygote_unsupported.rs"]
 mod zygote;
 
 #[cfg(target_os = "linux")]
