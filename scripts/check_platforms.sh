@@ -2,13 +2,13 @@
 # Checks on Linux that everything compiles for other systems; nothing is linked or run. The crates that are partly C
 # (ring, blake3) need a compiler for the target: zig's, from PyPI. Needs rustup; takes five minutes a target.
 #
-#   scripts/check_platforms.sh                            all that should compile
-#   scripts/check_platforms.sh x86_64-pc-windows-gnu      another target
+#   scripts/check_platforms.sh                            macOS for both processors, and Windows
+#   scripts/check_platforms.sh x86_64-pc-windows-gnu      one of them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 targets=("$@")
 if [ ${#targets[@]} = 0 ]; then
-    targets=(aarch64-apple-darwin x86_64-apple-darwin)
+    targets=(aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu)
 fi
 
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/onetool-ci/zig"

@@ -13,7 +13,6 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -21,6 +20,7 @@ use crate::access::{protect, same_site};
 use crate::background::Background;
 use crate::connections::{ConnectionOptions, serve_with};
 use crate::drain::{self, Admission, Drain, Draining};
+use crate::ending::EndRequests;
 use crate::metrics::{self, MetricsRoute, Requests, SiteMeasures};
 use crate::quiet::Traffic;
 use crate::rest::admin::PageSessions;
@@ -82,7 +82,7 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     if let Some(code) = sessions.and_then(|sessions| sessions.code()) {
         browser::open(&format!("{scheme}://{local}/#code={code}"));
     }
-    let mut signals = Signals::listen()?;
+    let mut signals = EndRequests::without_hang_up()?;
     let serving = crate::task::spawn(serve_with(listener, site.clone().into_router(), options, stop.clone()));
     signals.next().await;
     crate::task::spawn(async move {
@@ -103,25 +103,6 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
 
 /// The exit code of a server that was told to end twice.
 const FORCED_EXIT: i32 = 130;
-
-/// SIGTERM and Ctrl-C.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
 
 /// REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end with `stop`.
 pub fn router(service: Arc<dyn Service>, address: IpAddr, stop: &CancellationToken) -> Result<Router, AccessError> {

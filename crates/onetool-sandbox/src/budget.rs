@@ -58,6 +58,7 @@ impl Budget {
     }
 
     /// Values in one message of a program with these limits.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only full Python, which needs Unix, asks"))]
     pub(crate) fn max_nodes(limits: &Limits) -> usize {
         MAX_NODES.min(limits.max_memory / NODE_BYTES)
     }

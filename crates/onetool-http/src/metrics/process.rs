@@ -29,10 +29,16 @@ pub(crate) fn process(metrics: &mut Metrics) {
     }
 }
 
+#[cfg(unix)]
 fn resident() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(not(unix))]
+fn resident() -> Option<u64> {
+    None
 }
 
 /// Called at the start of the server.

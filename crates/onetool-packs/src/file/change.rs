@@ -156,6 +156,7 @@ struct Staged {
 }
 
 impl Staged {
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "there are no mode bits"))]
     fn write(change: &Change, bytes: &[u8], mode: Option<u32>) -> Result<Self, ToolError> {
         let place = &change.place;
         let fail = |error: io::Error| io_error(&place.shown, &error);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Files below guarded folders that are compared by inode, at most. Only asked for files with more than one name.
+#[cfg(unix)]
 const MAX_COMPARED_FILES: usize = 10_000;
 
 /// What may be done to a guarded path.

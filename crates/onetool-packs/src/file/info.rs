@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 
-use cap_std::fs::Metadata;
 use onetool_sdk::{Tool, ToolError, ToolResult, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -82,7 +81,7 @@ fn info(files: &Files, input: &InfoInput, stop: &Stop) -> Result<ToolResult, Too
 }
 
 #[cfg(unix)]
-fn mode(metadata: &Metadata) -> String {
+fn mode(metadata: &cap_std::fs::Metadata) -> String {
     use cap_std::fs::MetadataExt as _;
     format!("{:04o}", metadata.mode() & 0o7777)
 }

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     if subcommand == monty::CHILD_ARGUMENT {
         return monty::serve();
     }
+    #[cfg(unix)]
     if subcommand == onetool_sandbox::LAUNCH_ARGUMENT {
         return onetool_sandbox::launch(arguments);
     }
