@@ -19,7 +19,7 @@ fn main() {
     println!("{} tools in {} packs, {} prompts", set.tools.len(), set.packs(), set.prompts.len());
     let index = set.index(set.tools.len());
     let parts = [(Part::Tuning, "tuning"), (Part::HeldOut, "held out")];
-    let styles = [(Style::Plain, "plain"), (Style::Colloquial, "colloquial")];
+    let styles = [(Style::Plain, "plain"), (Style::Office, "office"), (Style::Colloquial, "colloquial")];
     for (style, (part, title)) in styles.iter().flat_map(|style| parts.map(|part| (style, part))) {
         let score = set.score(&index, style.0, part);
         let Score { prompts, first, first_3, first_5 } = score;

@@ -16,7 +16,7 @@ use crate::search::{Field, Index as WordIndex, IndexBuilder};
 use crate::{Catalog, ToolboxState};
 
 /// A hit must be so good compared with the best of its kind, and with the best of all.
-const SHARE_OF_KIND: f32 = 0.4;
+const SHARE_OF_KIND: f32 = 0.3;
 const SHARE_OF_ALL: f32 = 0.2;
 /// Scores that differ by less than this share are a tie.
 const TIE: f32 = 0.005;
@@ -90,7 +90,7 @@ impl Index {
         for (name, target) in &state.aliases {
             builder.entry(Kind::Alias, name);
             builder.words.text(Field::Name, name);
-            builder.words.text(Field::Pack, target);
+            builder.words.text(Field::Summary, target);
         }
         Self { words: builder.words.build(), entries: builder.entries }
     }

@@ -1,7 +1,9 @@
 //! The index: which documents have which words in which fields, and how much that is worth.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::intent::{self, Action};
+use super::query::Query;
 use super::synonyms::Likeness;
 use super::words::{Word, is_stop_word, name_words, words};
 use super::{Field, query, synonyms, typos};
@@ -10,13 +12,19 @@ use super::{Field, query, synonyms, typos};
 const MAX_WORDS: usize = 400;
 
 /// What a word is worth in a field, by [`Field`].
-pub(super) const WEIGHTS: [f32; Field::COUNT] = [3.0, 2.0, 1.6, 1.0, 0.7, 0.5, 0.4, 2.0, 0.3];
+pub(super) const WEIGHTS: [f32; Field::COUNT] = [4.0, 1.2, 1.6, 0.4, 0.5, 0.35, 0.5, 2.0, 0.3];
 /// How much the length of a field counts against it, by [`Field`].
-pub(super) const LENGTHS: [f32; Field::COUNT] = [0.5, 0.2, 0.4, 0.6, 0.5, 0.6, 0.6, 0.2, 0.5];
+pub(super) const LENGTHS: [f32; Field::COUNT] = [0.5, 0.2, 0.5, 0.75, 0.5, 0.6, 0.6, 0.2, 0.5];
 /// How soon more of the same word is worth nothing more.
 pub(super) const SATURATION: f32 = 1.4;
 /// How much it counts that a document has all words of a query rather than one.
-const COVERAGE: f32 = 0.3;
+const COVERAGE: f32 = 0.4;
+/// How much it counts that a query has all words of a document's name rather than none.
+const NAME_COVERAGE: f32 = 0.2;
+/// What stands for a word counts as a word of a name when it is worth so much beside the best that stands for it.
+const NEARLY: f32 = 0.5;
+/// How a document of another pack compares where the query names a pack.
+const OTHER_PACK: f32 = 0.9;
 
 /// A document that fits, with how well.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,6 +43,16 @@ pub struct Index {
     pub(super) postings: Vec<Vec<(u32, f32)>>,
     /// Every written form with its stem, sorted, to complete and to correct words.
     pub(super) vocabulary: Vec<Spelling>,
+    /// By term: documents that have it in their names.
+    named: Vec<Vec<u32>>,
+    /// By document: how many words its name has beside those of its pack.
+    name_lengths: Vec<u16>,
+    /// By document: the terms of its pack.
+    packs: Vec<Vec<u32>>,
+    /// By document: what its name says that it does.
+    actions: Vec<Option<Action>>,
+    /// Terms that packs are called by.
+    pub(super) brands: HashSet<u32>,
     /// By term: compounds that it is a half of.
     pub(super) compounds: HashMap<u32, Vec<u32>>,
     /// Synonyms by stem, whether the stem is a term or not.
@@ -55,9 +73,16 @@ impl Index {
         let mut best = vec![0.0_f32; self.documents];
         let mut touched: Vec<u32> = Vec::new();
         let mut matched = vec![0_u16; self.documents];
-        let words = query::words_of(self, query);
-        for word in &words {
+        let Query { words, intent, brands } = query::read(self, query);
+        let mut named_by = vec![NamedBy::default(); self.documents];
+        for (number, word) in words.iter().enumerate() {
+            let most = word.variants.iter().map(|(_, value)| *value).fold(0.0, f32::max);
             for &(term, value) in &word.variants {
+                if value >= most * NEARLY {
+                    for &document in &self.named[term as usize] {
+                        named_by[document as usize].add(number);
+                    }
+                }
                 for &(document, frequency) in &self.postings[term as usize] {
                     let slot = &mut best[document as usize];
                     if *slot == 0.0 {
@@ -77,7 +102,15 @@ impl Index {
             .filter(|(_, score)| *score > 0.0)
             .map(|(document, score)| {
                 let share = f32::from(matched[document]) / words.len() as f32;
-                Match { document, score: score * (1.0 - COVERAGE + COVERAGE * share) }
+                let covered = named_by[document].share_of(self.name_lengths[document]);
+                let packs = &self.packs[document];
+                let is_elsewhere =
+                    !brands.is_empty() && !packs.is_empty() && !packs.iter().any(|term| brands.contains(term));
+                let fit = intent.fit(self.actions[document])
+                    * (1.0 - COVERAGE + COVERAGE * share)
+                    * (1.0 - NAME_COVERAGE + NAME_COVERAGE * covered)
+                    * if is_elsewhere { OTHER_PACK } else { 1.0 };
+                Match { document, score: score * fit }
             })
             .collect();
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
@@ -95,6 +128,27 @@ impl Index {
     }
 }
 
+/// How many words of a query stand in a document's name.
+#[derive(Clone, Default)]
+struct NamedBy {
+    words: u16,
+    /// The number of the last such word, so that its variants count once.
+    last: Option<usize>,
+}
+
+impl NamedBy {
+    fn add(&mut self, word: usize) {
+        if self.last != Some(word) {
+            self.words += 1;
+            self.last = Some(word);
+        }
+    }
+
+    fn share_of(&self, length: u16) -> f32 {
+        f32::from(self.words.min(length)) / f32::from(length.max(1))
+    }
+}
+
 /// Collects documents.
 #[derive(Default)]
 pub struct IndexBuilder {
@@ -104,19 +158,32 @@ pub struct IndexBuilder {
     occurrences: Vec<Vec<(u32, u8, u16)>>,
     /// By document, words in each field.
     lengths: Vec<[u32; Field::COUNT]>,
+    actions: Vec<Option<Action>>,
+    brands: HashSet<u32>,
+    /// Each document with the terms of its name.
+    named: Vec<(u32, u32)>,
+    packs: Vec<Vec<u32>>,
 }
 
 impl IndexBuilder {
     /// A new document without a word; documents are numbered from 0.
     pub fn document(&mut self) -> usize {
         self.lengths.push([0; Field::COUNT]);
+        self.actions.push(None);
+        self.packs.push(Vec::new());
         self.lengths.len() - 1
     }
 
     /// Adds a text to the latest document.
     pub fn text(&mut self, field: Field, text: &str) {
         if matches!(field, Field::Name | Field::Pack | Field::ParameterName) {
-            for word in name_words(text).into_iter().take(MAX_WORDS) {
+            let words = name_words(text);
+            if field == Field::Name
+                && let Some(action) = self.actions.last_mut()
+            {
+                *action = action.or(intent::of_name(words.iter().map(|word| word.raw.as_str())));
+            }
+            for word in words.into_iter().take(MAX_WORDS) {
                 self.word(field, &word);
             }
         } else {
@@ -127,7 +194,8 @@ impl IndexBuilder {
     }
 
     fn word(&mut self, field: Field, word: &Word) {
-        if is_stop_word(&word.raw) {
+        // In a name every word counts: `turn_on` and `turn_off`.
+        if field != Field::Name && is_stop_word(&word.raw) {
             return;
         }
         let Some(document) = self.lengths.len().checked_sub(1) else { return };
@@ -141,6 +209,16 @@ impl IndexBuilder {
                 next
             }
         };
+        if field == Field::Pack {
+            self.brands.insert(term);
+            self.packs[document].push(term);
+        }
+        let name = (document as u32, term);
+        if field == Field::Name
+            && !self.named.iter().rev().take_while(|(of, _)| *of == name.0).any(|known| *known == name)
+        {
+            self.named.push(name);
+        }
         if !self.spellings.contains_key(&word.raw) {
             self.spellings.insert(word.raw.clone(), term);
         }
@@ -188,7 +266,28 @@ impl IndexBuilder {
             .map(|(raw, term)| Spelling { letters: typos::letters(&raw), raw, term })
             .collect();
         vocabulary.sort_by(|a, b| a.raw.cmp(&b.raw));
-        Index { documents, terms: self.terms, postings, vocabulary, compounds, synonyms: synonyms::table() }
+        let mut named = vec![Vec::new(); postings.len()];
+        let mut name_lengths = vec![0_u16; documents];
+        for (document, term) in self.named {
+            // A name that repeats its pack says nothing new.
+            if !self.packs[document as usize].contains(&term) {
+                named[term as usize].push(document);
+                name_lengths[document as usize] += 1;
+            }
+        }
+        Index {
+            documents,
+            named,
+            name_lengths,
+            packs: self.packs,
+            terms: self.terms,
+            postings,
+            vocabulary,
+            actions: self.actions,
+            brands: self.brands,
+            compounds,
+            synonyms: synonyms::table(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! `bench/search/` holds a labelled set and prints the score.
 
 mod index;
+mod intent;
 mod query;
 mod shape;
 mod stem;

@@ -1,6 +1,7 @@
 //! A query's words, each with everything in the index that may stand for it.
 
 use super::index::Index;
+use super::intent::{self, Intent};
 use super::synonyms::{Likeness, PHRASES, SHORT_FORMS};
 use super::words::{Word, is_stop_word, name_words, stemmed};
 use super::{shape, typos};
@@ -22,32 +23,50 @@ const SYNONYM: f32 = 0.4;
 const COMPOUND: f32 = 0.6;
 const COMPLETED: f32 = 0.6;
 const CORRECTED: f32 = 0.7;
-const PHRASE: f32 = 0.9;
+const PHRASE: f32 = 0.8;
 const SAME: f32 = 0.9;
 /// How much of a word's own rarity counts where others mean the same.
 const OWN: f32 = 0.5;
-const SHAPE: f32 = 0.35;
+const SHAPE: f32 = 0.25;
+/// What a word is worth that begins a request; most begin with what is to be done.
+const FIRST: f32 = 1.25;
+/// Verbs are chosen more loosely than nouns.
+const VERB: f32 = 0.9;
+const LIGHT_VERB: f32 = 0.6;
+/// A word that no document has is rather a word of another topic than a mistake where others are known.
+const GUESS_IN_SENTENCE: f32 = 0.6;
+/// Names of people, places and things, quoted text and paths say what a tool is given, not which.
+const NAME: f32 = 0.5;
+const QUOTED: f32 = 0.35;
+const PART_OF_PATH: f32 = 0.3;
 
 /// One word of a query: terms that stand for it, with what they are worth. The best of them counts.
 pub(super) struct QueryWord {
     pub(super) variants: Vec<(u32, f32)>,
 }
 
-/// The words of a query that lead somewhere.
-pub(super) fn words_of(index: &Index, query: &str) -> Vec<QueryWord> {
+/// A query as it is understood.
+pub(super) struct Query {
+    /// The words that lead somewhere.
+    pub(super) words: Vec<QueryWord>,
+    pub(super) intent: Intent,
+    /// Terms of packs that it names.
+    pub(super) brands: Vec<u32>,
+}
+
+/// A word of a query, with how much it says about the tool that is meant.
+struct Written {
+    word: Word,
+    weight: f32,
+}
+
+pub(super) fn read(index: &Index, query: &str) -> Query {
     let query = clipped(query);
-    let mut written: Vec<Word> = Vec::new();
-    let mut found: Vec<QueryWord> = Vec::new();
-    let mut hinted: Vec<String> = Vec::new();
-    for piece in query.split_whitespace() {
-        let hints = shape::hints(piece);
-        hinted.extend(hints.iter().map(|hint| stemmed(hint)));
-        // The words of an address say what it leads to, not what is wanted.
-        if hints.is_empty() || hints.contains(&"file") {
-            written.extend(name_words(piece));
-        }
-    }
+    let (mut written, hinted) = written(index, query);
+    let said = written.iter().filter(|written| written.weight >= 1.0).map(|written| written.word.raw.as_str());
+    let intent = Intent::of(said);
     written.truncate(MAX_WORDS);
+    let mut found: Vec<QueryWord> = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     for meant in phrases(&mut written) {
         for stem in meant.split(' ').map(stemmed) {
@@ -59,22 +78,32 @@ pub(super) fn words_of(index: &Index, query: &str) -> Vec<QueryWord> {
     }
     // One word alone is meant, whatever it is.
     if written.len() > 1 {
-        written.retain(|word| !is_stop_word(&word.raw));
+        written.retain(|written| !is_stop_word(&written.word.raw));
     }
     let is_short = written.len() <= SHORT_QUERY;
-    for (at, word) in written.iter().enumerate() {
+    for (at, Written { word, weight }) in written.iter().enumerate() {
         if seen.contains(&word.stem) {
             continue;
         }
         seen.push(word.stem.clone());
-        let known = looked_up(index, &word.stem, 1.0);
+        let mut weight = *weight;
+        if at == 0 {
+            weight *= FIRST;
+        }
+        if intent::is_verb(&word.raw) {
+            weight *= VERB;
+        }
+        if written.len() > 2 && intent::is_light(&word.raw) {
+            weight *= LIGHT_VERB;
+        }
+        let known = looked_up(index, &word.stem, weight);
         if let Some(mut known) = known {
             if is_short {
                 complete(index, &word.raw, COMPLETED * 0.5, &mut known.variants);
             }
             found.push(known);
         } else if is_short || !word.capital || at == 0 {
-            found.extend(guessed(index, &word.raw));
+            found.extend(guessed(index, &word.raw, if is_short { weight } else { weight * GUESS_IN_SENTENCE }));
         }
     }
     for stem in hinted {
@@ -85,25 +114,119 @@ pub(super) fn words_of(index: &Index, query: &str) -> Vec<QueryWord> {
     }
     // "web fetch" is also "webfetch".
     for pair in written.windows(2) {
-        let joined = stemmed(&format!("{}{}", pair[0].raw, pair[1].raw));
+        let joined = stemmed(&format!("{}{}", pair[0].word.raw, pair[1].word.raw));
         if !seen.contains(&joined) {
-            found.extend(plain(index, &joined, 1.0));
+            found.extend(plain(index, &joined, pair[0].weight.min(pair[1].weight)));
         }
     }
-    found
+    let is_brand = |written: &Written| {
+        index.terms.get(&written.word.stem).copied().filter(|term| written.weight >= 1.0 && index.brands.contains(term))
+    };
+    let brands = written.iter().filter_map(is_brand).collect();
+    Query { words: found, intent, brands }
+}
+
+/// The words of a query, and what the form of the others hints at.
+fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<String>) {
+    let mut written: Vec<Written> = Vec::new();
+    let mut hinted: Vec<String> = Vec::new();
+    // Where every word has a capital letter, none of them says anything.
+    let has_lower = query.split_whitespace().skip(1).any(|piece| piece.starts_with(char::is_lowercase));
+    let mut begins_sentence = true;
+    let mut quotes = Quotes::default();
+    for piece in query.split_whitespace() {
+        let is_quoted = quotes.holds(piece);
+        let hints = shape::hints(piece);
+        hinted.extend(hints.iter().map(|hint| stemmed(hint)));
+        // The words of an address say what it leads to, not what is wanted.
+        if !hints.is_empty() && !hints.contains(&"file") && !hints.contains(&"repository") {
+            begins_sentence = false;
+            continue;
+        }
+        let names = name_words(piece);
+        let last = names.len().saturating_sub(1);
+        for (at, word) in names.into_iter().enumerate() {
+            let is_number = word.raw.bytes().all(|byte| byte.is_ascii_digit());
+            let is_name = word.capital && has_lower && !begins_sentence && !is_abbreviation(piece);
+            let weight = if is_number {
+                0.0
+            } else if is_quoted {
+                QUOTED
+            } else if !hints.is_empty() {
+                // Of a file's name, the end says most.
+                if at == last && hints.contains(&"file") && piece.contains('.') { 1.0 } else { PART_OF_PATH }
+            } else if is_name && !index.terms.get(&word.stem).is_some_and(|term| index.brands.contains(term)) {
+                NAME
+            } else {
+                1.0
+            };
+            written.push(Written { word, weight });
+        }
+        begins_sentence = piece.ends_with(['.', '!', '?', ':']);
+    }
+    // What is all there is must be what is meant.
+    if written.iter().all(|written| written.weight < 1.0) {
+        for written in &mut written {
+            written.weight = 1.0;
+        }
+    }
+    written.retain(|written| written.weight > 0.0);
+    (written, hinted)
+}
+
+/// `PDF`, `SQL`
+fn is_abbreviation(piece: &str) -> bool {
+    piece.chars().filter(|c| c.is_alphabetic()).all(char::is_uppercase)
+}
+
+/// Which words are between quotation marks.
+#[derive(Default)]
+struct Quotes {
+    until: Option<char>,
+}
+
+impl Quotes {
+    fn holds(&mut self, piece: &str) -> bool {
+        let inner = piece.trim_start_matches(['(', '[', ',', ':']);
+        if self.until.is_none() {
+            self.until = match inner.chars().next() {
+                Some('"') => Some('"'),
+                Some('\u{201c}') => Some('\u{201d}'),
+                Some('\'') => Some('\''),
+                Some('`') => Some('`'),
+                _ => None,
+            };
+            let Some(until) = self.until else { return false };
+            let rest = &inner[inner.chars().next().map_or(0, char::len_utf8)..];
+            if ends_with(rest, until) {
+                self.until = None;
+            }
+            return true;
+        }
+        if self.until.is_some_and(|until| ends_with(piece, until)) {
+            self.until = None;
+        }
+        true
+    }
+}
+
+fn ends_with(piece: &str, mark: char) -> bool {
+    piece.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']']).ends_with(mark)
 }
 
 /// Takes phrases and short forms out of the words and gives what they mean.
-fn phrases(words: &mut Vec<Word>) -> Vec<&'static str> {
+fn phrases(words: &mut Vec<Written>) -> Vec<&'static str> {
     let mut meant = Vec::new();
     for (short, long) in SHORT_FORMS {
-        if words.iter().any(|word| word.raw == *short) {
+        if words.iter().any(|written| written.word.raw == *short) {
             meant.push(*long);
         }
     }
     for (phrase, meaning) in PHRASES {
         let parts: Vec<&str> = phrase.split(' ').collect();
-        if let Some(at) = words.windows(parts.len()).position(|window| window.iter().map(|word| &word.raw).eq(&parts)) {
+        if let Some(at) =
+            words.windows(parts.len()).position(|window| window.iter().map(|written| &written.word.raw).eq(&parts))
+        {
             words.drain(at..at + parts.len());
             meant.push(*meaning);
         }
@@ -147,22 +270,22 @@ fn looked_up(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
 }
 
 /// What a word may be that no document has.
-fn guessed(index: &Index, raw: &str) -> Vec<QueryWord> {
+fn guessed(index: &Index, raw: &str, weight: f32) -> Vec<QueryWord> {
     let letters = raw.bytes().filter(u8::is_ascii_lowercase).count();
     if letters < SHORTEST_HALF || !raw.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Vec::new();
     }
     for (first, second) in halves(raw) {
         let both: Vec<QueryWord> =
-            [first, second].iter().filter_map(|half| plain(index, &stemmed(half), COMPOUND)).collect();
+            [first, second].iter().filter_map(|half| plain(index, &stemmed(half), weight * COMPOUND)).collect();
         if both.len() == 2 {
             return both;
         }
     }
     let mut variants = Vec::new();
-    complete(index, raw, COMPLETED, &mut variants);
+    complete(index, raw, weight * COMPLETED, &mut variants);
     if variants.is_empty() {
-        correct(index, raw, &mut variants);
+        correct(index, raw, weight * CORRECTED, &mut variants);
     }
     if variants.is_empty() { Vec::new() } else { vec![QueryWord { variants }] }
 }
@@ -182,7 +305,7 @@ fn complete(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)
 }
 
 /// Words that are written almost so.
-fn correct(index: &Index, raw: &str, variants: &mut Vec<(u32, f32)>) {
+fn correct(index: &Index, raw: &str, weight: f32, variants: &mut Vec<(u32, f32)>) {
     let most = typos::allowed(raw.len());
     if most == 0 {
         return;
@@ -206,7 +329,7 @@ fn correct(index: &Index, raw: &str, variants: &mut Vec<(u32, f32)>) {
     near.dedup_by_key(|(_, term)| *term);
     let closest = near.first().map_or(0, |(distance, _)| *distance);
     for (distance, term) in near.into_iter().take(MAX_GUESSES).filter(|(distance, _)| *distance == closest) {
-        let likeness = CORRECTED / (1.0 + 0.3 * distance.saturating_sub(1) as f32);
+        let likeness = weight / (1.0 + 0.3 * distance.saturating_sub(1) as f32);
         variants.push((term, likeness * index.rarity(index.frequency(term))));
     }
 }

@@ -23,6 +23,26 @@ pub(super) fn hints(piece: &str) -> &'static [&'static str] {
     if is_path(piece) {
         return &["file", "path"];
     }
+    if is_ticket(piece) {
+        return &["issue"];
+    }
+    if is_sum(piece) {
+        return &["calculate"];
+    }
+    if let Some(rest) = piece.strip_prefix('#')
+        && rest.starts_with(char::is_alphabetic)
+    {
+        return &["channel"];
+    }
+    if piece.strip_prefix("r/").is_some_and(|rest| !rest.is_empty()) {
+        return &["subreddit"];
+    }
+    if piece.strip_prefix('+').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')) {
+        return &["phone"];
+    }
+    if is_repository(piece) {
+        return &["repository"];
+    }
     &[]
 }
 
@@ -38,6 +58,36 @@ fn is_date(piece: &str) -> bool {
             .iter()
             .enumerate()
             .all(|(at, byte)| if at == 4 || at == 7 { *byte == b'-' } else { byte.is_ascii_digit() })
+}
+
+/// `PAY-12`
+fn is_ticket(piece: &str) -> bool {
+    piece.split_once('-').is_some_and(|(project, number)| {
+        project.len() >= 2
+            && project.bytes().all(|byte| byte.is_ascii_uppercase())
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// `3*4`, `17%`
+fn is_sum(piece: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    piece.len() > 1
+        && piece.bytes().any(is_digit)
+        && piece.bytes().any(|byte| b"%*+^=/".contains(&byte))
+        && piece.bytes().all(|byte| is_digit(byte) || b"%*+^=/()-.,".contains(&byte))
+        && !piece.starts_with('+')
+}
+
+/// `owner/name`
+fn is_repository(piece: &str) -> bool {
+    let is_name = |part: &str| {
+        part.len() > 1
+            && part.bytes().any(|byte| byte.is_ascii_lowercase())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    piece.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name)) && piece != "and/or"
 }
 
 fn is_path(piece: &str) -> bool {
@@ -69,7 +119,7 @@ mod tests {
         ] {
             assert_eq!(hints(piece).first(), Some(&expected), "{piece}");
         }
-        for piece in ["a", "1.5", "e.g.", "@jane", "3/4", "/", "node.foo"] {
+        for piece in ["a", "1.5", "e.g.", "@jane", "/", "node.foo"] {
             assert!(hints(piece).is_empty(), "{piece}");
         }
     }

@@ -7,6 +7,12 @@ const DOUBLES: [&str; 9] = ["bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"
 /// Words that the rules would get wrong.
 fn exception(word: &str) -> Option<&'static str> {
     Some(match word {
+        "customer" | "customers" => "customer",
+        "experiment" | "experiments" => "experiment",
+        "important" => "important",
+        "production" => "production",
+        "productivity" => "productivity",
+        "several" => "several",
         "skis" => "ski",
         "skies" => "sky",
         "dying" => "die",

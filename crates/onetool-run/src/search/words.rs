@@ -4,6 +4,8 @@ use super::stem::stem;
 
 /// A word longer than this is cut; nobody types it.
 const MAX_WORD_BYTES: usize = 40;
+/// So many parts a brand may have (`DuckDuckGo`).
+const MAX_HUMPS: usize = 3;
 
 /// Words that say nothing about which tool is meant.
 const STOP_WORDS: &[&str] = &[
@@ -242,7 +244,6 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("given", "give"),
     ("indices", "index"),
     ("kept", "keep"),
-    ("left", "leave"),
     ("made", "make"),
     ("matrices", "matrix"),
     ("men", "man"),
@@ -287,15 +288,16 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Word> {
 }
 
 /// The words of a name: `getUserByID`, `get_user_by_id` and `get-user-by-id` have the same. A word that capitals take
-/// apart is also there as a whole (`GitHub`).
+/// apart is also there as a whole (`GitHub`, `DuckDuckGo`).
 pub(super) fn name_words(name: &str) -> Vec<Word> {
     let mut all = Vec::new();
     for piece in pieces(name) {
         let parts = humps(piece);
         if parts.len() > 1 {
             all.extend(parts.iter().map(|part| word(part)));
-            // More than two humps are a sentence, not a brand.
-            if parts.len() > 2 {
+            // More humps are a sentence, not a brand.
+            let is_brand = parts.len() <= MAX_HUMPS && piece.starts_with(char::is_uppercase);
+            if parts.len() > 2 && !is_brand {
                 continue;
             }
         }
@@ -399,6 +401,7 @@ mod tests {
         assert_eq!(of("getUserByID"), ["get", "user", "by", "id"]);
         assert_eq!(of("parseHTMLPage"), ["parse", "html", "page"]);
         assert_eq!(of("GitHub_search"), ["git", "hub", "github", "search"]);
+        assert_eq!(of("DuckDuckGo"), ["duck", "duck", "go", "duckduckgo"]);
         assert_eq!(of("s3-upload"), ["s3", "upload"]);
         assert_eq!(of("größeÄndern"), ["größe", "ändern", "größeändern"]);
     }

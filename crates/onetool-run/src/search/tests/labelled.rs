@@ -15,8 +15,9 @@ pub struct LabelledTool {
 
 pub struct Prompt {
     pub text: String,
-    /// The index of the tool that is meant.
-    pub tool: usize,
+    pub part: Part,
+    /// The indexes of the tools that are meant.
+    pub tools: Vec<usize>,
     pub style: Style,
 }
 
@@ -27,6 +28,8 @@ pub enum Style {
     Plain,
     /// In words of its own, which the tool's description mostly lacks.
     Colloquial,
+    /// As people ask who know which services there are and have not read what the tools say of themselves.
+    Office,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,10 +60,16 @@ impl LabelledSet {
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
             .collect();
-        files.sort();
+        // The tools come before the prompts that name them.
+        files.sort_by_key(|path| (!path.to_string_lossy().contains("tools_"), path.clone()));
         let mut set = Self::default();
         for file in files {
-            set.read(&std::fs::read_to_string(file).unwrap());
+            let text = std::fs::read_to_string(&file).unwrap();
+            match file.file_stem().and_then(|name| name.to_str()) {
+                Some("prompts_tuning") => set.read_prompts(&text, Part::Tuning),
+                Some("prompts_unseen") => set.read_prompts(&text, Part::HeldOut),
+                _ => set.read(&text),
+            }
         }
         set
     }
@@ -72,7 +81,8 @@ impl LabelledSet {
                 (pack, about_pack) = header.split_once(": ").unwrap();
             } else if let Some((mark @ ("?" | "~"), prompt)) = line.split_once(' ') {
                 let style = if mark == "?" { Style::Plain } else { Style::Colloquial };
-                self.prompts.push(Prompt { text: prompt.to_owned(), tool: self.tools.len() - 1, style });
+                let tools = vec![self.tools.len() - 1];
+                self.prompts.push(Prompt { text: prompt.to_owned(), part: part_of(prompt), tools, style });
             } else {
                 let (name, rest) = line.split_once('(').unwrap();
                 let (parameters, description) = rest.split_once(") ").unwrap();
@@ -85,6 +95,19 @@ impl LabelledSet {
                     parameters,
                 });
             }
+        }
+    }
+
+    /// `pack.function|pack.function | prompt`
+    fn read_prompts(&mut self, text: &str, part: Part) {
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (names, prompt) = line.rsplit_once(" | ").unwrap();
+            let at = |name: &str| {
+                let is_meant = |tool: &LabelledTool| name == format!("{}.{}", tool.pack, tool.name);
+                self.tools.iter().position(is_meant).unwrap_or_else(|| panic!("no tool is called {name}"))
+            };
+            let tools = names.split('|').map(str::trim).map(at).collect();
+            self.prompts.push(Prompt { text: prompt.to_owned(), part, tools, style: Style::Office });
         }
     }
 
@@ -121,9 +144,9 @@ impl LabelledSet {
 
     pub fn score(&self, index: &Index, style: Style, part: Part) -> Score {
         let mut score = Score::default();
-        let chosen = |prompt: &&Prompt| prompt.style == style && part_of(&prompt.text) == part;
+        let chosen = |prompt: &&Prompt| prompt.style == style && prompt.part == part;
         for prompt in self.prompts.iter().filter(chosen) {
-            let rank = index.search(&prompt.text).iter().position(|found| found.document == prompt.tool);
+            let rank = index.search(&prompt.text).iter().position(|found| prompt.tools.contains(&found.document));
             score.prompts += 1;
             score.first += usize::from(rank == Some(0));
             score.first_3 += usize::from(rank.is_some_and(|rank| rank < 3));
@@ -136,15 +159,15 @@ impl LabelledSet {
     pub fn misses(&self, index: &Index, style: Style, first: usize) -> Vec<(String, String)> {
         let named = |at: usize| format!("{}.{}", self.tools[at].pack, self.tools[at].name);
         let mut misses = Vec::new();
-        let chosen = |prompt: &&Prompt| prompt.style == style && part_of(&prompt.text) == Part::Tuning;
+        let chosen = |prompt: &&Prompt| prompt.style == style && prompt.part == Part::Tuning;
         for prompt in self.prompts.iter().filter(chosen) {
             let found = index.search(&prompt.text);
-            let rank = found.iter().position(|found| found.document == prompt.tool);
+            let rank = found.iter().position(|found| prompt.tools.contains(&found.document));
             if rank.is_none_or(|rank| rank >= first) {
                 let shown: Vec<String> =
                     found.iter().take(5).map(|hit| format!("{} {:.1}", named(hit.document), hit.score)).collect();
                 let rank = rank.map_or("not found".to_owned(), |rank| format!("at {}", rank + 1));
-                misses.push((prompt.text.clone(), format!("{} {rank}; {}", named(prompt.tool), shown.join(", "))));
+                misses.push((prompt.text.clone(), format!("{} {rank}; {}", named(prompt.tools[0]), shown.join(", "))));
             }
         }
         misses
