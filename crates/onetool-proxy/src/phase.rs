@@ -157,7 +157,7 @@ impl Server {
         let seconds = patience.as_secs_f64();
         let message = format!("the server '{}' was not connected within {seconds:.1} s{waiting}", self.settings.name);
         ToolError::new(ErrorKind::Timeout, message)
-            .with_hint("ot.health() tells how it stands; its timeout is servers.<name>.timeout")
+            .with_hint("ot.health() shows its state; its timeout is servers.<name>.timeout")
     }
 
     fn not_connected(&self, reason: &str) -> ToolError {
@@ -165,7 +165,7 @@ impl Server {
             if self.needs_sign_in() {
                 format!("run: onetool servers login {}", self.settings.name)
             } else {
-                "ot.health() tells how every server stands".to_owned()
+                "ot.health() shows the state of every server".to_owned()
             },
         )
     }

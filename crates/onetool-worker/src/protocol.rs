@@ -1,4 +1,4 @@
-//! The messages between us and a worker: JSON-RPC 2.0, one object a line, values in wire form.
+//! The messages between us and a worker: JSON-RPC 2.0, one object per line, values in wire form.
 
 use onetool_sdk::{
     Arguments, ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders, Value, is_python_identifier,

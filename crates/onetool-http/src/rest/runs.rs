@@ -182,11 +182,8 @@ struct WaitQuery {
 
 impl From<RunStoreError> for ApiError {
     fn from(error: RunStoreError) -> Self {
-        let message = error.to_string();
-        let (message, hint) = match message.split_once("\nhint: ") {
-            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
-            None => (message, None),
-        };
+        let text = error.to_string();
+        let (message, hint) = onetool_sdk::split_hint(&text);
         let error = match error {
             RunStoreError::NotFound => Self::not_found(message),
             RunStoreError::TooMany { .. } | RunStoreError::State(_) => Self::busy(message),

@@ -144,12 +144,12 @@ pub(super) fn refuse_binary(shown: &str, start: &[u8]) -> Result<(), ToolError> 
         return Ok(());
     };
     Err(ToolError::value_error(format!("{shown} is {reason}; only UTF-8 text can be read or changed"))
-        .with_hint("file.info tells its size and kind"))
+        .with_hint("file.info shows its size and kind"))
 }
 
 pub(super) fn not_utf8(shown: &str, line: u64) -> ToolError {
     ToolError::value_error(format!(
         "{shown} is not UTF-8 text (line {line}); it can't be read or changed without damage"
     ))
-    .with_hint("file.info tells its size and kind")
+    .with_hint("file.info shows its size and kind")
 }

@@ -37,6 +37,6 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             Ok(Value::List(listed.collect()))
         })
     })
-    .with_returns("list", "names, mappings, or one dict an alias")
+    .with_returns("list", "names, mappings, or one dict per alias")
     .with_example("ot.aliases(pattern=\"search\")")
 }

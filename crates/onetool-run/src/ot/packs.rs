@@ -48,7 +48,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             })
         })
     })
-    .with_returns("list | str", "names, one dict a pack, or a text")
+    .with_returns("list | str", "names, one dict per pack, or a text")
     .with_example("ot.packs(pattern=\"file\", info=\"full\")")
 }
 

@@ -123,7 +123,7 @@ fn failure(error: ResultError) -> ToolError {
     match error {
         ResultError::Offset(_) | ResultError::Limit(_) => ToolError::value_error(error.to_string()),
         ResultError::Pattern(_) => {
-            ToolError::value_error(error.to_string()).with_hint("fuzzy=True takes search for words")
+            ToolError::value_error(error.to_string()).with_hint("fuzzy=True searches for plain words")
         }
         ResultError::Cancelled => ToolError::new(ErrorKind::Cancelled, error.to_string()),
         ResultError::State(_) => ToolError::raised("OSError", error.to_string()),

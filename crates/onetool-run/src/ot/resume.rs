@@ -68,9 +68,9 @@ fn refused(error: RunStoreError) -> ToolError {
         _ => ErrorKind::Unavailable,
     };
     let text = error.to_string();
-    match text.split_once("\nhint: ") {
-        Some((text, hint)) => ToolError::new(kind, text).with_hint(hint),
-        None => ToolError::new(kind, text),
+    match onetool_sdk::split_hint(&text) {
+        (message, Some(hint)) => ToolError::new(kind, message).with_hint(hint),
+        (message, None) => ToolError::new(kind, message),
     }
 }
 

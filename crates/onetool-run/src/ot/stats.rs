@@ -58,7 +58,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle, recorder: Arc<StatsRecorder>) -> Too
             }
         })
     })
-    .with_returns("dict | str", "totals, savings and a line a tool; a text where something is wrong")
+    .with_returns("dict | str", "totals, savings and a line per tool; a text where something is wrong")
     .with_example("ot.stats(period=\"week\", output=\"stats.html\")")
 }
 

@@ -24,7 +24,7 @@ struct Input {
 }
 
 pub(super) fn tool() -> Tool {
-    define_tool("timed", "Call a tool and tell how long it took.", |input: Input, ctx| {
+    define_tool("timed", "Call a tool and measure how long it takes.", |input: Input, ctx| {
         observed(info_span!("ot.timed"), async move {
             let name = tool_name(&input.function)?;
             let tools =

@@ -38,7 +38,7 @@ pub(super) fn tool(toolbox: &ToolboxHandle) -> Tool {
             blocking(move || Ok(answer(&state, input.pattern.as_deref(), input.info))).await
         })
     })
-    .with_returns("list", "names, or one dict a tool")
+    .with_returns("list", "names, or one dict per tool")
     .with_example("ot.tools(pattern=\"file.\", info=\"full\")")
 }
 

@@ -45,7 +45,7 @@ pub(crate) const REAP_EVERY: Duration = Duration::from_hours(1);
 /// Usage counts are written this often, or when this many calls have gathered.
 pub(crate) const USAGE_EVERY: Duration = Duration::from_secs(2);
 
-/// A usage log larger than this is rewritten, one line a tool.
+/// A usage log larger than this is rewritten, one line per tool.
 pub(crate) const USAGE_LOG_BYTES: u64 = 1024 * 1024;
 
 /// How many problems are kept to be reported.

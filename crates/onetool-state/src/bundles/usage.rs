@@ -1,7 +1,7 @@
 //! How often and when tools were called, in a stream beside the tools: counting never rewrites a tool.
 //!
-//! Calls gather in memory and are appended in batches, one line a tool and batch; processes share the stream. When it
-//! grows it is rewritten with one line a tool.
+//! Calls gather in memory and are appended in batches, one line per tool and batch; processes share the stream. When it
+//! grows it is rewritten with one line per tool.
 
 use std::collections::HashMap;
 

@@ -88,11 +88,8 @@ impl From<&TokenRecord> for NamedTokenRow {
 
 impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> Self {
-        let message = error.to_string();
-        let (message, hint) = match message.split_once("\nhint: ") {
-            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
-            None => (message, None),
-        };
+        let text = error.to_string();
+        let (message, hint) = onetool_sdk::split_hint(&text);
         let answer = match error {
             TokenError::Invalid(_) => Self::invalid(message),
             TokenError::Exists(_) => Self::conflict(message),

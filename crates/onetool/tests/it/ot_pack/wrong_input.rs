@@ -99,6 +99,6 @@ fn a_search_that_is_no_expression_is_refused_with_a_way_out() {
     let handle = stored["handle"].as_str().unwrap();
     let error = house.err(&format!("ot.result(handle='{handle}', search='(')"));
     assert!(error.starts_with("ValueError: search is not a regular expression"), "{error}");
-    assert!(error.contains("hint: fuzzy=True takes search for words"), "{error}");
+    assert!(error.contains("hint: fuzzy=True searches for plain words"), "{error}");
     assert!(!error.contains("already made"), "the call that failed is not told twice: {error}");
 }
