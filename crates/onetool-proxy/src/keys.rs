@@ -222,23 +222,28 @@ fn server(reader: &mut Reader, name: String, keys: &ServerKeys) -> ServerSetting
     } else {
         server_kind(keys, reader)
     };
+    let auth = auth(keys, reader);
     let mut enabled = if keys.enabled {
         Enabled::Yes
     } else {
         Enabled::No { reason: "switched off in the configuration".to_owned() }
     };
+    // Of one that is switched off nothing else matters.
+    let mut leave_out = |reason: String| {
+        if enabled == Enabled::Yes {
+            reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
+            enabled = Enabled::No { reason };
+        }
+    };
     let kind = kind.unwrap_or_else(|reason| {
-        if enabled == Enabled::Yes {
-            reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
+        leave_out(reason);
+        match &keys.command {
+            Some(_) => ServerKind::Stdio { command: String::new(), args: Vec::new(), env: BTreeMap::new(), cwd: None },
+            None => ServerKind::Http { url: String::new(), headers: BTreeMap::new() },
         }
-        enabled = Enabled::No { reason };
-        ServerKind::Http { url: String::new(), headers: BTreeMap::new() }
     });
-    let auth = auth(keys, reader).unwrap_or_else(|reason| {
-        if enabled == Enabled::Yes {
-            reader.problem(&["servers", &name], &format!("this server is left out: {reason}"));
-        }
-        enabled = Enabled::No { reason };
+    let auth = auth.unwrap_or_else(|reason| {
+        leave_out(reason);
         AuthSettings::default()
     });
     ServerSettings {
@@ -281,6 +286,9 @@ fn expanded(text: &Expandable, keys: &ServerKeys, reader: &Reader) -> Result<Str
         reader.secrets().get(name).map(str::to_owned).or_else(variable)
     };
     text.expand(get).map_err(|name| {
+        if allowed(&name) {
+            return format!("'{name}' is neither a secret nor set in the environment; add it to secrets.yaml");
+        }
         format!("'{name}' is neither a secret nor a variable named in env_allow; add it to secrets.yaml")
     })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use super::web::OAuthError;
 
@@ -14,6 +15,8 @@ pub(crate) const PATH: &str = "/callback";
 /// How long one request may take, and how long its head may be.
 const PATIENCE: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 * 1024;
+/// Connections that are read at once.
+const ARRIVING: usize = 32;
 
 /// What an authorization server sends back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,21 +81,35 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// The next browser that comes back. Whatever else connects is sent away.
+    /// The next browser that comes back. Whatever else connects is sent away; a connection that stays silent, as browsers
+    /// open them in advance, holds up nobody.
     pub(crate) async fn next(listener: &TcpListener) -> io::Result<Self> {
+        let mut arriving = JoinSet::new();
         loop {
-            let (mut stream, _) = listener.accept().await?;
-            let head = tokio::time::timeout(PATIENCE, read_head(&mut stream)).await;
-            let Ok(Ok(head)) = head else { continue };
-            let mut words = head.split_whitespace();
-            let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-            if method == "GET"
-                && let Some(query) = target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?'))
-            {
-                return Ok(Self { query: query.to_owned(), stream });
+            tokio::select! {
+                accepted = listener.accept(), if arriving.len() < ARRIVING => {
+                    arriving.spawn(Self::of(accepted?.0));
+                }
+                Some(visitor) = arriving.join_next() => {
+                    if let Ok(Some(visitor)) = visitor {
+                        return Ok(visitor);
+                    }
+                }
             }
-            answer(&mut stream, "404 Not Found", "There is nothing here.").await;
         }
+    }
+
+    async fn of(mut stream: TcpStream) -> Option<Self> {
+        let head = tokio::time::timeout(PATIENCE, read_head(&mut stream)).await.ok()?.ok()?;
+        let mut words = head.split_whitespace();
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        if method == "GET"
+            && let Some(query) = target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?'))
+        {
+            return Some(Self { query: query.to_owned(), stream });
+        }
+        answer(&mut stream, "404 Not Found", "There is nothing here.").await;
+        None
     }
 
     pub(crate) async fn show(mut self, outcome: &Result<(), String>) {
@@ -155,5 +172,32 @@ mod tests {
         for bad in ["", "two words", "https://x.org/callback", "?state=s", "?code=a&code=b"] {
             assert!(Callback::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_holds_up_nobody() {
+        let (listener, port) = listen(0).await.unwrap();
+        let _silent = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let arrives = async {
+            let mut browser = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            browser.write_all(b"GET /favicon.ico HTTP/1.1\r\n\r\n").await.unwrap();
+            let mut page = String::new();
+            browser.read_to_string(&mut page).await.unwrap();
+            assert!(page.starts_with("HTTP/1.1 404"), "{page}");
+            let mut browser = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            browser.write_all(b"GET /callback?code=a&state=b HTTP/1.1\r\n\r\n").await.unwrap();
+            let mut page = String::new();
+            browser.read_to_string(&mut page).await.unwrap();
+            page
+        };
+        let waits = async { Visitor::next(&listener).await.unwrap() };
+        let seen = async {
+            let visitor = waits.await;
+            assert_eq!(visitor.query, "code=a&state=b");
+            visitor.show(&Ok(())).await;
+        };
+        // Before the silent connection would be given up.
+        let (page, ()) = tokio::time::timeout(PATIENCE, async { tokio::join!(arrives, seen) }).await.unwrap();
+        assert!(page.contains("You are signed in"), "{page}");
     }
 }

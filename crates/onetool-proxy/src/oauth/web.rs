@@ -53,11 +53,14 @@ pub(crate) struct Web {
     client: Client,
     /// Whether the MCP server is on this machine, so that its authorization server may be too.
     is_local: bool,
+    /// The same for a private network, this machine's or another's.
+    is_inside: bool,
 }
 
 impl Web {
     pub(crate) fn new(client: Client, server: &Url) -> Self {
-        Self { client, is_local: is_loopback(server) }
+        let is_local = is_loopback(server);
+        Self { client, is_local, is_inside: is_local || is_private(server) }
     }
 
     /// An address that may be asked: https, or this machine where the MCP server itself is there.
@@ -71,7 +74,7 @@ impl Web {
         match url.scheme() {
             "https" | "http" if is_loopback && self.is_local => Ok(url),
             "https" if !is_loopback && !is_private(&url) => Ok(url),
-            "https" if self.is_local => Ok(url),
+            "https" if self.is_local || self.is_inside && !is_loopback => Ok(url),
             "https" => Err(invalid("is of a private network, and the server is not")),
             _ => Err(invalid("is not https")),
         }
@@ -201,6 +204,9 @@ mod tests {
             |server: &str| Web::new(onetool_outbound::client_builder().build().unwrap(), &Url::parse(server).unwrap());
         let far = web("https://mcp.example.org/mcp");
         assert!(far.checked("https://login.example.net/token").is_ok());
+        let inside = web("https://10.0.0.5/mcp");
+        assert!(inside.checked("https://10.0.0.6/token").is_ok());
+        assert!(inside.checked("http://10.0.0.6/token").is_err() && inside.checked("https://127.0.0.1/").is_err());
         for address in [
             "http://login.example.net/",
             "https://127.0.0.1/",

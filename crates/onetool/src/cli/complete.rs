@@ -41,7 +41,7 @@ pub fn main(args: &CompleteArgs) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     for (value, description) in found {
         text.push_str(&value[cut..]);
-        if args.shell == "fish" && !description.is_empty() {
+        if args.shell != "bash" && !description.is_empty() {
             text.push('\t');
             text.push_str(description.lines().next().unwrap_or_default());
         }

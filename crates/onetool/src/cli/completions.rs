@@ -42,14 +42,21 @@ complete -o bashdefault -o default -F _onetool onetool
 const ZSH: &str = r#"#compdef onetool
 # Completion of onetool for zsh.
 _onetool() {
-    local line value
-    local -a plain open
+    local line value shown
+    local -a plain open plain_shown open_shown
     while IFS= read -r line; do
         value=${line%%$'\t'*}
-        if [[ $value == *[.=] ]]; then open+=("$value"); else plain+=("$value"); fi
+        shown=$value
+        if [[ $line == *$'\t'* ]]; then shown="$value  -- ${line#*$'\t'}"; fi
+        # After a pack or a parameter the word goes on.
+        if [[ $value == *[.=] ]]; then
+            open+=("$value"); open_shown+=("$shown")
+        else
+            plain+=("$value"); plain_shown+=("$shown")
+        fi
     done < <("$words[1]" __complete zsh "${(j: :)words[1,CURRENT]}" 2>/dev/null)
-    (( $#open )) && compadd -S '' -- $open
-    (( $#plain )) && compadd -- $plain
+    (( $#open )) && compadd -S '' -l -d open_shown -- $open
+    (( $#plain )) && compadd -l -d plain_shown -- $plain
     (( $#open + $#plain )) || _files
 }
 if [ "$funcstack[1]" = "_onetool" ]; then _onetool "$@"; else compdef _onetool onetool; fi

@@ -98,7 +98,8 @@ async fn check(app: &Arc<App>) -> Vec<Finding> {
 
 fn version() -> Finding {
     let place = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
-    Finding::ok("version", format!("{} ({place})", env!("CARGO_PKG_VERSION")))
+    let system = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+    Finding::ok("version", format!("{} for {system} ({place})", env!("CARGO_PKG_VERSION")))
 }
 
 fn configuration(app: &App) -> Vec<Finding> {
@@ -183,6 +184,11 @@ async fn engine(app: &App, engine: Engine) -> Finding {
 
 async fn servers(app: &App) -> Vec<Finding> {
     app.connect_servers(&CallContext::new(Caller::Cli)).await;
+    if app.servers().status().is_empty() {
+        let detail =
+            "none is configured; `onetool servers add` adds one, `onetool import` brings those of other clients";
+        return vec![Finding::ok("servers", detail)];
+    }
     app.servers().status().into_iter().map(|server| server_finding(app, server)).collect()
 }
 
@@ -224,6 +230,9 @@ fn server_finding(app: &App, server: ServerStatus) -> Finding {
 fn secrets(files: &[PathBuf]) -> Vec<Finding> {
     let is_secret =
         |file: &&PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("secrets."));
+    if !files.iter().any(|file| is_secret(&file)) {
+        return vec![Finding::ok("secrets", "there is no secrets.yaml")];
+    }
     files
         .iter()
         .filter(is_secret)
@@ -248,15 +257,39 @@ fn is_private(_file: &Path) -> bool {
     true
 }
 
+/// Below this, in bytes, large results and logs soon find no room.
+const LITTLE_SPACE: u64 = 200 << 20;
+
 fn disk(own: &Path) -> Finding {
-    match atomic::check_writable(own) {
-        Ok(()) => Finding::ok("disk", format!("{} can be written", own.display())),
-        Err(error) => Finding::problem(
+    if let Err(error) = atomic::check_writable(own) {
+        return Finding::problem(
             "disk",
             format!("{} cannot be written: {error}", own.display()),
             "logs, statistics and large results need it; check permissions and free space",
-        ),
+        );
     }
+    let folder = own.display();
+    match free_space(own) {
+        Some(free) if free < LITTLE_SPACE => {
+            let detail = format!("{folder} can be written, but only {} MB are free", free >> 20);
+            Finding::warning("disk", detail, "make room: logs, statistics and large results need it")
+        }
+        Some(free) => Finding::ok("disk", format!("{folder} can be written, {:.1} GB free", free as f64 / 1e9)),
+        None => Finding::ok("disk", format!("{folder} can be written")),
+    }
+}
+
+/// Free bytes where a folder is, or will be.
+#[cfg(unix)]
+fn free_space(folder: &Path) -> Option<u64> {
+    let existing = folder.ancestors().find(|folder| folder.is_dir())?;
+    let found = rustix::fs::statvfs(existing).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_space(_folder: &Path) -> Option<u64> {
+    None
 }
 
 fn show(findings: &[Finding]) -> anyhow::Result<()> {

@@ -25,28 +25,61 @@ const SECRET_WORDS: &[&str] = &[
     "pat",
     "key",
 ];
+/// Last words of names whose values say where a secret is, or what kind it is of.
+const HARMLESS_ENDINGS: &[&str] = &[
+    "file", "path", "dir", "folder", "url", "uri", "endpoint", "host", "id", "name", "type", "mode", "method", "header",
+];
 /// Beginnings of values that are secrets whatever they are called.
 const SECRET_PREFIXES: &[&str] = &[
     "ghp_",
     "gho_",
     "ghs_",
+    "ghu_",
+    "ghr_",
     "github_pat_",
     "glpat-",
     "sk-",
     "sk_",
     "pk_",
+    "rk_",
+    "xoxa-",
     "xoxb-",
     "xoxp-",
+    "xapp-",
     "AKIA",
     "AIza",
+    "ya29.",
+    "eyJ",
     "hf_",
+    "r8_",
+    "gsk_",
     "npm_",
     "pypi-",
+    "tvly-",
+    "fc-",
+    "ntn_",
+    "secret_",
+    "lin_api_",
+    "figd_",
+    "shpat_",
+    "dop_v1_",
+    "glsa_",
+    "sbp_",
+    "dckr_pat_",
 ];
 
 /// Names that say nothing of whose secret it is.
-const GENERIC: &[&str] =
-    &["API_KEY", "API_TOKEN", "ACCESS_TOKEN", "ACCESS_KEY", "AUTH_TOKEN", "SECRET_KEY", "PRIVATE_KEY", "CLIENT_SECRET"];
+const GENERIC: &[&str] = &[
+    "API_KEY",
+    "API_TOKEN",
+    "ACCESS_TOKEN",
+    "ACCESS_KEY",
+    "AUTH_TOKEN",
+    "SECRET_KEY",
+    "PRIVATE_KEY",
+    "CLIENT_SECRET",
+    "X_API_KEY",
+];
 
 /// Secrets that were found, by the name that stands for them now.
 pub type Moved = BTreeMap<String, String>;
@@ -70,6 +103,13 @@ pub fn take(server: &str, settings: &mut Map<String, Json>, taken: &dyn Fn(&str)
     taker.moved
 }
 
+/// Everything in a client's description of servers that looks like a secret, wherever it is: not to be shown.
+pub fn find(value: &Json) -> Vec<String> {
+    let mut taker = Taker { server: "", taken: &|_| None, moved: Moved::new() };
+    taker.look_at("", value);
+    taker.moved.into_values().collect()
+}
+
 struct Taker<'a> {
     server: &'a str,
     taken: &'a dyn Fn(&str) -> Option<String>,
@@ -77,10 +117,30 @@ struct Taker<'a> {
 }
 
 impl Taker<'_> {
+    fn look_at(&mut self, name: &str, value: &Json) {
+        match value {
+            Json::String(text) => self.named(name, &mut text.clone()),
+            Json::Array(items) => {
+                self.arguments(&mut items.clone());
+                items.iter().for_each(|item| self.look_at(name, item));
+            }
+            Json::Object(entries) => entries.iter().for_each(|(name, value)| self.look_at(name, value)),
+            _ => {}
+        }
+    }
+
     fn entry(&mut self, name: &str, value: &mut Json) {
         let Json::String(text) = value else { return };
-        if !is_literal(text) || !(is_secret_name(name) || has_secret_prefix(text)) {
+        self.named(name, text);
+    }
+
+    /// The value of a variable, a header or an option.
+    fn named(&mut self, name: &str, text: &mut String) {
+        if !is_literal(text) {
             return;
+        }
+        if !(is_secret_name(name) && may_be_secret(name, text) || has_secret_prefix(text)) {
+            return self.url(text);
         }
         // `Bearer abc`: the scheme is not secret.
         let (scheme, secret) = match text.split_once(' ') {
@@ -93,42 +153,81 @@ impl Taker<'_> {
         *text = format!("{scheme}{reference}");
     }
 
-    /// `--api-key abc` and `--api-key=abc`.
+    /// `--api-key abc`, `--api-key=abc`, `-e API_KEY=abc`, `--header "Authorization: Bearer abc"`,
+    /// `postgresql://me:abc@host/db`.
     fn arguments(&mut self, arguments: &mut [Json]) {
         let mut option: Option<String> = None;
         for argument in arguments {
             let Json::String(text) = argument else { continue };
-            let name = option.take();
-            if let (Some(name), true) = (&name, is_literal(text) && !text.starts_with('-')) {
-                *text = self.reference(name, text.clone());
-            } else if let Some((flag, value)) = text.clone().split_once('=') {
-                let name = flag.trim_start_matches('-');
-                if flag.starts_with('-') && is_secret_name(name) && is_literal(value) {
-                    *text = format!("{flag}={}", self.reference(name, value.to_owned()));
-                }
+            let before = option.take();
+            if let Some(name) = before.filter(|_| !text.starts_with('-')) {
+                self.named(&name, text);
+            } else if let Some((name, value)) = text.clone().split_once('=').filter(|(name, _)| is_word(name)) {
+                let mut value = value.to_owned();
+                self.named(name.trim_start_matches('-'), &mut value);
+                *text = format!("{name}={value}");
+            } else if let Some((name, value)) = text.clone().split_once(':').filter(|(name, value)| {
+                is_word(name) && !name.starts_with('-') && !value.starts_with("//") && is_secret_name(name)
+            }) {
+                let gap = &value[..value.len() - value.trim_start().len()];
+                let mut value = value.trim_start().to_owned();
+                self.named(name, &mut value);
+                *text = format!("{name}:{gap}{value}");
             } else if text.starts_with("--") && is_secret_name(text) {
                 option = Some(text.trim_start_matches('-').to_owned());
-            } else if has_secret_prefix(text) {
+            } else if text.starts_with("Bearer ") {
+                self.named("authorization", text);
+            } else if is_literal(text) && has_secret_prefix(text) {
                 *text = self.reference("token", text.clone());
+            } else {
+                self.url(text);
             }
         }
     }
 
-    /// `?api_key=abc`
+    /// `?api_key=abc`, `/s/<random>/mcp`, and what `password` finds.
     fn url(&mut self, url: &mut String) {
+        self.password(url);
+        let Some(start) = url.find("://").filter(|at| is_word(&url[..*at])).map(|at| at + "://".len()) else { return };
+        let path = url[start..].find('/').map_or(url.len(), |at| start + at);
+        let end = url[path..].find(['?', '#']).map_or(url.len(), |at| path + at);
+        let random: Vec<String> = url[path..end].split('/').filter(|part| is_random(part)).map(str::to_owned).collect();
+        for part in random {
+            let reference = self.reference("token", part.clone());
+            *url = url.replacen(&part, &reference, 1);
+        }
         let Some((base, query)) = url.split_once('?').map(|(base, query)| (base.to_owned(), query.to_owned())) else {
             return;
         };
         let parameters: Vec<String> = query
             .split('&')
             .map(|parameter| match parameter.split_once('=') {
-                Some((name, value)) if is_secret_name(name) && is_literal(value) => {
+                Some((name, value)) if is_secret_name(name) && is_literal(value) && may_be_secret(name, value) => {
                     format!("{name}={}", self.reference(name, value.to_owned()))
                 }
                 _ => parameter.to_owned(),
             })
             .collect();
         *url = format!("{base}?{}", parameters.join("&"));
+    }
+
+    /// The password of `scheme://user:password@host`.
+    fn password(&mut self, url: &mut String) {
+        let Some((scheme, rest)) = url.split_once("://") else { return };
+        if !is_word(scheme) {
+            return;
+        }
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let Some((user, secret)) = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) else {
+            return;
+        };
+        if !is_literal(secret) {
+            return;
+        }
+        let start = scheme.len() + "://".len() + user.len() + 1;
+        let (before, after) = (url[..start].to_owned(), url[start + secret.len()..].to_owned());
+        let reference = self.reference("password", secret.to_owned());
+        *url = format!("{before}{reference}{after}");
     }
 
     /// A name for a secret: its own, or with the server's name before it where that is taken by another value.
@@ -155,10 +254,43 @@ fn is_literal(text: &str) -> bool {
     !text.is_empty() && !text.contains("${")
 }
 
+/// A part of a path that nobody chose: who knows it may come in.
+fn is_random(part: &str) -> bool {
+    let has = |kind: fn(&char) -> bool| part.chars().filter(kind).count();
+    part.len() >= 24
+        && is_literal(part)
+        && !part.contains(char::is_whitespace)
+        && has(char::is_ascii_digit) >= 3
+        && has(char::is_ascii_alphabetic) >= 3
+        && !part.contains('.')
+}
+
+/// A name of an option, a variable or a header.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'))
+}
+
 fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', '-', '.', ' ']).collect();
+    if words.len() > 1 && words.last().is_some_and(|last| HARMLESS_ENDINGS.contains(last)) {
+        return false;
+    }
     SECRET_WORDS.iter().any(|word| words.contains(word) || (word.len() > 4 && name.contains(word)))
+}
+
+/// Switches, small numbers and files are not secrets, whatever they are called: `MAX_TOKENS=4096`, `AUTH=true`. A value
+/// that is a secret is hidden in every reply.
+fn may_be_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    if ["password", "passwd", "secret"].iter().any(|word| name.contains(word)) {
+        return true;
+    }
+    let is_switch = ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "oauth", "basic", "bearer"]
+        .contains(&value.to_ascii_lowercase().as_str());
+    let is_small = value.len() <= 8 && value.parse::<f64>().is_ok();
+    let is_file = (value.starts_with('/') || value.starts_with('~')) && std::path::Path::new(value).exists();
+    !(is_switch || is_small || is_file)
 }
 
 fn has_secret_prefix(text: &str) -> bool {
@@ -195,6 +327,40 @@ mod tests {
         assert_eq!(moved["GITHUB_TOKEN"], "ghp_0123456789abcdef");
         assert_eq!(moved["MY_GH_API_KEY"], "abc123");
         assert_eq!(moved["MY_GH_API_KEY_2"], "q");
+    }
+
+    #[test]
+    fn secrets_are_found_where_servers_are_told_them() {
+        let mut settings = json!({
+            "command": "docker",
+            "args": [
+                "run", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN=abc", "-e", "GITHUB_HOST", "--header", "Authorization: Bearer t1",
+                "--header", "X-Api-Key:t2", "postgresql://me:hunter2@db.example.org:5432/app?sslmode=require",
+                "https://h/s/0a1b2c3d4e5f6a7b8c9d0e1f/mcp?api_key=t3", "--max-tokens", "4096", "-v", "/a:/b:ro", "8080:80",
+            ],
+            "env": {
+                "MAX_TOKENS": "4096", "TOKENIZERS_PARALLELISM": "false", "AUTH_METHOD": "oauth", "KEY_FILE": "/k.pem",
+                "DATABASE_URL": "mysql://root:${PW}@h/x", "REDIS_URL": "redis://:pw@h:6379/0", "CLIENT_ID": "me",
+            },
+        });
+        let moved = take("s", settings.as_object_mut().unwrap(), &|_| None);
+        assert_eq!(
+            settings,
+            json!({
+                "command": "docker",
+                "args": [
+                    "run", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN=${GITHUB_PERSONAL_ACCESS_TOKEN}", "-e", "GITHUB_HOST",
+                    "--header", "Authorization: Bearer ${S_AUTHORIZATION}", "--header", "X-Api-Key:${S_X_API_KEY}",
+                    "postgresql://me:${S_PASSWORD_2}@db.example.org:5432/app?sslmode=require",
+                    "https://h/s/${S_TOKEN}/mcp?api_key=${S_API_KEY}", "--max-tokens", "4096", "-v", "/a:/b:ro", "8080:80",
+                ],
+                "env": {
+                    "MAX_TOKENS": "4096", "TOKENIZERS_PARALLELISM": "false", "AUTH_METHOD": "oauth", "KEY_FILE": "/k.pem",
+                    "DATABASE_URL": "mysql://root:${PW}@h/x", "REDIS_URL": "redis://:${S_PASSWORD}@h:6379/0", "CLIENT_ID": "me",
+                },
+            })
+        );
+        assert_eq!((moved["S_PASSWORD"].as_str(), moved["S_PASSWORD_2"].as_str()), ("pw", "hunter2"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The first hour: servers of other clients are brought along, the configuration is edited in place, and the doctor says
 //! what is missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
@@ -128,11 +128,8 @@ async fn a_client_is_pointed_at_onetool_and_back() {
     assert_eq!(toml["other"]["y"], 1);
     let back = outcome(&project, &["export", "--client", "cursor", "--client", "codex", "--write"]).await;
     assert_eq!(back.code, 0, "{}{}", back.out, back.err);
-    let restored = read(&project, "home/.cursor/mcp.json");
-    assert!(restored.contains("// Mine.") && restored.contains("gh-server"), "{restored}");
-    let parsed: Json = toml::from_str(&read(&project, "home/.codex/config.toml")).unwrap();
-    assert_eq!(parsed, toml::from_str::<Json>(&codex).unwrap());
-    assert!(cursor.contains("gh-server"));
+    assert_eq!(read(&project, "home/.cursor/mcp.json"), cursor);
+    assert_eq!(read(&project, "home/.codex/config.toml"), codex);
 }
 
 /// What only the client can start stays with it, and a client that has no servers gets OneTool all the same.
@@ -170,8 +167,9 @@ async fn a_client_keeps_what_cannot_be_moved_and_one_without_servers_is_pointed_
         .await;
         assert_eq!(back.code, 0, "{}{}", back.out, back.err);
         assert_eq!(servers("home/.config/zed/settings.json", "context_servers"), ["clock", "own"]);
-        assert_eq!(servers("home/.codeium/windsurf/mcp_config.json", "mcpServers"), [""; 0]);
-        assert_eq!(servers("home/.claude.json", "mcpServers"), [""; 0]);
+        // What was made for OneTool goes, and what was there is as it was.
+        assert!(!project.path().join("home/.codeium/windsurf/mcp_config.json").exists());
+        assert_eq!(read(&project, "home/.claude.json"), r#"{"history": [1]}"#);
     }
 }
 
@@ -333,4 +331,153 @@ async fn a_pack_with_a_dash_in_its_server_is_explained() {
     let client = project.serve().await;
     let error = client.err("my-github.list_issues(q=1)").await;
     assert!(error.contains("the pack is named my_github"), "{error}");
+}
+
+/// The files in `cases/clients`, as nine clients write them.
+fn with_real_clients() -> Project {
+    let project = Project::empty();
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/clients");
+    for (from, to) in [("home", "home"), ("project", ".")] {
+        copy_all(&cases.join(from), &project.path().join(to));
+    }
+    let claude = read(&project, "home/.claude.json");
+    project.write("home/.claude.json", &claude.replace("PROJECT", &project.path().display().to_string()));
+    project
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Every file below a folder with its content, except copies that we made.
+fn files_below(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        } else if !path.to_string_lossy().contains(".onetool") {
+            let content = std::fs::read(&path).unwrap();
+            found.insert(path, content);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn files_as_clients_write_them_are_imported() {
+    let project = with_real_clients();
+    let shown = outcome(&project, &["import", "--write"]).await;
+    assert_eq!(shown.code, 0, "{}{}", shown.out, shown.err);
+    let expected =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/clients/expected.yaml"))
+            .unwrap();
+    let value = |text: &str| serde_saphyr::from_str::<Json>(text).unwrap();
+    let written = read(&project, ".onetool/onetool.yaml");
+    let secrets = read(&project, ".onetool/secrets.yaml");
+    let all = json!({"configuration": value(&written), "secrets": value(&secrets)});
+    assert_eq!(all, value(&expected), "{written}\n{secrets}");
+    for secret in value(&secrets).as_object().unwrap().values() {
+        let secret = secret.as_str().unwrap();
+        assert!(!shown.out.contains(secret) && !written.contains(secret), "{secret}");
+    }
+    // What was written is understood.
+    let health = outcome(&project, &["servers", "list", "--json"]).await;
+    assert_eq!(health.code, 0, "{}{}", health.out, health.err);
+    let listed: Json = serde_json::from_str(&health.out).unwrap();
+    let names = |servers: &Json| -> Vec<String> {
+        servers.as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let configured: Vec<String> = value(&written)["servers"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(names(&listed), configured);
+}
+
+#[tokio::test]
+async fn every_client_gets_its_file_back_byte_for_byte() {
+    let project = with_real_clients();
+    let before = files_below(project.path());
+    let clients =
+        ["claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "codex", "zed", "cline", "opencode"];
+    let with_clients = |command: &'static str| {
+        let named = clients.iter().flat_map(|client| ["--client", client]);
+        std::iter::once(command).chain(named).chain(["--write"]).collect::<Vec<_>>()
+    };
+    let done = outcome(&project, &with_clients("import")).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let between = files_below(project.path());
+    let unchanged: Vec<_> = before.iter().filter(|(path, text)| between.get(*path) == Some(*text)).collect();
+    assert_eq!(unchanged.len(), 1, "only the file of variables stays as it is: {unchanged:?}");
+    // The diff has no secret in it.
+    let secrets: Json = serde_saphyr::from_str(&read(&project, ".onetool/secrets.yaml")).unwrap();
+    for secret in secrets.as_object().unwrap().values() {
+        assert!(!done.out.contains(secret.as_str().unwrap()), "{secret}\n{}", done.out);
+    }
+    let back = outcome(&project, &with_clients("export")).await;
+    assert_eq!(back.code, 0, "{}{}", back.out, back.err);
+    let after = files_below(project.path());
+    for (path, text) in &before {
+        let now = after.get(path).map(|text| String::from_utf8_lossy(text).into_owned());
+        assert_eq!(now.as_deref(), Some(&*String::from_utf8_lossy(text)), "{}", path.display());
+    }
+    assert_eq!(after.len(), before.len());
+}
+
+/// What a client wrote into its file meanwhile stays there.
+#[tokio::test]
+async fn what_was_added_since_the_import_stays() {
+    let project = with_real_clients();
+    let clients = ["--client", "cursor", "--client", "codex", "--client", "zed", "--write"];
+    let run = |command: &'static str| std::iter::once(command).chain(clients).collect::<Vec<_>>();
+    assert_eq!(outcome(&project, &run("import")).await.code, 0);
+    let cursor =
+        read(&project, "home/.cursor/mcp.json").replace("\"onetool\":", "\"new\": {\"command\": \"n\"},\n\"onetool\":");
+    project.write("home/.cursor/mcp.json", &cursor);
+    let codex = format!("{}\n[mcp_servers.new]\ncommand = \"n\"\n", read(&project, "home/.codex/config.toml"));
+    project.write("home/.codex/config.toml", &codex.replace("gpt-5", "gpt-6"));
+    let zed = read(&project, "home/.config/zed/settings.json").replace("One Dark", "One Light");
+    project.write("home/.config/zed/settings.json", &zed);
+    let back = outcome(&project, &run("export")).await;
+    assert_eq!(back.code, 0, "{}{}", back.out, back.err);
+    let cursor: Json = serde_json::from_str(&read(&project, "home/.cursor/mcp.json")).unwrap();
+    let names: Vec<&String> = cursor["mcpServers"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["github", "time", "brave", "new"]);
+    let codex = read(&project, "home/.codex/config.toml");
+    let parsed: Json = toml::from_str(&codex).unwrap();
+    let names: Vec<&String> = parsed["mcp_servers"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["context7", "figma", "new"], "{codex}");
+    assert!(codex.contains("gpt-6") && codex.contains("# Keep this."), "{codex}");
+    let original = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/clients/home/.config/zed/settings.json"),
+    )
+    .unwrap();
+    assert_eq!(read(&project, "home/.config/zed/settings.json"), original.replace("One Dark", "One Light"));
+}
+
+/// A configuration of another OneTool brings what it includes, and the secrets that its servers name.
+#[tokio::test]
+async fn a_onetool_configuration_is_imported_with_its_secrets() {
+    let project = Project::empty();
+    project.write(
+        "old/config/onetool.yaml",
+        "include: [servers.yaml]\nservers:\n  a: {command: x, env: {T: '${A_TOKEN}'}}\n",
+    );
+    project
+        .write("old/config/servers.yaml", "servers:\n  a: {command: other}\n  b: {url: 'https://b.example.org/mcp'}\n");
+    project.write("old/config/secrets.yaml", "A_TOKEN: abc-123\nUNUSED: other\n");
+    let done = outcome(&project, &["import", "old/config/onetool.yaml", "--write"]).await;
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let written: Json = serde_saphyr::from_str(&read(&project, ".onetool/onetool.yaml")).unwrap();
+    let expected =
+        json!({"a": {"command": "x", "env": {"T": "${A_TOKEN}"}}, "b": {"url": "https://b.example.org/mcp"}});
+    assert_eq!(written["servers"], expected);
+    assert_eq!(read(&project, ".onetool/secrets.yaml"), "A_TOKEN: abc-123\n");
 }

@@ -16,8 +16,42 @@ pub fn replace(text: &str, path: &[String], value: &Json) -> Option<String> {
     let span = scanner.find(path)?;
     let line = text[..span.start].rsplit('\n').next().unwrap_or("");
     let indent = &line[..line.len() - line.trim_start().len()];
-    let written = format!("{value:#}").replace('\n', &format!("\n{indent}"));
+    let written = pretty(value, &unit(indent, path.len())).replace('\n', &format!("\n{indent}"));
     Some(format!("{}{written}{}", &text[..span.start], &text[span.end..]))
+}
+
+/// What a file indents with, as far as the indentation of a value at some depth shows.
+fn unit(indent: &str, depth: usize) -> String {
+    match indent.len().checked_div(depth) {
+        _ if indent.starts_with('\t') => "\t".to_owned(),
+        Some(width) if width > 0 => " ".repeat(width.min(8)),
+        _ => "  ".to_owned(),
+    }
+}
+
+fn pretty(value: &Json, unit: &str) -> String {
+    let mut out = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(unit.as_bytes());
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
+    match serde::Serialize::serialize(value, &mut serializer) {
+        Ok(()) => String::from_utf8(out).unwrap_or_default(),
+        Err(_) => format!("{value:#}"),
+    }
+}
+
+/// The value at `path` as it is written.
+pub fn raw<'a>(text: &'a str, path: &[String]) -> Option<&'a str> {
+    let plain = plain(text);
+    let span = Scanner { text: plain.as_bytes(), at: 0 }.find(path)?;
+    text.get(span)
+}
+
+/// The text with the value at `path` replaced by what is written elsewhere; `None` where that would not be valid.
+pub fn replace_raw(text: &str, path: &[String], raw: &str) -> Option<String> {
+    let plain = plain(text);
+    let span = Scanner { text: plain.as_bytes(), at: 0 }.find(path)?;
+    let changed = format!("{}{raw}{}", &text[..span.start], &text[span.end..]);
+    parse(&changed).is_ok().then_some(changed)
 }
 
 /// The text with a value at `path`: the one that is there is replaced, and objects that are missing are added. `None` where
@@ -218,6 +252,16 @@ mod tests {
         assert_eq!(replace(SETTINGS, &["none".to_owned()], &json!(1)), None);
         let last = replace(SETTINGS, &["after".to_owned()], &json!([])).unwrap();
         assert_eq!(parse(&last).unwrap()["after"], json!([]));
+    }
+
+    #[test]
+    fn a_file_is_indented_as_it_was() {
+        let path = ["mcpServers".to_owned()];
+        for unit in ["\t", "  ", "    "] {
+            let text = |value: &str| format!("{{\n{unit}\"mcpServers\": {value}\n}}\n");
+            let expected = text(&format!("{{\n{unit}{unit}\"a\": 1\n{unit}}}"));
+            assert_eq!(replace(&text("{}"), &path, &json!({"a": 1})), Some(expected));
+        }
     }
 
     #[test]

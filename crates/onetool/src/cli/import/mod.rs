@@ -1,13 +1,16 @@
 //! `onetool import` and `onetool export`: servers of other clients become ours, and back.
 //!
 //! `clients` knows where files are, `read` what they mean, `plan` what would happen, `redirect` how a client is pointed at
-//! OneTool. Nothing is written without `--write`.
+//! OneTool and back, `program` what it is given to start. Nothing is written without `--write`.
 
 mod clients;
 mod jsonc;
+mod own;
 mod plan;
+mod program;
 mod read;
 mod redirect;
+mod toml_tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,14 +18,16 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use onetool_config::ConfigPlaces;
+use onetool_sdk::Redactor;
 use serde_json::{Map, Value as Json};
 
-use self::clients::{Client, ClientFile, Folders, recognise};
+use self::clients::{Client, ClientFile, Folders, System, recognise};
 use self::plan::{Action, Plan};
 use self::read::{FoundServer, read, text_of};
 use self::redirect::Redirect;
 use super::Location;
 use super::config_file::{self, Backup, ConfigFile, Scope, ignore_private_files};
+use super::secret_values;
 use super::table::{Page, Tone};
 use crate::config;
 
@@ -104,7 +109,7 @@ pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
     let outcome = Import::new(&places, scope, found)?;
     let redirects = if args.client.is_empty() { Vec::new() } else { Redirect::to_onetool(&sources, &places.project)? };
     outcome.show()?;
-    show_redirects(&redirects)?;
+    show_redirects(&redirects, &sources, &places)?;
     if !args.write {
         eprintln!("nothing was written\nhint: add --write to write it");
         return Ok(ExitCode::SUCCESS);
@@ -118,13 +123,16 @@ pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
 pub fn export(args: ExportArgs, at: Location) -> anyhow::Result<ExitCode> {
     let places = at.places()?;
     let folders = folders(&places)?;
-    let redirects = Redirect::back(&client_files(&args.client, &folders), &places.project)?;
+    let files = client_files(&args.client, &folders);
+    let redirects = Redirect::back(&files, &places.project)?;
     if redirects.is_empty() {
         anyhow::bail!(
-            "there is no backup to restore\nhint: `onetool import --client NAME --write` keeps one beside the client's file"
+            "there is nothing to give back: OneTool is not in the files of {}\n\
+             hint: `onetool import --client NAME --write` points a client at OneTool, and keeps a backup beside its file",
+            args.client.iter().map(|client| client.name()).collect::<Vec<_>>().join(", ")
         );
     }
-    show_redirects(&redirects)?;
+    show_redirects(&redirects, &files, &places)?;
     if args.write {
         write_redirects(&redirects)?;
     } else {
@@ -198,7 +206,8 @@ impl Import {
                 let (tone, action) = match &step.action {
                     Action::Add => (Tone::Good, "add".to_owned()),
                     Action::Rename(name) => (Tone::Good, format!("add as {name}")),
-                    Action::Same => (Tone::Faint, "configured already".to_owned()),
+                    Action::Same(name) if *name == step.found.name => (Tone::Faint, "configured already".to_owned()),
+                    Action::Same(name) => (Tone::Faint, format!("configured already as {name}")),
                     Action::Skip(why) => (Tone::Faint, format!("skip: {why}")),
                 };
                 let kind = if step.found.settings.contains_key("url") { "http" } else { "stdio" };
@@ -254,7 +263,8 @@ impl Import {
 
 fn folders(places: &ConfigPlaces) -> anyhow::Result<Folders> {
     let home = std::env::home_dir().context("there is no home folder\nhint: name the files to import")?;
-    Ok(Folders { home, project: places.project.clone() })
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    Ok(Folders::new(System::current(), &home, &places.project, &variable))
 }
 
 fn client_files(clients: &[Client], folders: &Folders) -> Vec<ClientFile> {
@@ -263,25 +273,42 @@ fn client_files(clients: &[Client], folders: &Folders) -> Vec<ClientFile> {
 }
 
 fn named_files(paths: &[PathBuf]) -> anyhow::Result<Vec<ClientFile>> {
-    paths
-        .iter()
-        .map(|path| {
-            let text = text_of(path)?.with_context(|| format!("{} does not exist", path.display()))?;
-            recognise(path, &text).with_context(|| {
-                format!(
-                    "{}: no servers in it\nhint: expected JSON with mcpServers, servers, context_servers or mcp, Codex' TOML, or a OneTool configuration",
-                    path.display()
-                )
-            })
-        })
-        .collect()
+    let mut files = Vec::new();
+    for path in paths {
+        let text = text_of(path)?.with_context(|| {
+            format!(
+                "{} does not exist\nhint: without a file, `onetool import` looks for those of all clients",
+                path.display()
+            )
+        })?;
+        let found = recognise(path, &text);
+        anyhow::ensure!(
+            !found.is_empty(),
+            "{}: no servers in it\nhint: expected JSON with mcpServers, servers, context_servers or mcp, Codex' TOML, or a OneTool configuration",
+            path.display()
+        );
+        files.extend(found);
+    }
+    Ok(files)
 }
 
-fn show_redirects(redirects: &[Redirect]) -> anyhow::Result<()> {
+/// What changes in the files of clients. Secrets in them are not shown: a terminal keeps what it shows.
+fn show_redirects(redirects: &[Redirect], files: &[ClientFile], places: &ConfigPlaces) -> anyhow::Result<()> {
     let mut page = Page::new();
     for redirect in redirects {
+        let of_path = files.iter().filter(|file| file.path == redirect.path);
+        let hidden: Vec<String> = of_path
+            .flat_map(|file| redirect.texts().map(|text| redirect::servers_of(file, text, &places.project)))
+            .flatten()
+            .flat_map(|servers| secret_values::find(&servers))
+            .collect();
+        let redactor = Redactor::new(hidden.iter().map(String::as_str));
         page.put(Tone::Plain, "").end_line();
-        page.text(&format!("{}: its servers change", redirect.path.display()));
+        if redirect.removes_file() {
+            page.text(&format!("{}: removed; it was made for OneTool", redirect.path.display()));
+        } else {
+            page.text(&redactor.text(&redirect.diff()));
+        }
     }
     page.print()
 }
@@ -290,7 +317,8 @@ fn write_redirects(redirects: &[Redirect]) -> anyhow::Result<()> {
     let mut page = Page::new();
     for redirect in redirects {
         let copy = redirect.save()?;
-        page.put(Tone::Good, "wrote").put(Tone::Plain, &format!(" {}", redirect.path.display()));
+        let done = if redirect.removes_file() { "removed" } else { "wrote" };
+        page.put(Tone::Good, done).put(Tone::Plain, &format!(" {}", redirect.path.display()));
         if let Some(copy) = copy {
             page.put(Tone::Plain, &format!(" (backup: {})", copy.display()));
         }

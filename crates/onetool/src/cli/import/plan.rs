@@ -1,6 +1,6 @@
 //! What an import would do, server by server: added, renamed, the same, or left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onetool_sdk::{RESERVED_PACKS, to_python_identifier};
 use serde_json::{Map, Value as Json, json};
@@ -13,10 +13,10 @@ use crate::cli::secret_values;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Add,
-    /// Another server has this name already.
+    /// Under another name: its own is taken, or too long.
     Rename(String),
-    /// It is configured like this already.
-    Same,
+    /// It is configured like this already, by this name.
+    Same(String),
     Skip(String),
 }
 
@@ -49,28 +49,42 @@ impl Plan {
         if let Some(Json::Object(own)) = file.value(&["servers"])? {
             servers.extend(own);
         }
+        let mut added = BTreeSet::new();
         for mut server in found {
-            let moved = secret_values::take(&server.name, &mut server.settings, &|name| {
+            let moved = secret_values::take(short(&server.name), &mut server.settings, &|name| {
                 plan.secrets.get(name).cloned().or_else(|| secret(name))
             });
             let action = action(&server, &servers);
             let name = match &action {
                 Action::Add => Some(server.name.clone()),
                 Action::Rename(name) => Some(name.clone()),
-                Action::Same | Action::Skip(_) => None,
+                // Two clients have it: what either of them allows is allowed, and it is used if either uses it.
+                Action::Same(name) if added.contains(name) => {
+                    allow(file, name, &server.allowed_tools)?;
+                    if !server.settings.contains_key("enabled") && file.value(&["servers", name, "enabled"])?.is_some()
+                    {
+                        file.remove(&["servers", name, "enabled"])?;
+                    }
+                    None
+                }
+                Action::Same(_) | Action::Skip(_) => None,
             };
             if let Some(name) = name {
                 let settings = Json::Object(server.settings.clone());
                 file.set(&["servers", &name], &settings)?;
                 servers.insert(name.clone(), settings);
-                for tool in &server.allowed_tools {
-                    let pattern = format!("{}.{}", to_python_identifier(&name), to_python_identifier(tool));
-                    if file.value(&["security", "policy", &pattern])?.is_none() {
-                        file.set(&["security", "policy", &pattern], &json!("allow"))?;
+                allow(file, &name, &server.allowed_tools)?;
+                for (name, value) in &server.secrets {
+                    let is_other = |known: String| known != *value;
+                    if plan.secrets.get(name).cloned().or_else(|| secret(name)).is_some_and(is_other) {
+                        server.remarks.push(format!("the secret {name} has another value here, which stays"));
+                    } else if secret(name).is_none() {
+                        plan.secrets.insert(name.clone(), value.clone());
                     }
                 }
                 plan.secrets.extend(moved.into_iter().filter(|(name, _)| secret(name).is_none()));
                 plan.inputs.extend(server.inputs.iter().filter(|(name, _)| secret(name).is_none()).cloned());
+                added.insert(name);
             }
             plan.steps.push(Step { found: server, action });
         }
@@ -78,6 +92,23 @@ impl Plan {
         plan.inputs.dedup_by(|a, b| a.0 == b.0);
         Ok(plan)
     }
+}
+
+/// Lets these tools be called without a question, unless the policy says something about them.
+fn allow(file: &mut ConfigFile, server: &str, tools: &[String]) -> anyhow::Result<()> {
+    for tool in tools {
+        let function = if tool == "*" { tool.clone() } else { to_python_identifier(tool) };
+        let pattern = format!("{}.{function}", to_python_identifier(server));
+        if file.value(&["security", "policy", &pattern])?.is_none() {
+            file.set(&["security", "policy", &pattern], &json!("allow"))?;
+        }
+    }
+    Ok(())
+}
+
+/// `github.com/owner/repository/src/time` and `io.github.owner/time`, as catalogs name them, are `time`.
+fn short(name: &str) -> &str {
+    name.rsplit('/').find(|part| part.chars().any(char::is_alphanumeric)).unwrap_or(name)
 }
 
 fn action(server: &FoundServer, servers: &Map<String, Json>) -> Action {
@@ -88,18 +119,19 @@ fn action(server: &FoundServer, servers: &Map<String, Json>) -> Action {
         return Action::Skip("it has neither a command nor a url".to_owned());
     }
     let is_same = |other: &Json| without_switch(other) == without_switch(&Json::Object(server.settings.clone()));
-    if servers.values().any(is_same) {
-        return Action::Same;
+    if let Some((name, _)) = servers.iter().find(|(_, other)| is_same(other)) {
+        return Action::Same(name.clone());
     }
     // Two names that make the same pack are the same name.
     let pack = |name: &str| to_python_identifier(name);
     let is_taken = |name: &str| {
         RESERVED_PACKS.contains(&pack(name).as_str()) || servers.keys().any(|known| pack(known) == pack(name))
     };
-    if !is_taken(&server.name) {
-        return Action::Add;
+    let name = short(&server.name);
+    if !is_taken(name) {
+        return if name == server.name { Action::Add } else { Action::Rename(name.to_owned()) };
     }
-    let base = format!("{}-{}", server.name, server.client.name());
+    let base = format!("{name}-{}", server.client.name());
     let numbered = (2..).map(|number| format!("{base}-{number}"));
     match std::iter::once(base.clone()).chain(numbered).find(|name| !is_taken(name)) {
         Some(name) => Action::Rename(name),

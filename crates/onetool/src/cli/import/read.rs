@@ -1,12 +1,13 @@
 //! From a client's file to servers in our own words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value as Json, json};
 
 use super::clients::{Client, ClientFile, Layout};
-use super::jsonc;
+use super::{jsonc, own};
 
 /// A server of a client.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub struct FoundServer {
     pub allowed_tools: Vec<String>,
     /// Secrets that must be added by hand, with what they are.
     pub inputs: Vec<(String, String)>,
+    /// Secrets that it names and that its configuration has.
+    pub secrets: BTreeMap<String, String>,
     /// What could not be carried over.
     pub remarks: Vec<String>,
     /// Whether this is OneTool itself.
@@ -29,27 +32,37 @@ pub struct FoundServer {
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The servers of a file; `None` where there is no file.
-pub fn read(file: &ClientFile, project: &std::path::Path) -> anyhow::Result<Option<Vec<FoundServer>>> {
-    let Some(text) = text_of(&file.path)? else { return Ok(None) };
+pub fn read(file: &ClientFile, project: &Path) -> anyhow::Result<Option<Vec<FoundServer>>> {
+    text_of(&file.path)?.map(|text| read_text(file, &text, project)).transpose()
+}
+
+/// The servers of a file that has this text.
+fn read_text(file: &ClientFile, text: &str, project: &Path) -> anyhow::Result<Vec<FoundServer>> {
     let path = || file.path.display().to_string();
     let root: Json = match file.layout {
-        Layout::Toml => toml::from_str::<Json>(&text).with_context(path)?,
-        Layout::Yaml => onetool_config::edit::get(&text, &["servers"]).with_context(path)?.unwrap_or(Json::Null),
-        Layout::Json(_) | Layout::ClaudeProject => jsonc::parse(&text).with_context(path)?,
+        // As some clients leave their file before the first server.
+        _ if text.trim().is_empty() => Json::Null,
+        Layout::Toml => toml::from_str::<Json>(text).with_context(path)?,
+        Layout::Yaml => Json::Object(own::servers(&file.path, text)?),
+        Layout::Json(_) | Layout::ClaudeProject => jsonc::parse(text).with_context(path)?,
     };
     let servers = match file.layout {
         Layout::Yaml => Some(&root),
         layout => path_of(layout, project).iter().try_fold(&root, |value, step| value.get(step)),
     };
-    let Some(Json::Object(servers)) = servers else { return Ok(Some(Vec::new())) };
-    let descriptions = input_descriptions(&root);
-    Ok(Some(
-        servers.iter().map(|(name, server)| Reading::new(file.client, name, &descriptions).server(server)).collect(),
-    ))
+    let Some(Json::Object(servers)) = servers else { return Ok(Vec::new()) };
+    let inputs = inputs(&root);
+    let about = About { client: file.client, project, inputs: &inputs };
+    let secrets = if file.layout == Layout::Yaml { own::secrets(&file.path) } else { BTreeMap::new() };
+    let read = |(name, server): (&String, &Json)| {
+        let found = Reading::new(about, name).server(server);
+        FoundServer { secrets: own::named(&found.settings, &secrets), ..found }
+    };
+    Ok(servers.iter().map(read).collect())
 }
 
 /// A file's text, if there is one.
-pub fn text_of(path: &std::path::Path) -> anyhow::Result<Option<String>> {
+pub fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     let context = || format!("cannot read {}", path.display());
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -62,7 +75,7 @@ pub fn text_of(path: &std::path::Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Where the servers are in a file that is read as JSON.
-pub fn path_of(layout: Layout, project: &std::path::Path) -> Vec<String> {
+pub fn path_of(layout: Layout, project: &Path) -> Vec<String> {
     match layout {
         Layout::Json(path) => path.iter().map(|&step| step.to_owned()).collect(),
         Layout::ClaudeProject => vec!["projects".to_owned(), project.display().to_string(), "mcpServers".to_owned()],
@@ -72,32 +85,41 @@ pub fn path_of(layout: Layout, project: &std::path::Path) -> Vec<String> {
 }
 
 /// `inputs` of VS Code: what is asked for, by id.
-fn input_descriptions(root: &Json) -> Map<String, Json> {
+fn inputs(root: &Json) -> Map<String, Json> {
     let inputs = root.get("inputs").and_then(Json::as_array).into_iter().flatten();
-    inputs
-        .filter_map(|input| Some((input.get("id")?.as_str()?.to_owned(), input.get("description")?.clone())))
-        .collect()
+    inputs.filter_map(|input| Some((input.get("id")?.as_str()?.to_owned(), input.clone()))).collect()
+}
+
+/// What a server is read in the light of.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    client: Client,
+    project: &'a Path,
+    /// What VS Code asks for, by id.
+    inputs: &'a Map<String, Json>,
 }
 
 struct Reading<'a> {
-    client: Client,
+    about: About<'a>,
     found: FoundServer,
-    descriptions: &'a Map<String, Json>,
     variables: BTreeSet<String>,
+    /// What the folder of the project is called where the server starts.
+    here: String,
 }
 
 impl<'a> Reading<'a> {
-    fn new(client: Client, name: &str, descriptions: &'a Map<String, Json>) -> Self {
+    fn new(about: About<'a>, name: &str) -> Self {
         let found = FoundServer {
             name: name.to_owned(),
-            client,
+            client: about.client,
             settings: Map::new(),
             allowed_tools: Vec::new(),
             inputs: Vec::new(),
+            secrets: BTreeMap::new(),
             remarks: Vec::new(),
             is_onetool: false,
         };
-        Self { client, found, descriptions, variables: BTreeSet::new() }
+        Self { about, found, variables: BTreeSet::new(), here: ".".to_owned() }
     }
 
     fn server(mut self, server: &Json) -> FoundServer {
@@ -105,22 +127,30 @@ impl<'a> Reading<'a> {
             self.found.remarks.push("not a mapping".to_owned());
             return self.found;
         };
-        if self.client == Client::Onetool {
+        if self.about.client == Client::Onetool {
             self.found.settings = entries.clone();
             return self.found;
+        }
+        // A server starts in the project, unless it says otherwise.
+        if entries.get("cwd").and_then(Json::as_str).is_some_and(|folder| folder != "${workspaceFolder}") {
+            self.here = self.about.project.display().to_string();
         }
         for (key, value) in entries {
             self.key(key, value);
         }
+        if let Some(file) = entries.get("envFile").and_then(Json::as_str) {
+            self.env_file(file);
+        }
         if !self.variables.is_empty() {
             self.set("env_allow", json!(self.variables));
         }
-        let command = self.found.settings.get("command").and_then(Json::as_str).unwrap_or("");
-        let program = std::path::Path::new(command).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        self.found.is_onetool = program.as_deref() == Some("onetool");
-        if !self.found.settings.contains_key("command") && !self.found.settings.contains_key("url") {
-            self.found.remarks.push("it has neither a command nor a url".to_owned());
-        }
+        let text = |key: &str| self.found.settings.get(key).and_then(Json::as_str).unwrap_or("").to_owned();
+        let first = self.found.settings.get("args").and_then(|args| args.get(0)).and_then(Json::as_str).unwrap_or("");
+        let is_ours = |program: &str| Path::new(program).file_stem().is_some_and(|stem| stem == "onetool");
+        let is_runner = ["uvx", "npx"].contains(&text("command").as_str());
+        let words = self.found.settings.get("args").and_then(Json::as_array).into_iter().flatten();
+        self.found.is_onetool = is_ours(&text("command"))
+            || is_runner && (first == "onetool" || words.filter_map(Json::as_str).any(|word| word == "onetool"));
         self.found
     }
 
@@ -175,27 +205,60 @@ impl<'a> Reading<'a> {
                 self.variables.extend(names.iter().filter_map(Json::as_str).map(str::to_owned));
             }
             ("bearer_token_env_var", Json::String(variable)) => self.header("Authorization", variable, "Bearer "),
-            ("disabled", Json::Bool(true)) | ("enabled", Json::Bool(false)) => self.set("enabled", json!(false)),
-            ("disabled" | "enabled", _) => {}
+            ("disabled", Json::Bool(true)) | ("enabled" | "isActive", Json::Bool(false)) => {
+                self.set("enabled", json!(false));
+            }
+            ("disabled" | "enabled" | "isActive", _) => {}
             ("autoApprove" | "alwaysAllow", Json::Array(tools)) => {
                 self.found.allowed_tools.extend(tools.iter().filter_map(Json::as_str).map(str::to_owned));
             }
+            ("autoApprove" | "alwaysAllow" | "trust", Json::Bool(allowed)) => {
+                self.found.allowed_tools.extend(allowed.then(|| "*".to_owned()));
+            }
+            ("default_tools_approval_mode", Json::String(mode)) => {
+                self.found.allowed_tools.extend((mode == "approve").then(|| "*".to_owned()));
+            }
+            // Codex: what to ask before, tool by tool.
+            ("tools", Json::Object(tools)) if self.about.client == Client::Codex => {
+                let is_approved = |tool: &Json| tool.get("approval_mode").and_then(Json::as_str) == Some("approve");
+                let approved = tools.iter().filter(|(_, tool)| is_approved(tool));
+                self.found.allowed_tools.extend(approved.map(|(name, _)| name.clone()));
+            }
             ("timeout", Json::Number(number)) => {
                 // opencode counts milliseconds.
-                let seconds =
-                    number.as_f64().map(|value| if self.client == Client::Opencode { value / 1000.0 } else { value });
+                let seconds = number
+                    .as_f64()
+                    .map(|value| if self.about.client == Client::Opencode { value / 1000.0 } else { value });
                 self.set("timeout", seconds.filter(|seconds| *seconds > 0.0).map_or(Json::Null, whole));
+            }
+            // Cline counts milliseconds here.
+            ("networkTimeout", Json::Number(number)) => {
+                self.set("timeout", number.as_f64().map_or(Json::Null, |value| whole(value / 1000.0)));
             }
             ("tool_timeout_sec", Json::Number(number)) => self.set("timeout", Json::Number(number.clone())),
             ("oauth", Json::Bool(false)) => self.set("auth", json!({"enabled": false})),
-            ("oauth", Json::Object(entries)) => self.oauth(entries),
-            ("enabled_tools", tools) => self.tools("include", tools),
-            ("disabled_tools" | "disabledTools", tools) => self.tools("exclude", tools),
-            // The kind shows in command and url; where it came from does not matter.
+            ("oauth" | "auth", Json::Object(entries)) => self.oauth(entries),
+            ("scopes", Json::Array(_)) => self.oauth(&Map::from_iter([(key.to_owned(), value.clone())])),
+            ("oauth_resource", Json::String(_)) => self.oauth(&Map::from_iter([(key.to_owned(), value.clone())])),
+            ("enabled_tools" | "includeTools", tools) => self.tools("include", tools),
+            ("disabled_tools" | "disabledTools" | "excludeTools", tools) => self.tools("exclude", tools),
+            // The kind shows in command and url; where it came from, and how the client shows it, does not matter.
             (
-                "type" | "transport" | "source" | "startup_timeout_sec" | "startup_timeout_ms" | "gallery" | "version",
+                "type"
+                | "transport"
+                | "transportType"
+                | "source"
+                | "startup_timeout_sec"
+                | "startup_timeout_ms"
+                | "gallery"
+                | "version"
+                | "dev"
+                | "required"
+                | "description"
+                | "name",
                 _,
             ) => {}
+            ("envFile", Json::String(_)) => {}
             (other, _) => self.found.remarks.push(format!("'{other}' is not carried over")),
         }
     }
@@ -211,20 +274,43 @@ impl<'a> Reading<'a> {
         self.set(key, Json::Object(map));
     }
 
-    /// How to sign in, as opencode and VS Code say it.
+    /// How to sign in, in the words of all clients.
     fn oauth(&mut self, entries: &Map<String, Json>) {
-        let mut auth = Map::new();
+        let mut auth = self.found.settings.get("auth").and_then(Json::as_object).cloned().unwrap_or_default();
         for (key, value) in entries {
-            match (key.as_str(), value) {
-                ("clientId", value) => drop(auth.insert("client_id".to_owned(), self.text(value))),
-                ("clientSecret", value) => drop(auth.insert("client_secret".to_owned(), self.text(value))),
-                ("scope", Json::String(scopes)) => {
-                    drop(auth.insert("scopes".to_owned(), scopes.split_whitespace().collect()));
+            let (ours, value) = match (key.as_str(), value) {
+                ("clientId" | "client_id" | "CLIENT_ID", value) => ("client_id", self.text(value)),
+                ("clientSecret" | "client_secret" | "CLIENT_SECRET", value) => ("client_secret", self.text(value)),
+                ("scope" | "scopes", Json::String(scopes)) => ("scopes", scopes.split_whitespace().collect()),
+                ("scopes", Json::Array(scopes)) => ("scopes", Json::Array(scopes.clone())),
+                ("callbackPort", Json::Number(port)) => ("redirect_port", Json::Number(port.clone())),
+                ("redirectUri", Json::String(_)) => ("redirect_url", self.text(value)),
+                ("oauth_resource" | "resource", Json::String(_)) => ("resource", self.text(value)),
+                ("enabled", Json::Bool(_)) => ("enabled", value.clone()),
+                (other, _) => {
+                    self.found.remarks.push(format!("'oauth.{other}' is not carried over"));
+                    continue;
                 }
-                (other, _) => self.found.remarks.push(format!("'oauth.{other}' is not carried over")),
-            }
+            };
+            auth.insert(ours.to_owned(), value);
         }
         self.set("auth", Json::Object(auth));
+    }
+
+    /// Variables of a file, where the entry itself does not set them.
+    fn env_file(&mut self, name: &str) {
+        let known = self.references(name);
+        let path = self.about.project.join(onetool_config::expand_home(&known.replace("${HOME}", "~")));
+        let text = match text_of(&path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return self.found.remarks.push(format!("its envFile {} does not exist", path.display())),
+            Err(error) => return self.found.remarks.push(format!("its envFile: {error:#}")),
+        };
+        let mut env = self.found.settings.get("env").and_then(Json::as_object).cloned().unwrap_or_default();
+        for (name, value) in env_lines(&text) {
+            env.entry(name).or_insert(Json::String(value));
+        }
+        self.set("env", Json::Object(env));
     }
 
     fn header(&mut self, name: &str, variable: &str, before: &str) {
@@ -250,18 +336,16 @@ impl<'a> Reading<'a> {
     }
 
     fn references(&mut self, text: &str) -> String {
+        // opencode writes {env:NAME} and {file:PATH}.
+        let openings: &[(&str, usize)] = match self.about.client {
+            Client::Opencode => &[("${", 2), ("{env:", 1), ("{file:", 1)],
+            _ => &[("${", 2)],
+        };
         let mut out = String::new();
         let mut rest = text;
         loop {
-            let dollar = rest.find("${");
-            // opencode writes {env:NAME}.
-            let brace = if self.client == Client::Opencode { rest.find("{env:") } else { None };
-            let (start, open) = match (dollar, brace) {
-                (Some(dollar), Some(brace)) if brace < dollar => (brace, 1),
-                (Some(dollar), _) => (dollar, 2),
-                (None, Some(brace)) => (brace, 1),
-                (None, None) => break,
-            };
+            let found = openings.iter().filter_map(|(text, skip)| Some((rest.find(text)?, *skip))).min();
+            let Some((start, open)) = found else { break };
             let Some(length) = rest[start..].find('}') else { break };
             let inner = rest[start + open..start + length].to_owned();
             out.push_str(&rest[..start]);
@@ -276,18 +360,45 @@ impl<'a> Reading<'a> {
         match inner.split_once(':') {
             Some(("env", name)) => self.variable(name),
             Some(("input", id)) => {
-                let name = onetool_sdk::to_python_identifier(id).to_ascii_uppercase();
-                let what = self.descriptions.get(id).and_then(Json::as_str).unwrap_or("").to_owned();
-                if !self.found.inputs.iter().any(|(known, _)| *known == name) {
-                    self.found.inputs.push((name.clone(), what));
+                let of_input = |key: &str| self.about.inputs.get(id)?.get(key)?.as_str();
+                let (what, default) = (of_input("description").unwrap_or("").to_owned(), of_input("default"));
+                let asked = default.map(|default| format!(":-{default}}}"));
+                let reference = self.input(id, what);
+                match asked {
+                    // What has a default need not be added.
+                    Some(rest) => {
+                        self.found.inputs.retain(|(name, _)| format!("${{{name}}}") != reference);
+                        format!("{}{rest}", reference.trim_end_matches('}'))
+                    }
+                    None => reference,
                 }
-                format!("${{{name}}}")
             }
-            _ if inner == "workspaceFolder" || inner == "workspaceRoot" => ".".to_owned(),
-            _ if inner == "userHome" => "~".to_owned(),
-            _ if inner == "pathSeparator" || inner == "/" => std::path::MAIN_SEPARATOR.to_string(),
-            _ => self.variable(inner),
+            Some((_, default)) if default.starts_with('-') => self.variable(inner),
+            Some(("file", path)) => {
+                let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.input(&format!("{}_{name}", self.found.name), format!("the content of {path}"))
+            }
+            // `${command:…}`, `${config:…}`: only the editor knows.
+            Some((_, id)) => self.input(id, format!("what ${{{inner}}} is in {}", self.about.client.name())),
+            None => match inner {
+                "workspaceFolder" | "workspaceRoot" | "cwd" => self.here.clone(),
+                "workspaceFolderBasename" => {
+                    self.about.project.file_name().unwrap_or_default().to_string_lossy().into_owned()
+                }
+                "userHome" => self.variable(if cfg!(windows) { "USERPROFILE" } else { "HOME" }),
+                "pathSeparator" | "/" => std::path::MAIN_SEPARATOR.to_string(),
+                name => self.variable(name),
+            },
         }
+    }
+
+    /// A secret that somebody must add.
+    fn input(&mut self, id: &str, what: String) -> String {
+        let name = onetool_sdk::to_python_identifier(id).to_ascii_uppercase();
+        if !self.found.inputs.iter().any(|(known, _)| *known == name) {
+            self.found.inputs.push((name.clone(), what));
+        }
+        format!("${{{name}}}")
     }
 
     /// `NAME` and `NAME:-default` mean the same to us.
@@ -296,6 +407,22 @@ impl<'a> Reading<'a> {
         self.variables.insert(plain.to_owned());
         format!("${{{name}}}")
     }
+}
+
+/// `NAME=value`, `export NAME="value"`, comments.
+fn env_lines(text: &str) -> impl Iterator<Item = (String, String)> {
+    text.lines().filter_map(|line| {
+        let line = line.trim();
+        let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.split_once(*quote));
+        let value = match quoted {
+            Some((inside, _)) => inside,
+            None => value.split(" #").next().unwrap_or(value).trim_end(),
+        };
+        is_name.then(|| (name.to_owned(), value.to_owned()))
+    })
 }
 
 fn whole(seconds: f64) -> Json {
@@ -307,7 +434,12 @@ mod tests {
     use super::*;
 
     fn read_one(client: Client, server: Json, inputs: Json) -> FoundServer {
-        Reading::new(client, "s", &input_descriptions(&json!({ "inputs": inputs }))).server(&server)
+        read_in(Path::new("/p"), client, server, inputs)
+    }
+
+    fn read_in(project: &Path, client: Client, server: Json, inputs: Json) -> FoundServer {
+        let inputs = super::inputs(&json!({ "inputs": inputs }));
+        Reading::new(About { client, project, inputs: &inputs }, "s").server(&server)
     }
 
     #[test]
@@ -352,19 +484,85 @@ mod tests {
 
     #[test]
     fn inputs_approvals_and_what_is_unknown_are_reported() {
-        let inputs =
-            json!([{"type": "promptString", "id": "gh-token", "description": "GitHub token", "password": true}]);
+        let inputs = json!([{"type": "promptString", "id": "gh-token", "description": "GitHub token", "password": true},
+                   {"type": "pickString", "id": "level", "options": ["a", "b"], "default": "a"}]);
         let found = read_one(
             Client::Vscode,
-            json!({"command": "x", "env": {"T": "${input:gh-token}"}, "autoApprove": ["get"], "envFile": ".env"}),
+            json!({"command": "x", "env": {"T": "${input:gh-token}", "L": "${input:level}"}, "autoApprove": ["get"], "headersHelper": "x"}),
             inputs,
         );
-        assert_eq!(found.settings["env"]["T"], "${GH_TOKEN}");
+        assert_eq!(found.settings["env"], json!({"T": "${GH_TOKEN}", "L": "${LEVEL:-a}"}));
         assert_eq!(found.inputs, [("GH_TOKEN".to_owned(), "GitHub token".to_owned())]);
         assert_eq!(found.allowed_tools, ["get"]);
-        assert_eq!(found.remarks, ["'envFile' is not carried over"]);
+        assert_eq!(found.remarks, ["'headersHelper' is not carried over"]);
         assert!(
             read_one(Client::Cursor, json!({"command": "/usr/bin/onetool", "args": ["serve"]}), Json::Null).is_onetool
         );
+    }
+
+    #[test]
+    fn rarer_words_are_understood_too() {
+        for (client, server, expected) in [
+            (
+                Client::Codex,
+                json!({"command": "x", "required": true, "tools": {"a": {"approval_mode": "approve"}, "b": {"approval_mode": "prompt"}}}),
+                json!({"command": "x"}),
+            ),
+            (
+                Client::Cursor,
+                json!({"url": "https://h", "auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:S}", "scopes": ["r"]}}),
+                json!({"url": "https://h", "auth": {"client_id": "me", "client_secret": "${S}", "scopes": ["r"]}, "env_allow": ["S"]}),
+            ),
+            (
+                Client::ClaudeCode,
+                json!({"type": "http", "url": "https://h", "oauth": {"clientId": "me", "callbackPort": 8080}}),
+                json!({"url": "https://h", "auth": {"client_id": "me", "redirect_port": 8080}}),
+            ),
+            (
+                Client::Vscode,
+                json!({"command": "${userHome}/x", "args": ["${workspaceFolder}", "${workspaceFolderBasename}", "${config:a.b}"], "dev": {}}),
+                json!({"command": "${HOME}/x", "args": [".", "p", "${A_B}"], "env_allow": ["HOME"]}),
+            ),
+            (
+                Client::Vscode,
+                json!({"command": "x", "cwd": "${workspaceFolder}/sub", "args": ["${workspaceFolder}/a"]}),
+                json!({"command": "x", "cwd": "/p/sub", "args": ["/p/a"]}),
+            ),
+            (
+                Client::Opencode,
+                json!({"type": "remote", "url": "https://h", "headers": {"Authorization": "Bearer {file:~/.keys/api}"}}),
+                json!({"url": "https://h", "headers": {"Authorization": "Bearer ${S_API}"}}),
+            ),
+        ] {
+            let found = read_one(client, server, Json::Null);
+            assert_eq!(Json::Object(found.settings), expected, "{client:?}");
+            assert!(found.remarks.is_empty(), "{client:?}: {:?}", found.remarks);
+        }
+        let codex = json!({"command": "x", "tools": {"a": {"approval_mode": "approve"}}});
+        assert_eq!(read_one(Client::Codex, codex, Json::Null).allowed_tools, ["a"]);
+        let all = json!({"command": "x", "autoApprove": true});
+        assert_eq!(read_one(Client::Cline, all, Json::Null).allowed_tools, ["*"]);
+        for ours in [
+            json!({"command": "uvx", "args": ["onetool", "serve"]}),
+            json!({"command": "npx", "args": ["-y", "onetool"]}),
+        ] {
+            assert!(read_one(Client::Cursor, ours.clone(), Json::Null).is_onetool, "{ours}");
+        }
+        assert!(
+            !read_one(Client::Cursor, json!({"command": "uvx", "args": ["mcp-server-time"]}), Json::Null).is_onetool
+        );
+    }
+
+    #[test]
+    fn variables_of_a_file_are_taken_in() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".env"), "# mine\nA=1 # one\nexport B=\"two words\"\nC='x'\nnot a line\n")
+            .unwrap();
+        let server = json!({"command": "x", "env": {"C": "own"}, "envFile": "${workspaceFolder}/.env"});
+        let found = read_in(folder.path(), Client::Vscode, server.clone(), Json::Null);
+        assert_eq!(found.settings["env"], json!({"C": "own", "A": "1", "B": "two words"}));
+        std::fs::remove_file(folder.path().join(".env")).unwrap();
+        let found = read_in(folder.path(), Client::Vscode, server, Json::Null);
+        assert!(found.remarks[0].ends_with(".env does not exist"), "{:?}", found.remarks);
     }
 }

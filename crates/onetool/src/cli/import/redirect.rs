@@ -1,4 +1,7 @@
 //! Points a client at OneTool instead of its servers, and back.
+//!
+//! Back means: the file as it was, byte for byte, where nobody has changed it meanwhile. Otherwise the servers of the
+//! newest copy from before return as they were written, and what was added since stays.
 
 use std::path::{Path, PathBuf};
 
@@ -7,108 +10,242 @@ use serde_json::{Map, Value as Json, json};
 
 use super::clients::{Client, ClientFile, Layout};
 use super::jsonc;
+use super::program::program;
 use super::read::{path_of, text_of};
-use crate::cli::config_file::{BACKUP, write_backup, write_over};
+use super::toml_tables as tables;
+use crate::cli::config_file::{BACKUP, diff, write_backup, write_over};
+
+/// What OneTool is called in the files of clients.
+const OURS: &str = "onetool";
 
 /// A client's file, before and after.
 pub struct Redirect {
     pub path: PathBuf,
     /// `None` where there is no file yet.
     old: Option<String>,
-    new: String,
+    /// `None` where the file goes: it was made for OneTool.
+    new: Option<String>,
 }
 
 impl Redirect {
     /// All these files with OneTool in place of the servers that can be imported. A file that is not there yet is made.
     pub fn to_onetool(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
-        let program = std::env::current_exe().context("cannot tell where onetool is")?.display().to_string();
-        Self::of(files, |file, text| {
-            // A file of the user's is used in any folder, so it must say which project is meant.
-            let arguments = if file.is_project {
-                vec!["serve".to_owned()]
-            } else {
-                vec!["--project".to_owned(), project.display().to_string(), "serve".to_owned()]
-            };
-            match file.layout {
-                Layout::Toml => {
-                    let (program, arguments) = (Json::String(program.clone()), json!(arguments));
-                    Ok(Some(toml_with(
-                        text,
-                        &format!("[mcp_servers.onetool]\ncommand = {program}\nargs = {arguments}\n"),
-                    )))
+        let program = program()?;
+        let mut redirects = Vec::new();
+        for (path, files) in by_path(files) {
+            let old = text_of(&path)?;
+            let new = pointed(&files, old.as_deref().unwrap_or_default(), project, &|file| {
+                let mut words = program.clone();
+                // A file of the user's is used in any folder, so it must say which project is meant.
+                if !file.is_project {
+                    words.extend(["--project".to_owned(), project.display().to_string()]);
                 }
-                layout => {
-                    let mut servers = entry(file.client, &program, &arguments);
-                    // What only the client itself can start stays with it.
-                    servers.extend(entries(servers_of(file, text, project)).filter(|(_, server)| !can_move(server)));
-                    with_servers(file, text, &path_of(layout, project), &Json::Object(servers))
-                }
-            }
-        })
+                words.push("serve".to_owned());
+                Some(entry(file.client, &words))
+            })?;
+            redirects.push(Self { path, old, new: Some(new) });
+        }
+        redirects.retain(Self::is_change);
+        Ok(redirects)
     }
 
     /// All these files with the servers that they had before.
     pub fn back(files: &[ClientFile], project: &Path) -> anyhow::Result<Vec<Self>> {
-        Self::of(files, |file, text| {
-            let Some(before) = newest_backup(file, project)? else {
-                // It had none: it is left without OneTool.
-                let now: Map<String, Json> = entries(servers_of(file, text, project)).collect();
-                let left: Map<String, Json> = now.clone().into_iter().filter(|(name, _)| name != "onetool").collect();
-                return match file.layout {
-                    _ if left.len() == now.len() => Ok(None),
-                    Layout::Toml if left.is_empty() => Ok(Some(toml_with(text, ""))),
-                    Layout::Toml => Ok(None),
-                    layout => with_servers(file, text, &path_of(layout, project), &Json::Object(left)),
-                };
+        let mut redirects = Vec::new();
+        for (path, files) in by_path(files) {
+            let Some(old) = text_of(&path)? else { continue };
+            let backups = backups(&path)?;
+            let new = match unchanged_since(&files, &old, &backups, project)? {
+                Some(before) => before,
+                None => Some(restored(&files, &old, &backups, project)?),
             };
-            match file.layout {
-                Layout::Toml => Ok(Some(toml_with(text, &toml_blocks(&before).concat()))),
-                layout => {
-                    let servers = servers_of(file, &before, project).unwrap_or_else(|| json!({}));
-                    with_servers(file, text, &path_of(layout, project), &servers)
-                }
-            }
-        })
+            redirects.push(Self { path, old: Some(old), new });
+        }
+        redirects.retain(Self::is_change);
+        Ok(redirects)
     }
 
-    /// One change per file, though a file may have servers in two places.
-    fn of(
-        files: &[ClientFile],
-        change: impl Fn(&ClientFile, &str) -> anyhow::Result<Option<String>>,
-    ) -> anyhow::Result<Vec<Self>> {
-        let mut redirects: Vec<Self> = Vec::new();
-        for file in files {
-            let index = match redirects.iter().position(|known| known.path == file.path) {
-                Some(index) => index,
-                None => {
-                    let old = text_of(&file.path)?;
-                    redirects.push(Self { path: file.path.clone(), new: old.clone().unwrap_or_default(), old });
-                    redirects.len() - 1
-                }
-            };
-            if let Some(new) = change(file, &redirects[index].new)? {
-                redirects[index].new = new;
-            }
-        }
-        redirects.retain(|redirect| redirect.old.as_deref().unwrap_or_default() != redirect.new);
-        Ok(redirects)
+    fn is_change(&self) -> bool {
+        self.old.as_deref().unwrap_or_default() != self.new.as_deref().unwrap_or_default()
+    }
+
+    pub fn diff(&self) -> String {
+        diff(&self.path, self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default())
+    }
+
+    /// Both texts: before and after.
+    pub fn texts(&self) -> [&str; 2] {
+        [self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default()]
+    }
+
+    pub fn removes_file(&self) -> bool {
+        self.new.is_none()
     }
 
     /// Writes it, and returns the copy of what was there before.
     pub fn save(&self) -> anyhow::Result<Option<PathBuf>> {
         let copy = self.old.as_ref().map(|old| write_backup(&self.path, old)).transpose()?;
-        write_over(&self.path, &self.new)?;
+        match &self.new {
+            Some(new) => write_over(&self.path, new)?,
+            None => std::fs::remove_file(&self.path).with_context(|| self.path.display().to_string())?,
+        }
         Ok(copy)
     }
+}
+
+/// A file may have servers in two places.
+fn by_path(files: &[ClientFile]) -> Vec<(PathBuf, Vec<&ClientFile>)> {
+    let mut groups: Vec<(PathBuf, Vec<&ClientFile>)> = Vec::new();
+    for file in files {
+        match groups.iter_mut().find(|(path, _)| *path == file.path) {
+            Some((_, group)) => group.push(file),
+            None => groups.push((file.path.clone(), vec![file])),
+        }
+    }
+    groups
+}
+
+/// The text with OneTool in place of the servers that can be moved, wherever `entry` has one for it.
+fn pointed(
+    files: &[&ClientFile],
+    text: &str,
+    project: &Path,
+    entry: &dyn Fn(&ClientFile) -> Option<Json>,
+) -> anyhow::Result<String> {
+    let mut text = text.to_owned();
+    for file in files {
+        let Some(ours) = entry(file) else { continue };
+        match file.layout {
+            Layout::Toml => {
+                let (command, arguments) = (&ours["command"], &ours["args"]);
+                let block = format!("[mcp_servers.{OURS}]\ncommand = {command}\nargs = {arguments}\n");
+                text = toml_with(file, &text, &block, &json!({OURS: ours}))?;
+            }
+            layout => {
+                let mut servers = Map::from_iter([(OURS.to_owned(), ours)]);
+                // What only the client itself can start stays with it.
+                servers.extend(entries(servers_of(file, &text, project)).filter(|(_, server)| !can_move(server)));
+                if let Some(changed) = with_servers(file, &text, &path_of(layout, project), &Json::Object(servers))? {
+                    text = changed;
+                }
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// The text from before OneTool was put in, where nothing has happened to the file since: `Some(None)` if there was no file.
+fn unchanged_since(
+    files: &[&ClientFile],
+    now: &str,
+    backups: &[String],
+    project: &Path,
+) -> anyhow::Result<Option<Option<String>>> {
+    let ours = |file: &ClientFile| servers_of(file, now, project)?.get(OURS).cloned();
+    if files.iter().all(|file| ours(file).is_none()) {
+        return Ok(None);
+    }
+    let was_like = |before: &String| {
+        let adds_none = |file: &&ClientFile| added_since(file, before, now, backups, project).is_empty();
+        files.iter().all(adds_none) && pointed(files, before, project, &ours).is_ok_and(|text| text == now)
+    };
+    let is_without_ours = |copy: &&String| files.iter().all(|file| !has_ours(file, copy, project));
+    if let Some(before) = backups.iter().filter(is_without_ours).find(|before| was_like(before)) {
+        return Ok(Some(Some(before.clone())));
+    }
+    if pointed(files, "", project, &ours).is_ok_and(|text| text == now) {
+        return Ok(Some(None));
+    }
+    // Somebody had OneTool there before.
+    let before = backups.iter().find(|before| *before != now && was_like(before));
+    Ok(before.map(|before| Some(before.clone())))
+}
+
+/// The text with the servers of the newest copy from before, and those that were added since.
+fn restored(files: &[&ClientFile], now: &str, backups: &[String], project: &Path) -> anyhow::Result<String> {
+    let mut text = now.to_owned();
+    for file in files {
+        let has_others = |copy: &&String| {
+            entries(servers_of(file, copy, project)).any(|(name, server)| name != OURS && can_move(&server))
+        };
+        let is_from_before = |copy: &&String| !has_ours(file, copy, project) && has_others(copy);
+        let before = backups.iter().find(is_from_before).or_else(|| backups.iter().find(has_others));
+        if before.is_none() && !has_ours(file, &text, project) {
+            continue;
+        }
+        let known: Map<String, Json> =
+            before.map(|copy| entries(servers_of(file, copy, project)).collect()).unwrap_or_default();
+        let added = match before {
+            Some(before) => added_since(file, before, &text, backups, project),
+            None => entries(servers_of(file, &text, project)).filter(|(name, _)| name != OURS).collect(),
+        };
+        let path = path_of(file.layout, project);
+        text = match (file.layout, before) {
+            (Layout::Toml, before) => {
+                let mut blocks = before.map(|copy| tables::servers(copy, &|_| true)).unwrap_or_default();
+                for name in added.keys() {
+                    let texts = std::iter::once(&text).chain(backups);
+                    let written = texts.map(|text| tables::servers(text, &|server| server == name));
+                    blocks.push_str(&written.into_iter().find(|block| !block.is_empty()).unwrap_or_default());
+                }
+                let mut all = known;
+                all.extend(added);
+                toml_with(file, &text, &blocks, &Json::Object(all))?
+            }
+            // As it was written, with its comments.
+            (_, Some(copy)) if added.is_empty() && jsonc::raw(copy, &path).is_some() => {
+                jsonc::raw(copy, &path).and_then(|raw| jsonc::replace_raw(&text, &path, raw)).unwrap_or(text)
+            }
+            (_, _) => {
+                let mut all = known;
+                all.extend(added);
+                with_servers(file, &text, &path, &Json::Object(all))?.unwrap_or(text)
+            }
+        };
+    }
+    Ok(text)
+}
+
+/// Servers that were added after `before` was kept: in the file, or in a copy that is newer.
+fn added_since(file: &ClientFile, before: &String, now: &str, backups: &[String], project: &Path) -> Map<String, Json> {
+    let known = servers_of(file, before, project);
+    let newer = backups.iter().take_while(|copy| *copy != before).map(String::as_str);
+    let is_new = |name: &str| name != OURS && known.as_ref().is_none_or(|known| known.get(name).is_none());
+    let mut added = Map::new();
+    for text in std::iter::once(now).chain(newer) {
+        for (name, server) in entries(servers_of(file, text, project)).filter(|(name, _)| is_new(name)) {
+            added.entry(name).or_insert(server);
+        }
+    }
+    added
+}
+
+fn has_ours(file: &ClientFile, text: &str, project: &Path) -> bool {
+    servers_of(file, text, project).is_some_and(|servers| servers.get(OURS).is_some())
 }
 
 /// The file with other servers; `None` where it has no place for them.
 fn with_servers(file: &ClientFile, text: &str, path: &[String], servers: &Json) -> anyhow::Result<Option<String>> {
     let Some(changed) = jsonc::set(text, path, servers) else { return Ok(None) };
-    let parsed = jsonc::parse(&changed).with_context(|| format!("{} cannot be changed safely", file.path.display()))?;
+    let parsed = jsonc::parse(&changed).with_context(|| unsafe_change(file))?;
     let written = path.iter().try_fold(&parsed, |value, step| value.get(step));
-    anyhow::ensure!(written == Some(servers), "{} cannot be changed safely", file.path.display());
+    anyhow::ensure!(written == Some(servers), unsafe_change(file));
     Ok(Some(changed))
+}
+
+/// The text with these tables in place of all that describe servers, and nothing else changed.
+fn toml_with(file: &ClientFile, text: &str, blocks: &str, servers: &Json) -> anyhow::Result<String> {
+    let changed = tables::with_servers(text, blocks);
+    let parse = |text: &str| toml::from_str::<Map<String, Json>>(text).with_context(|| unsafe_change(file));
+    let (mut before, mut after) = (parse(text)?, parse(&changed)?);
+    before.shift_remove("mcp_servers");
+    let written = after.shift_remove("mcp_servers").unwrap_or_else(|| json!({}));
+    anyhow::ensure!(before == after && written == *servers, unsafe_change(file));
+    Ok(changed)
+}
+
+fn unsafe_change(file: &ClientFile) -> String {
+    format!("{} cannot be changed safely\nhint: edit it by hand", file.path.display())
 }
 
 fn entries(servers: Option<Json>) -> impl Iterator<Item = (String, Json)> {
@@ -124,7 +261,8 @@ fn can_move(server: &Json) -> bool {
     ["command", "url", "serverUrl", "httpUrl"].iter().any(|key| server.get(key).is_some())
 }
 
-fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
+/// What a file's text says about servers.
+pub fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
     let root: Json = match file.layout {
         Layout::Toml => toml::from_str(text).ok()?,
         _ => jsonc::parse(text).ok()?,
@@ -132,85 +270,26 @@ fn servers_of(file: &ClientFile, text: &str, project: &Path) -> Option<Json> {
     path_of(file.layout, project).iter().try_fold(&root, |value, step| value.get(step)).cloned()
 }
 
-fn entry(client: Client, program: &str, arguments: &[String]) -> Map<String, Json> {
-    let server = match client {
+/// OneTool, as this client writes a server.
+fn entry(client: Client, words: &[String]) -> Json {
+    let (program, arguments) = words.split_first().map_or(("", words), |(first, rest)| (first.as_str(), rest));
+    match client {
         Client::Vscode => json!({"type": "stdio", "command": program, "args": arguments}),
-        Client::Opencode => {
-            let words: Vec<&str> = std::iter::once(program).chain(arguments.iter().map(String::as_str)).collect();
-            json!({"type": "local", "command": words, "enabled": true})
-        }
+        Client::Opencode => json!({"type": "local", "command": words, "enabled": true}),
         Client::Zed => json!({"source": "custom", "command": program, "args": arguments, "env": {}}),
         _ => json!({"command": program, "args": arguments}),
-    };
-    Map::from_iter([("onetool".to_owned(), server)])
-}
-
-/// The text without its `[mcp_servers…]` tables, and with `block` at its end.
-fn toml_with(text: &str, block: &str) -> String {
-    let mut kept = String::new();
-    let mut is_ours = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with('[') {
-            is_ours = is_server_table(line);
-        }
-        if !is_ours {
-            kept.push_str(line);
-            kept.push('\n');
-        }
     }
-    let gap = if kept.trim().is_empty() { "" } else { "\n" };
-    format!("{}{}{gap}{block}", kept.trim_end(), if kept.trim().is_empty() { "" } else { "\n" })
 }
 
-fn toml_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut is_ours = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with('[') {
-            is_ours = is_server_table(line);
-        }
-        if is_ours {
-            blocks.push(format!("{line}\n"));
-        }
-    }
-    blocks
-}
-
-fn is_server_table(line: &str) -> bool {
-    let name = line.trim_start().trim_start_matches('[').trim_start();
-    name.strip_prefix("mcp_servers").is_some_and(|rest| rest.starts_with(['.', ']', ' ']))
-}
-
-/// The newest copy that has servers besides OneTool.
-fn newest_backup(file: &ClientFile, project: &Path) -> anyhow::Result<Option<String>> {
-    let folder = file.path.parent().unwrap_or(Path::new("."));
-    let prefix = format!("{}{BACKUP}", file.path.file_name().unwrap_or_default().to_string_lossy());
-    let Ok(files) = std::fs::read_dir(folder) else { return Ok(None) };
+/// The copies beside a file, the newest first.
+fn backups(path: &Path) -> anyhow::Result<Vec<String>> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let prefix = format!("{}{BACKUP}", path.file_name().unwrap_or_default().to_string_lossy());
+    let Ok(files) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut copies: Vec<PathBuf> = files
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|copy| copy.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
         .collect();
     copies.sort();
-    for copy in copies.into_iter().rev() {
-        let text = text_of(&copy)?.unwrap_or_default();
-        let servers = servers_of(file, &text, project);
-        if entries(servers).any(|(name, server)| name != "onetool" && can_move(&server)) {
-            return Ok(Some(text));
-        }
-    }
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_of_servers_are_replaced_and_the_rest_stays() {
-        let text = "model = \"x\" # mine\n\n[mcp_servers.a]\ncommand = \"a\"\n[mcp_servers.a.env]\nK = \"v\"\n\n[other]\ny = 1\n";
-        let changed = toml_with(text, "[mcp_servers.onetool]\ncommand = \"onetool\"\n");
-        assert_eq!(changed, "model = \"x\" # mine\n\n[other]\ny = 1\n\n[mcp_servers.onetool]\ncommand = \"onetool\"\n");
-        let back = toml_with(&changed, &toml_blocks(text).join(""));
-        assert_eq!(toml::from_str::<Json>(&back).unwrap(), toml::from_str::<Json>(text).unwrap());
-    }
+    copies.iter().rev().filter_map(|copy| text_of(copy).transpose()).collect()
 }
