@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::Args;
 use onetool_sdk::{
     Arguments, HealthNote, Origin, Pack, QualifiedName, Severity, ToolCaller as _, ToolError, ToolSource as _, Value,
@@ -55,7 +54,7 @@ pub struct DevArgs {
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
 
 pub async fn main(args: DevArgs, at: Location) -> anyhow::Result<ExitCode> {
-    let file = args.file.canonicalize().with_context(|| args.file.display().to_string())?;
+    let file = args.file.canonicalize().map_err(|error| super::unreadable(&args.file, &error))?;
     anyhow::ensure!(
         file.extension().is_some_and(|extension| extension == "py"),
         "{} is not a Python file",

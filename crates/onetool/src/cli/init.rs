@@ -45,7 +45,13 @@ pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
         (false, true) if !ask("Configure this project alone? (no: all projects of yours)")? => Scope::User,
         _ => Scope::Project,
     };
-    new_file::write(&main_path(&places, scope)?, TEMPLATE)?;
+    let path = main_path(&places, scope)?;
+    // An import has something to do where a configuration is there already.
+    if args.import && path.is_file() {
+        eprintln!("{} exists already; it keeps what it says", path.display());
+    } else {
+        new_file::write(&path, TEMPLATE)?;
+    }
     if scope == Scope::Project && places.explicit.is_none() {
         ignore_private_files(&places.own())?;
         offer_import(&args, &places, is_asked)?;

@@ -211,6 +211,17 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// A file that was named cannot be read: why, and what to do.
+fn unreadable(path: &std::path::Path, error: &std::io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => "check the name; it is looked for in the current folder",
+        std::io::ErrorKind::IsADirectory => "this is a folder; name a file in it",
+        std::io::ErrorKind::PermissionDenied => "check its permissions",
+        _ => "check that it can be read",
+    };
+    anyhow::anyhow!("cannot read {}: {error}\nhint: {hint}", path.display())
+}
+
 /// Starts everything for one command, and tells what is wrong with the configuration.
 fn start(at: Location) -> anyhow::Result<Arc<App>> {
     start_at(at.places()?)

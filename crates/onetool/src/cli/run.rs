@@ -56,8 +56,10 @@ pub async fn main(args: RunArgs, at: Location) -> anyhow::Result<ExitCode> {
         return super::session_host::serve(at).await;
     }
     let code = match (args.code, args.file) {
-        (_, Some(path)) => read(std::fs::File::open(&path).with_context(|| path.display().to_string())?)
-            .with_context(|| path.display().to_string())?,
+        (_, Some(path)) => {
+            let file = std::fs::File::open(&path).map_err(|error| super::unreadable(&path, &error))?;
+            read(file).with_context(|| path.display().to_string())?
+        }
         (Some(code), None) if code == "-" => read(std::io::stdin()).context("standard input")?,
         (Some(code), None) => code,
         (None, None) => anyhow::bail!("no code given"),

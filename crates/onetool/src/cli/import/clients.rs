@@ -16,6 +16,8 @@ pub enum Client {
     Zed,
     Cline,
     Opencode,
+    /// Another configuration of OneTool, which is named.
+    #[value(skip)]
     Onetool,
 }
 
@@ -217,16 +219,16 @@ fn profiles(settings: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// What a file that was named must be, by its name and its content.
-pub fn recognise(path: &Path, text: &str) -> Vec<ClientFile> {
+pub fn recognise(path: &Path, text: &str) -> Result<Vec<ClientFile>, serde_json::Error> {
     let file = |client, layout| ClientFile { client, path: path.to_owned(), layout, is_project: false };
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let whole = path.to_string_lossy().to_lowercase();
     match name.rsplit('.').next() {
-        Some("toml") => return vec![file(Client::Codex, Layout::Toml)],
-        Some("yaml" | "yml") => return vec![file(Client::Onetool, Layout::Yaml)],
+        Some("toml") => return Ok(vec![file(Client::Codex, Layout::Toml)]),
+        Some("yaml" | "yml") => return Ok(vec![file(Client::Onetool, Layout::Yaml)]),
         _ => {}
     }
-    let Ok(json) = super::jsonc::parse(text) else { return Vec::new() };
+    let json = super::jsonc::parse(text)?;
     let has = |key: &str| json.get(key).is_some_and(serde_json::Value::is_object);
     let by_name = [
         ("claude_desktop", Client::ClaudeDesktop),
@@ -253,7 +255,7 @@ pub fn recognise(path: &Path, text: &str) -> Vec<ClientFile> {
     };
     // Claude Code has servers of projects in the user's file.
     let of_project = has("projects").then(|| file(Client::ClaudeCode, Layout::ClaudeProject));
-    layout.map(|(client, layout)| file(client, layout)).into_iter().chain(of_project).collect()
+    Ok(layout.map(|(client, layout)| file(client, layout)).into_iter().chain(of_project).collect())
 }
 
 #[cfg(test)]

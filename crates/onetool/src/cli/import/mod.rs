@@ -281,7 +281,12 @@ fn named_files(paths: &[PathBuf]) -> anyhow::Result<Vec<ClientFile>> {
                 path.display()
             )
         })?;
-        let found = recognise(path, &text);
+        let found = recognise(path, &text).map_err(|error| {
+            anyhow::anyhow!(
+                "{} is not valid JSON: {error}\nhint: fix the file; comments and trailing commas are fine",
+                path.display()
+            )
+        })?;
         anyhow::ensure!(
             !found.is_empty(),
             "{}: no servers in it\nhint: expected JSON with mcpServers, servers, context_servers or mcp, Codex' TOML, or a OneTool configuration",

@@ -63,15 +63,14 @@ fn read_text(file: &ClientFile, text: &str, project: &Path) -> anyhow::Result<Ve
 
 /// A file's text, if there is one.
 pub fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
-    let context = || format!("cannot read {}", path.display());
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => {
             anyhow::bail!("{}: larger than {} MB; not read", path.display(), MAX_FILE_BYTES >> 20)
         }
-        meta => meta.with_context(context)?,
+        meta => meta.map_err(|error| crate::cli::unreadable(path, &error))?,
     };
-    std::fs::read_to_string(path).with_context(context).map(Some)
+    std::fs::read_to_string(path).map_err(|error| crate::cli::unreadable(path, &error)).map(Some)
 }
 
 /// Where the servers are in a file that is read as JSON.

@@ -218,7 +218,12 @@ fn remove(tools: &Path, names: &[String], force: bool) -> anyhow::Result<ExitCod
     for one in &wanted {
         let (state, file) = (one.state()?, one.file());
         match state {
-            State::Missing => anyhow::bail!("{} does not exist", file.display()),
+            State::Missing => {
+                anyhow::bail!(
+                    "{} does not exist\nhint: `onetool packs list` shows what is added, and where",
+                    file.display()
+                )
+            }
             State::Foreign => anyhow::bail!("{} is not from the gallery; delete it yourself", file.display()),
             _ if state.is_edited() && !force => anyhow::bail!(
                 "you edited {}\nhint: `onetool packs show {} --diff` shows how; --force deletes it and keeps a backup",
@@ -255,6 +260,11 @@ fn update(tools: &Path, names: &[String], change: Change) -> anyhow::Result<Exit
             if !matches!(one.state()?, State::Missing | State::Foreign) {
                 wanted.push(one);
             }
+        }
+        if wanted.is_empty() {
+            eprintln!(
+                "no pack of the gallery is added\nhint: `onetool packs list` shows what there is, `onetool packs add NAME` adds one"
+            );
         }
     } else {
         wanted = installed(tools, names)?;

@@ -13,7 +13,10 @@ use crate::cli::table::{Page, Tone};
 use crate::config;
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("target").required(true).args(["url", "command"])))]
+#[command(
+    group(ArgGroup::new("target").required(true).args(["url", "command"])),
+    override_usage = "onetool servers add [OPTIONS] <NAME> -- <COMMAND>...\n       onetool servers add [OPTIONS] <NAME> --url <URL>"
+)]
 pub struct AddArgs {
     /// Name of the server; its pack is named after it
     name: String,
@@ -92,7 +95,8 @@ pub fn add(args: AddArgs, places: &ConfigPlaces) -> anyhow::Result<ExitCode> {
         page.put(Tone::Plain, &format!("; its pack is {pack}"));
     }
     page.end_line().print()?;
-    eprintln!("next: onetool servers test {}", args.name);
+    let quote = if args.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) { "" } else { "'" };
+    eprintln!("next: onetool servers test {quote}{}{quote}", args.name);
     Ok(ExitCode::SUCCESS)
 }
 
