@@ -1,5 +1,5 @@
-// Builds the page into dist/: one HTML document with its script and style inside, plus two files that are loaded when
-// they are needed (the code editor and the JSON worker), each also compressed. Same sources and same lock file give the same bytes.
+// Builds the page into dist/: one HTML document with its script and style inside, plus three files that are loaded when
+// they are needed (the code editor, the screen of bundles and the JSON worker), each also compressed. Same sources and same lock file give the same bytes.
 //
 //   node build.mjs            write dist/
 //   node build.mjs --check    build into memory, compare with dist/, and check sizes and forbidden constructs
@@ -13,6 +13,8 @@ import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSy
 const root = fileURLToPath(new URL('.', import.meta.url));
 const dist = join(root, 'dist');
 const LIMITS = { document: 70_000, editor: 160_000 };
+/** What the file of bundles has for itself; whatever else it imports is the document's. */
+const BUNDLES = /^src\/(?:bundles\/|form\/(?:templates|sample))/;
 
 const options = {
   absWorkingDir: root,
@@ -33,20 +35,56 @@ async function bundle(entry, extra = {}) {
   return result.outputFiles[0].text;
 }
 
+/** Resolves what a lazy file shares with the document to what the document has loaded, and lists it. */
+function shared(found) {
+  return {
+    name: 'shared',
+    setup(builder) {
+      builder.onResolve({ filter: /./ }, async ({ path, kind, resolveDir, pluginData }) => {
+        if (kind === 'entry-point' || pluginData === 'shared') return undefined;
+        const { path: full } = await builder.resolve(path, { kind, resolveDir, pluginData: 'shared' });
+        const name = full.slice(root.length);
+        if (BUNDLES.test(name)) return undefined;
+        const key = path.startsWith('.') ? `./${name}` : path;
+        found.add(key);
+        return { path: key, namespace: 'shared' };
+      });
+      builder.onLoad({ filter: /./, namespace: 'shared' }, ({ path }) => ({ contents: `module.exports = globalThis.onetool[${JSON.stringify(path)}]` }));
+    },
+  };
+}
+
+/** Gives lazy files what they share with the document. */
+function sharing(keys) {
+  const contents = [...keys].sort().map((key, index) => `import * as m${index} from ${JSON.stringify(key)};`).join('\n')
+    + `\nglobalThis.onetool = {${[...keys].sort().map((key, index) => `${JSON.stringify(key)}: m${index}`).join(', ')}};`;
+  return {
+    name: 'sharing',
+    setup(builder) {
+      builder.onResolve({ filter: /^shared:$/ }, () => ({ path: 'shared', namespace: 'sharing' }));
+      builder.onLoad({ filter: /./, namespace: 'sharing' }, () => ({ contents, resolveDir: root }));
+    },
+  };
+}
+
 const sha256 = (text, encoding) => createHash('sha256').update(text).digest(encoding);
 const hashed = (name, text) => `${name}-${sha256(text, 'hex').slice(0, 12)}.js`;
 
 /** All files of dist/, by name. */
 async function files() {
-  const [editor, worker, style] = await Promise.all([
+  const keys = new Set();
+  const [editor, bundles, worker, style] = await Promise.all([
     bundle('src/editor/editor.ts'),
+    bundle('src/bundles/screen.tsx', { plugins: [shared(keys)] }),
     bundle('src/worker.ts', { format: 'iife' }),
     bundle('src/style.css'),
   ]);
   const editorName = hashed('editor', editor);
+  const bundlesName = hashed('bundles', bundles);
   const workerName = hashed('worker', worker);
   const script = await bundle('src/main.tsx', {
-    define: { EDITOR_FILE: JSON.stringify(`./assets/${editorName}`), WORKER_FILE: JSON.stringify(`./assets/${workerName}`) },
+    plugins: [sharing(keys)],
+    define: { EDITOR_FILE: JSON.stringify(`./assets/${editorName}`), BUNDLES_FILE: JSON.stringify(`./assets/${bundlesName}`), WORKER_FILE: JSON.stringify(`./assets/${workerName}`) },
   });
   if (script.includes('</script') || script.includes('<!--') || style.includes('</style')) {
     throw new Error('the script or the style would end its own element');
@@ -71,9 +109,10 @@ async function files() {
   const plain = {
     'index.html': html,
     'editor.js': editor,
+    'bundles.js': bundles,
     'worker.js': worker,
     // The files keep fixed names here, so that the binary can include them; they are served under the hashed ones.
-    'manifest.json': `${JSON.stringify({ policy, document: sha256(html, 'hex').slice(0, 16), editor: editorName, worker: workerName }, null, 2)}\n`,
+    'manifest.json': `${JSON.stringify({ policy, document: sha256(html, 'hex').slice(0, 16), editor: editorName, bundles: bundlesName, worker: workerName }, null, 2)}\n`,
     'LICENSES.txt': licenses(),
   };
   return plain;

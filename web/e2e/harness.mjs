@@ -88,6 +88,23 @@ export class Browser {
     await this.page.evaluate((hash) => { location.hash = hash; }, place);
   }
 
+  /** Goes to a place and waits until all of it is there. */
+  async show(place) {
+    await this.go(place);
+    await this.settled(decodeURIComponent(place.replace(/^#\//, '').replace(/\?.*/, '')));
+  }
+
+  /** Waits until the page follows the server, and nothing is being fetched. */
+  async settled(place) {
+    await this.page.waitForFunction((place) => {
+      const main = document.getElementById('main');
+      if (!main || main.dataset.live !== 'open' || document.querySelector('.loading')) return false;
+      if (place !== undefined && main.dataset.place.replace(/\/$/, '') !== place) return false;
+      const editor = document.querySelector('.editor-host');
+      return (document.documentElement.dataset.loads ?? '0') === '0' && (editor === null || editor.dataset.ready === 'true');
+    }, place);
+  }
+
   async close(server) {
     await this.browser.close();
     const foreign = this.requests.filter((url) => !url.startsWith(server.base) && !url.startsWith('data:') && !url.startsWith('blob:'));
@@ -101,7 +118,18 @@ async function fromDist(page, base) {
   const { policy } = JSON.parse(read('manifest.json'));
   await page.route(`${base}/`, (route) => route.fulfill({ body: read('index.html'), headers: { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy } }));
   await page.route('**/assets/*', (route) =>
-    route.fulfill({ body: read(route.request().url().includes('editor') ? 'editor.js' : 'worker.js'), headers: { 'content-type': 'text/javascript; charset=utf-8' } }));
+    route.fulfill({ body: read(`${/(\w+)-\w+\.js$/.exec(route.request().url())[1]}.js`), headers: { 'content-type': 'text/javascript; charset=utf-8' } }));
+}
+
+/** Asks again until it is as wanted. */
+export async function until(ask, isWanted) {
+  const end = Date.now() + 120_000;
+  for (;;) {
+    const answer = await ask();
+    if (isWanted(answer)) return answer;
+    if (Date.now() > end) throw new Error(`still ${JSON.stringify(answer)}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 /** Runs a test with a server and a browser, and ends both. */

@@ -105,7 +105,8 @@ test('everything is done with the keyboard alone', { skip }, () =>
     // The palette: a tool filled in and called in place, and closed.
     await palette(page, 'demo.shapes');
     await page.getByRole('dialog', { name: 'demo.shapes' }).waitFor();
-    await tabTo(page, 'id', { most: 20 });
+    // What is to be filled in has the keyboard already.
+    await page.waitForFunction(() => document.activeElement?.labels?.[0]?.textContent === 'id');
     await page.keyboard.type('9007199254740993');
     await page.keyboard.press('Control+Enter');
     await page.getByRole('dialog').getByText('9007199254740993').first().waitFor();

@@ -12,10 +12,7 @@ test('the console completes, runs, shows errors at their line, and remembers', {
   withPage({ browser: { at: '#/console' } }, async ({ page }) => {
     await ready(page);
     await page.keyboard.type('demo.ro');
-    await page.getByRole('option', { name: 'rows' }).waitFor();
-    // The editor takes no key for a choice in the first moment after it offers one.
-    await page.waitForTimeout(200);
-    await page.keyboard.press('Enter');
+    await page.getByRole('option', { name: 'rows' }).click();
     await page.getByText('demo.rows(count: int = 50)').waitFor();
     await page.keyboard.type('count=2');
     await page.keyboard.press('Control+Enter');
@@ -85,6 +82,16 @@ test('the palette finds by meaning, calls in place, opens, and inserts into the 
     await page.keyboard.type('count=1');
     await page.locator('.cm-content').getByText('demo').waitFor();
     assert.equal((await page.locator('.cm-line').first().textContent()), 'demo.rows(count=1)');
+    // Filled in first, then inserted.
+    await page.keyboard.press('Control+A');
+    await page.keyboard.press('Delete');
+    await page.keyboard.type('+');
+    await finder(page).fill('list of records');
+    await page.getByRole('option', { name: /demo\.rows/ }).waitFor();
+    await page.keyboard.press('Shift+Enter');
+    await page.getByRole('dialog', { name: 'demo.rows' }).getByLabel('count', { exact: true }).fill('3');
+    await page.getByRole('button', { name: 'Insert into the code' }).click();
+    await page.waitForFunction(() => document.querySelector('.editor-host').shadowRoot.querySelector('.cm-line').textContent === 'demo.rows(count=3)');
   }));
 
 /** A row of the activity; while it is under way a button to cancel is beside it. */
@@ -208,11 +215,11 @@ test('stored results are paged and searched; servers and workers restart', { ski
 const ASK = 'security:\n  policy:\n    "demo.danger": ask\n';
 
 test('a call that needs approval waits for it here', { skip }, () =>
-  withPage({ server: { config: ASK }, browser: { at: '#/approvals' } }, async ({ page, server }) => {
+  withPage({ server: { config: ASK }, browser: { at: '#/approvals' } }, async ({ page, server, browser }) => {
     await page.getByText('Nothing waits for you.').waitFor();
     const call = () => server.json('POST', 'api/runs', { command: 'demo.danger(path="a")' });
     // Whoever looks at the page is asked, once it follows the events.
-    await page.waitForTimeout(500);
+    await browser.settled();
     let run = call();
     await page.getByText('"path": "a"').waitFor();
     await page.getByRole('button', { name: 'Refuse' }).click();

@@ -1,7 +1,7 @@
 // The list of tools and the live tester.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { skip, upstream, withPage } from './harness.mjs';
+import { skip, until, upstream, withPage } from './harness.mjs';
 
 const listed = (page) => page.locator('.tool-line .tool-name').allTextContents();
 
@@ -14,7 +14,7 @@ test('tools of every kind are listed, found by what they do, and filtered', { sk
     await page.locator(".tool-line .tool-name").first().getByText("file.").waitFor();
     await page.getByLabel('Search tools').fill('');
     await page.getByLabel('Kind').selectOption('python');
-    await page.waitForFunction(() => document.querySelectorAll('.tool-line').length === 7);
+    await page.waitForFunction(() => document.querySelectorAll('.tool-line').length === 8);
     assert.ok((await listed(page)).every((name) => name.startsWith('demo.')));
     // The keyboard is enough.
     await page.getByLabel('Search tools').focus();
@@ -102,11 +102,14 @@ test('schemas of every shape have a form, and none breaks the page', { skip }, (
     // What can only have one value has it.
     assert.equal(await page.getByLabel('kind', { exact: true }).locator('option:checked').textContent(), 'circle');
     await page.getByLabel('radius', { exact: true }).fill('2.50');
-    await page.getByLabel('Variant of either', { exact: true }).selectOption({ label: 'integer' });
-    await page.getByLabel('integer', { exact: true }).fill('7');
+    await page.getByLabel('Variant of either', { exact: true }).selectOption({ label: 'whole number' });
+    await page.getByLabel('whole number', { exact: true }).fill('7');
     await page.getByRole('button', { name: 'Add both' }).click();
     await page.getByLabel('a', { exact: true }).fill('text');
-    await page.getByLabel('pair', { exact: true }).fill('["x", 1]');
+    const pair = page.getByRole('group', { name: 'pair' });
+    await pair.getByRole('button', { name: 'Add item' }).click();
+    await pair.getByLabel('1', { exact: true }).fill('x');
+    await pair.getByLabel('2', { exact: true }).fill('1');
     await page.getByLabel('level', { exact: true }).selectOption({ label: '3' });
     await page.locator('fieldset[aria-label="map"]').getByRole('button', { name: 'Add entry' }).click();
     await page.locator('fieldset[aria-label="map"]').getByLabel('Name', { exact: true }).fill('k');
@@ -129,6 +132,62 @@ test('schemas of every shape have a form, and none breaks the page', { skip }, (
     await page.getByText('cannot be checked here').waitFor();
   }));
 
+test('nested lists, fixed items, patterns, conditions, variants and long numbers are filled in and arrive unchanged', { skip }, () =>
+  withPage({ server: { config: upstream('hostile') }, browser: { at: '#/tools/odd.nasty' } }, async ({ page }) => {
+    const group = (name) => page.getByRole('group', { name, exact: true });
+    await page.locator('.tester').waitFor();
+    // A list that needs two items begins with two.
+    assert.equal(await group('orders').getByLabel('id', { exact: true }).count(), 2);
+    await group('orders').getByLabel('id', { exact: true }).first().fill('9223372036854775807');
+    await group('orders').getByLabel('id', { exact: true }).nth(1).fill('2');
+    await group('lines').first().getByRole('button', { name: 'Add item' }).click();
+    await group('lines').first().getByLabel('sku', { exact: true }).fill('A-1');
+    await group('price').first().getByRole('button', { name: 'Add price' }).click();
+    await group('price').first().getByLabel('amount', { exact: true }).fill('0.10');
+    await page.getByLabel('huge', { exact: true }).fill('18446744073709551615');
+    await page.getByLabel('known', { exact: true }).selectOption({ label: '9223372036854775807' });
+    await page.getByLabel('ratio', { exact: true }).fill('0.5');
+    await page.getByLabel('day', { exact: true }).fill('2026-02-28');
+    await page.getByLabel('at', { exact: true }).fill('12:30:00Z');
+    await page.getByLabel('link', { exact: true }).fill('https://example.org/a?b=c#d');
+    await page.getByRole('button', { name: 'Set label to null' }).click();
+    await group('point').getByRole('button', { name: 'Add item' }).click();
+    await group('point').getByLabel('1 x', { exact: true }).fill('1.5');
+    await group('point').getByLabel('2 y', { exact: true }).fill('-2');
+    await group('point').getByLabel('3 unit', { exact: true }).selectOption('km');
+    assert.ok(await group('point').getByRole('button', { name: 'Add item' }).isDisabled());
+    await group('env').getByRole('button', { name: 'Add entry' }).click();
+    await group('env').getByLabel('Name', { exact: true }).fill('lower');
+    await group('env').getByLabel('Value of lower', { exact: true }).fill('x');
+    await page.getByText('The tool does not know this field.').waitFor();
+    await group('env').getByLabel('Name', { exact: true }).fill('UPPER');
+    await page.getByText('The tool does not know this field.').waitFor({ state: 'detached' });
+    await page.getByLabel('Variant of target', { exact: true }).selectOption({ label: 'to: file' });
+    await page.getByLabel('path', { exact: true }).fill('/tmp/x');
+    await page.getByRole('button', { name: 'Add base' }).click();
+    await group('base').getByLabel('amount', { exact: true }).fill('3');
+    await group('base').getByLabel('note', { exact: true }).fill('n');
+    await page.getByRole('button', { name: 'Add mode' }).click();
+    await group('mode').getByLabel('kind', { exact: true }).selectOption('b');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    // The condition asks for a field; it is said there.
+    await group('mode').getByText('This field is required.').waitFor();
+    await group('mode').getByLabel('extra', { exact: true }).fill('given');
+    await page.getByLabel('anything', { exact: true }).fill('[1, {"a": 12345678901234567890}]');
+    await page.getByText(/problems? in the arguments/).waitFor({ state: 'detached' });
+    const sent = page.waitForRequest('**/invoke');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    const arrived = '{"orders":[{"id":9223372036854775807,"lines":[{"sku":"A-1","price":{"amount":0.10}}]},{"id":2}],"huge":18446744073709551615,"known":9223372036854775807,"ratio":0.5,"day":"2026-02-28","at":"12:30:00Z","link":"https://example.org/a?b=c#d","label":null,"point":[1.5,-2,"km"],"env":{"UPPER":"x"},"target":{"to":"file","path":"/tmp/x"},"base":{"amount":3,"note":"n"},"mode":{"kind":"b","extra":"given"},"anything":[1,{"a":12345678901234567890}]}';
+    assert.equal((await sent).postData(), `{"args":${arrived}}`);
+    await page.getByText('Succeeded').waitFor();
+    // What was sent is filled in again, each part where it belongs.
+    await page.locator('summary', { hasText: 'History' }).click();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'Use again' }).click();
+    assert.equal(await page.getByLabel('Variant of target', { exact: true }).locator('option:checked').textContent(), 'to: file');
+    assert.equal(await page.getByLabel('known', { exact: true }).locator('option:checked').textContent(), '9223372036854775807');
+  }));
+
 test('hostile names, texts and results stay text', { skip }, () =>
   withPage({ server: { config: upstream('hostile') }, browser: { at: '#/tools/odd.markup' } }, async ({ page, browser }) => {
     await page.getByRole('heading', { name: 'odd.markup' }).waitFor();
@@ -141,21 +200,36 @@ test('hostile names, texts and results stay text', { skip }, () =>
     await page.locator('.tree').getByText('__proto__').waitFor();
   }));
 
+test('a dry run of any tool checks it and shows it, and calls nothing', { skip }, () =>
+  withPage({ server: { config: 'security: {policy: {demo.danger: ask}}\n' }, browser: { at: '#/tools/demo.danger' } }, async ({ page, server }) => {
+    await page.getByLabel('path', { exact: true }).fill('a');
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    await page.locator('.tree').getByText('"ask"').waitFor();
+    await page.locator('.tree').getByText('"demo.danger"').waitFor();
+    const { body } = await server.json('GET', 'api/activity');
+    assert.equal(body.events.length + body.underWay.length, 0);
+    const wrong = await server.json('POST', 'api/tools/demo.rows/invoke?dryRun=true', { args: { count: 'many' } });
+    assert.equal(wrong.status, 400);
+  }));
+
+test('what a call reports is shown while it is under way', { skip }, () =>
+  withPage({ browser: { at: '#/tools/demo.steps' } }, async ({ page }) => {
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await page.locator('.printed').getByText('half').waitFor();
+    await page.getByRole('progressbar').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+  }));
+
 test('a call can be stopped', { skip }, () =>
   withPage({ browser: { at: '#/tools/demo.slow' } }, async ({ page, server }) => {
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('Stopped.').waitFor();
     // The server stopped it too.
-    for (;;) {
-      const { body } = await server.json('GET', 'api/activity');
-      const call = body.events.find((event) => event.name === 'demo.slow');
-      if (call) {
-        assert.match(call.error, /cancel/i);
-        break;
-      }
-      await page.waitForTimeout(50);
-    }
+    const call = (body) => body.events.find((event) => event.name === 'demo.slow');
+    const { body } = await until(() => server.json('GET', 'api/activity'), ({ body }) => call(body) !== undefined);
+    assert.match(call(body).error, /cancel/i);
   }));
 
 test('a result of 10 MB opens while the page stays alive', { skip }, () =>

@@ -1,6 +1,7 @@
 // The REST API, as the page uses it. Every address is same-origin; the token, where one is needed, travels in a header,
 // so that no other site can use it.
 import { signal } from '@preact/signals';
+import { fromPlain, hasLongNumbers, parse, stringify, toExact } from './json/lossless';
 import type { ChartData } from './ui/chart';
 
 export type Scope = 'read' | 'invoke' | 'admin';
@@ -180,13 +181,24 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
 }
 
-/** A document to edit: its texts as they are stored, in no language of the reader's. */
+/** A document to edit: its texts as they are stored, in no language of the reader's, and its numbers unrounded. */
 export async function getStored<T>(path: string): Promise<T> {
-  return (await (await request(path, { language: 'und' })).json()) as T;
+  return exact(await (await request(path, { language: 'und' })).text()) as T;
 }
 
+/** A tool, with the numbers of its schemas unrounded. */
+export async function getTool(path: string, signal?: AbortSignal): Promise<ToolDetail> {
+  const text = await (await request(path, { signal })).text();
+  const tool = JSON.parse(text) as ToolDetail;
+  if (!hasLongNumbers(text)) return tool;
+  const { inputSchema, outputSchema } = exact(text) as ToolDetail;
+  return { ...tool, inputSchema, outputSchema };
+}
+
+const exact = (text: string): unknown => (hasLongNumbers(text) ? toExact(parse(text)) : JSON.parse(text));
+
 export async function send<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await request(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+  const response = await request(path, { method, body: body === undefined ? undefined : stringify(fromPlain(body)) });
   const text = await response.text();
   return (text === '' ? null : JSON.parse(text)) as T;
 }
@@ -237,3 +249,4 @@ function parseEvent(block: string): StreamEvent | null {
 }
 
 export const segment = encodeURIComponent;
+export const toolPath = (name: string): string => `api/tools/${segment(name)}`;

@@ -33,10 +33,13 @@ export function chooseLanguage(value: string) {
   }
 }
 
+/** The key that goes with others for commands. */
+export const ctrl = (): string => (/^(Mac|iP)/.test(navigator.platform ?? '') ? '⌘' : t('ctrl'));
+
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   const text = catalogues[language.value]?.[key] ?? en[key];
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => {
-    const value = values[name];
+    const value = name === 'ctrl' ? ctrl() : values[name];
     if (value === undefined) return whole;
     return typeof value === 'number' ? number(value) : value;
   });
@@ -59,7 +62,9 @@ export function money(dollars: number): string {
 export function duration(ms: number): string {
   if (ms < 1) return `${number(Math.round(ms * 100) / 100)} ms`;
   if (ms < 1000) return `${number(Math.round(ms))} ms`;
-  return `${number(Math.round(ms / 100) / 10)} s`;
+  if (ms < 120_000) return `${number(Math.round(ms / 100) / 10)} s`;
+  if (ms < 7_200_000) return `${number(Math.round(ms / 6_000) / 10)} min`;
+  return `${number(Math.round(ms / 360_000) / 10)} h`;
 }
 
 export function bytes(count: number): string {

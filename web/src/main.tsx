@@ -1,9 +1,9 @@
 // The page: who is there, which screen, and what is the same on all of them.
-import { render } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { type ComponentChildren, render } from 'preact';
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { ApiError, type Session, get, keepToken, may, send, session, token } from './api';
-import { language, t } from './i18n';
-import { approvals, startLive, stopLive } from './live';
+import { ctrl, language, t } from './i18n';
+import { approvals, connection, startLive, stopLive } from './live';
 import { address, needs, place } from './router';
 import { ActivityScreen } from './screens/activity';
 import { ApprovalsScreen } from './screens/approvals';
@@ -87,7 +87,7 @@ function App() {
   useScreenFocus(place.value.screen);
 
   if (error !== null) return <main class="alone"><h1>OneTool</h1><Failure error={error} onRetry={() => void begin()} /></main>;
-  if (session.value === null) return <main class="alone"><p class="quiet">{t('loading')}</p></main>;
+  if (session.value === null) return <main class="alone"><p class="quiet loading">{t('loading')}</p></main>;
   if (!may('read')) return <SignIn isBusy={isSigningIn} onSignIn={async (given) => { setIsSigningIn(true); keepToken(given); await begin(); setIsSigningIn(false); }} />;
   const shown = (Object.keys(screens) as ScreenName[]).filter((screen) => may(needs[screen]));
   const name: ScreenName = shown.find((screen) => screen === place.value.screen) ?? 'tools';
@@ -106,13 +106,23 @@ function App() {
           </a>
         ))}
         <span class="grow" />
-        <button type="button" class="palette-button" onClick={() => { palette.value = {}; }} aria-label={`+ Ctrl K: ${t('palette.title')}`} title={t('palette.title')}>+ <kbd>Ctrl K</kbd></button>
+        <button type="button" class="palette-button" onClick={() => { palette.value = {}; }} aria-label={`+ ${ctrl()} K: ${t('palette.title')}`} title={t('palette.title')}>+ <kbd>{ctrl()} K</kbd></button>
       </nav>
-      <main id="main" tabIndex={-1}><Screen /></main>
+      <main id="main" tabIndex={-1} data-live={connection.value} data-place={`${place.value.screen}/${place.value.subject}`}>
+        {connection.value === 'lost' && <p class="lost-line" role="status">{t('live.lost')}</p>}
+        <Boundary><Screen /></Boundary>
+      </main>
       <Palette />
       <Toasts />
     </>
   );
+}
+
+/** A screen that cannot be drawn says so; the others stay. */
+function Boundary({ children }: { children: ComponentChildren }) {
+  const [error, reset] = useErrorBoundary();
+  useEffect(() => { if (error !== undefined) reset(); }, [place.value]);
+  return error === undefined ? <>{children}</> : <div class="page"><Failure error={error} onRetry={reset} /></div>;
 }
 
 /** On a new screen the keyboard goes on there, unless something has the focus. */

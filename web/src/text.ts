@@ -9,7 +9,7 @@ export function plain(text: string): string {
 
 export function shortened(text: string, length: number): string {
   const clean = plain(text.slice(0, length * 2));
-  return clean.length > length ? `${clean.slice(0, length - 1)}…` : clean;
+  return clean.length > length ? `${clean.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : clean;
 }
 
 /** Copies to the clipboard, also where the page is not a secure context. */

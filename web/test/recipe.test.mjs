@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { load } from './load.mjs';
 
-const { resolve, suggestions, holds, fromPlain, toPlain } = await load('src/recipe/references.ts', 'src/json/lossless.ts');
+const { resolve, suggestions, holds, fromPlain, toPlain } = await load('src/bundles/references.ts', 'src/json/lossless.ts');
 
 const known = { args: fromPlain({ city: 'Oslo', n: 3 }), steps: new Map([['first', fromPlain({ items: [{ name: 'a' }, { name: 'b' }], 'a b': 1 })]]) };
 const value = (template, more = {}) => toPlain(resolve(fromPlain(template), { ...known, ...more }));
@@ -15,6 +15,8 @@ test('a reference alone keeps its type, within a text it is written out', () => 
   assert.equal(value('${steps.first.value.items|length}'), 2);
   assert.equal(value('${one.name}-${index}', { item: { name: 'one', value: fromPlain({ name: 'x' }), index: 4 } }), 'x-4');
   assert.equal(value('${steps.first.value.absent}'), null);
+  // A reference to nothing leaves its argument out.
+  assert.deepEqual(value({ a: '${args.absent}', b: '${args.city}' }), { b: 'Oslo' });
 });
 
 test('what cannot be tried says so', () => {

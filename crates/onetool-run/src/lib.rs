@@ -7,6 +7,7 @@ mod catalog;
 mod checked_progress;
 mod code;
 mod direct;
+mod dry_run;
 pub mod durable;
 mod fence_processor;
 mod gate;
@@ -44,6 +45,7 @@ mod work;
 extern crate self as onetool_run;
 
 pub use catalog::{Catalog, CatalogPack, Clash, ToolOverride};
+pub use dry_run::DryRun;
 pub use gate::{Gate, Verdict};
 pub use learned::{LearnedShapes, Seen};
 pub use ot::{Awaited, Found, FoundKind, SearchIndex, Toolbox as ToolboxView, ot_pack, pack_overview};

@@ -8,7 +8,11 @@ export class RawText {
 
 /** An object under construction; keys keep their order, so that a key that is being typed does not jump. */
 export class Entries {
-  constructor(readonly pairs: readonly (readonly [string, Draft])[]) {}
+  constructor(
+    readonly pairs: readonly (readonly [string, Draft])[],
+    /** Whether somebody types the names, too. */
+    readonly isNamed = false,
+  ) {}
 
   get(name: string): Draft {
     return this.pairs.find(([key]) => key === name)?.[1];
@@ -16,8 +20,8 @@ export class Entries {
 
   with(name: string, value: Draft): Entries {
     const exists = this.pairs.some(([key]) => key === name);
-    if (value === undefined) return new Entries(this.pairs.filter(([key]) => key !== name));
-    return new Entries(exists ? this.pairs.map((pair) => (pair[0] === name ? ([name, value] as const) : pair)) : [...this.pairs, [name, value]]);
+    if (value === undefined) return new Entries(this.pairs.filter(([key]) => key !== name), this.isNamed);
+    return new Entries(exists ? this.pairs.map((pair) => (pair[0] === name ? ([name, value] as const) : pair)) : [...this.pairs, [name, value]], this.isNamed);
   }
 }
 
@@ -31,9 +35,13 @@ export class Chosen {
 
 export type Draft = undefined | null | boolean | string | RawText | Draft[] | Entries | Chosen;
 
+/** What is not a value yet: a text that is not JSON, or a name that is missing or given twice. */
 export interface DraftProblem {
   path: string;
-  message: string;
+  kind: 'json' | 'noName' | 'sameName';
+  /** Of the mistake in a text. */
+  line: number;
+  column: number;
 }
 
 export const EMPTY = new Entries([]);
@@ -50,7 +58,8 @@ export function valueOf(draft: Draft): { value: Json | undefined; problems: Draf
       try {
         return parse(draft.text);
       } catch (error) {
-        problems.push({ path, message: error instanceof JsonError ? error.message : String(error) });
+        const { line = 1, column = 1 } = error instanceof JsonError ? error : {};
+        problems.push({ path, kind: 'json', line, column });
         return undefined;
       }
     }
@@ -59,6 +68,8 @@ export function valueOf(draft: Draft): { value: Json | undefined; problems: Draf
     for (const [name, inner] of draft.pairs) {
       const at = `${path}/${name.replace(/~/g, '~0').replace(/\//g, '~1')}`;
       const value = convert(inner, at);
+      if (map.has(name)) problems.push({ path: at, kind: 'sameName', line: 1, column: 1 });
+      else if (name === '' && draft.isNamed) problems.push({ path: at, kind: 'noName', line: 1, column: 1 });
       if (value !== undefined) map.set(name, value);
     }
     return map;

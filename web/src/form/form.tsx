@@ -3,10 +3,12 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { t } from '../i18n';
-import { stringify, fromPlain, parse } from '../json/lossless';
+import { fromPlain, parse, stringify } from '../json/lossless';
 import { plain, shortened } from '../text';
-import { Chosen, type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from './draft';
-import { type Plan, plan } from './schema';
+import { Chosen, type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf } from './draft';
+import { guess, initial, itemSchema, sameText, unfit } from './fit';
+import { kindName, typeName } from './messages';
+import { type Plan, type Property, onlyValue, plan } from './schema';
 
 export interface FormContext {
   root: unknown;
@@ -14,6 +16,10 @@ export interface FormContext {
   problems: ReadonlyMap<string, string>;
   /** Whether problems of fields that were not touched are shown too. */
   showAll: boolean;
+  /** Whether fields are called by their titles. Arguments are called by their names, which code needs. */
+  titles?: boolean;
+  /** Whether fields that the schema does not name are left to another form. */
+  only?: boolean;
 }
 
 interface FieldProps {
@@ -44,13 +50,14 @@ function Field(props: FieldProps) {
   const [touched, setTouched] = useState(false);
   const planned = useMemo(() => plan(schema, form.root, name), [schema, form.root, name]);
   const id = useId();
-  const label = plain(props.label ?? name);
+  const label = plain(props.label ?? (form.titles ? planned.title : undefined) ?? name);
   const said = touched || form.showAll || draft !== undefined ? form.problems.get(path) : undefined;
   const problem = said !== undefined && planned.control === 'number' && draft instanceof RawText && !asJson && !isNumber(draft.text) ? t('problem.number') : said;
+  const isNull = planned.nullable === true && draft === null;
   const isGroup = planned.control === 'object' || planned.control === 'list' || planned.control === 'map' || planned.control === 'union';
-  const showJson = asJson || planned.control === 'json' || unfit(planned, draft);
+  const showJson = asJson || planned.control === 'json' || (!isNull && unfit(planned, draft));
   const describedBy = [planned.description && `${id}-description`, problem && `${id}-problem`].filter(Boolean).join(' ') || undefined;
-  const toggle = planned.control !== 'json' && (
+  const toggle = planned.control !== 'json' && (!form.titles || showJson) && (
     <button
       type="button"
       class="link small"
@@ -70,30 +77,34 @@ function Field(props: FieldProps) {
       {t('form.unset')}
     </button>
   );
+  const backFromNull = isNull && required && (
+    <button type="button" class="link small" aria-label={t('form.clear', { name: label })} onClick={() => onChange(undefined)}>{t('form.unset')}</button>
+  );
   const asNull = planned.nullable && draft !== null && (
     <button type="button" class="link small" aria-label={t('form.setNull', { name: label })} onClick={() => onChange(null)}>null</button>
   );
   const head = (
     <span class="label-line">
-      {isGroup && !showJson ? <span class="label">{label}</span> : <label class="label" for={id}>{label}</label>}
+      {(isGroup || isNull) && !showJson ? <span class="label">{label}</span> : <label class="label" for={id}>{label}</label>}
       {required && <span class="required" title={t('form.required')}>*</span>}
-      <span class="type">{typeName(planned)}</span>
+      {!form.titles && <span class="type">{typeName(planned)}</span>}
       <span class="grow" />
       {asNull}
-      {clear}
+      {clear}{backFromNull}
       {toggle}
     </span>
   );
   const body = showJson
     ? <JsonArea id={id} describedBy={describedBy} invalid={problem !== undefined} draft={draft} onChange={onChange} />
-    : <Control {...props} id={id} plan={planned} describedBy={describedBy} invalid={problem !== undefined} depth={depth} />;
+    : isNull ? <output class="is-null">null</output>
+    : <Control {...props} label={label} id={id} plan={planned} describedBy={describedBy} invalid={problem !== undefined} depth={depth} />;
   const texts = (
     <>
       {planned.description && <span class="description" id={`${id}-description`}>{shortened(planned.description, 600)}</span>}
       {problem && <span class="problem" id={`${id}-problem`} role="alert">{plain(problem)}</span>}
     </>
   );
-  if (isGroup && !showJson) {
+  if (isGroup && !showJson && !isNull) {
     return <fieldset class="field group" aria-label={label} onFocusOut={() => setTouched(true)}>{head}{texts}{body}</fieldset>;
   }
   return <div class="field" onFocusOut={() => setTouched(true)}>{head}{body}{texts}</div>;
@@ -108,14 +119,14 @@ interface ControlProps extends FieldProps {
 
 function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...rest }: ControlProps) {
   const common = { id, 'aria-describedby': describedBy, 'aria-invalid': invalid, 'aria-required': rest.required };
-  const placeholder = planned.default === undefined ? undefined : t('form.default', { value: shortened(planned.default, 60) });
+  const placeholder = planned.default === undefined ? undefined : t('form.default', { value: shownDefault(planned.default) });
   switch (planned.control) {
     case 'text': {
       const value = typeof draft === 'string' ? draft : '';
       const set = (text: string) => onChange(text === '' && !rest.required ? undefined : text);
       return planned.multiline
         ? <textarea {...common} rows={4} placeholder={placeholder} value={value} onInput={(event) => set(event.currentTarget.value)} spellcheck={false} />
-        : <input {...common} type={inputType(planned.format)} placeholder={placeholder ?? formatHint(planned.format)} value={value} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
+        : <input {...common} type={inputType(planned.format, value)} placeholder={placeholder ?? formatHint(planned.format)} value={value} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} />;
     }
     case 'number': {
       const value = draft instanceof RawText ? draft.text : '';
@@ -126,8 +137,8 @@ function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...
       return (
         <select {...common} value={draft === undefined ? '' : String(draft)} onChange={(event) => { const value = event.currentTarget.value; onChange(value === '' ? undefined : value === 'true'); }}>
           <option value="">{placeholder ?? t('form.notSet')}</option>
-          <option value="true">true</option>
-          <option value="false">false</option>
+          <option value="true">{t('form.yes')}</option>
+          <option value="false">{t('form.no')}</option>
         </select>
       );
     case 'null':
@@ -142,12 +153,12 @@ function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...
       return (
         <select {...common} value={current} onChange={(event) => { const index = event.currentTarget.value; onChange(index === '' ? undefined : draftOfPlain(planned.values[Number(index)])); }}>
           <option value="">{placeholder ?? t('form.notSet')}</option>
-          {planned.values.map((value, index) => <option key={index} value={String(index)}>{typeof value === 'string' && value !== '' ? shortened(value, 100) : shortened(JSON.stringify(value), 100)}</option>)}
+          {planned.values.map((value, index) => <option key={index} value={String(index)}>{typeof value === 'string' && value !== '' ? shortened(value, 100) : shortened(stringify(fromPlain(value)), 100)}</option>)}
         </select>
       );
     }
     case 'object':
-      return <Optional {...rest} label={planned.title ?? rest.name} draft={draft} onChange={onChange} empty={initial(rest.schema, rest.form)}>
+      return <Optional {...rest} label={rest.label ?? rest.name} draft={draft} onChange={onChange} empty={initial(rest.schema, rest.form.root)}>
         <ObjectFields form={rest.form} plan={planned} path={rest.path} draft={draft} onChange={onChange} depth={rest.depth + 1} />
       </Optional>;
     case 'map':
@@ -162,9 +173,9 @@ function Control({ id, plan: planned, describedBy, invalid, draft, onChange, ...
 }
 
 /** A nested object that is absent until somebody adds it. */
-function Optional({ draft, onChange, empty, required, name, children, depth }: Pick<FieldProps, 'draft' | 'onChange' | 'required' | 'name' | 'depth'> & { label: string; empty: Draft; children: ComponentChildren }) {
+function Optional({ draft, onChange, empty, required, label, children, depth }: Pick<FieldProps, 'draft' | 'onChange' | 'required' | 'name' | 'depth'> & { label: string; empty: Draft; children: ComponentChildren }) {
   if (draft === undefined && (!required || depth > 6)) {
-    return <button type="button" class="small" onClick={() => onChange(empty)}>{t('form.add', { name: plain(name) })}</button>;
+    return <button type="button" class="small" onClick={() => onChange(empty)}>{t('form.add', { name: plain(label) })}</button>;
   }
   return <div class="nested">{children}</div>;
 }
@@ -174,53 +185,61 @@ function ObjectFields({ form, plan: planned, path, draft, onChange, depth }: { f
   const latest = useRef(entries);
   latest.current = entries;
   const known = new Set(planned.properties.map((property) => property.name));
-  const others = entries.pairs.filter(([name]) => !known.has(name));
+  const others = form.only && depth < 2 ? [] : entries.pairs.filter(([name]) => !known.has(name));
   const field = (name: string, schema: unknown, required: boolean) => (
     <Field key={name} form={form} schema={schema} name={name} path={`${path}/${pointerName(name)}`} required={required} draft={entries.get(name)} depth={depth}
       onChange={(value) => onChange(latest.current.with(name, value))} />
   );
+  // What can be one thing only, and is, needs no field among titles.
+  const isSettled = ({ name, schema }: Property) => form.titles === true && entries.get(name) !== undefined && onlyValue(schema, form.root) !== null;
   const [newName, setNewName] = useState('');
   return (
     <>
-      {planned.properties.map((property) => field(property.name, property.schema, property.required))}
+      {planned.properties.filter((property) => !isSettled(property)).map((property) => field(property.name, property.schema, property.required))}
       {others.map(([name]) => field(name, planned.rest ?? true, false))}
       {planned.rest !== null && (
         <div class="row">
           <input aria-label={t('form.newName')} placeholder={t('form.newName')} value={newName} onInput={(event) => setNewName(event.currentTarget.value)} />
-          <button type="button" class="small" disabled={newName === ''} onClick={() => { onChange(entries.with(newName, '')); setNewName(''); }}>{t('form.addMember')}</button>
+          <button type="button" class="small" disabled={newName === ''} onClick={() => { onChange(entries.with(newName, initial(planned.rest, form.root) ?? '')); setNewName(''); }}>{t('form.addMember')}</button>
         </div>
       )}
     </>
   );
 }
 
-function MapFields({ form, plan: planned, path, draft, onChange, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'map' } }) {
+function MapFields({ form, plan: planned, path, draft, onChange, depth, required }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'map' } }) {
   const entries = draft instanceof Entries ? draft : EMPTY;
-  const set = (index: number, name: string, value: Draft) => onChange(new Entries(entries.pairs.map((pair, at) => (at === index ? [name, value] : pair))));
+  const set = (index: number, name: string, value: Draft) => onChange(new Entries(entries.pairs.map((pair, at) => (at === index ? [name, value] : pair)), true));
   return (
     <div class="nested">
       {entries.pairs.map(([name, value], index) => (
         <div class="entry" key={index}>
           <input aria-label={t('form.newName')} value={name} onInput={(event) => set(index, event.currentTarget.value, value)} />
-          <Field form={form} schema={planned.values} name={name} label={t('form.valueOf', { name })} path={`${path}/${pointerName(name)}`} required={true} draft={value} depth={depth + 1} onChange={(inner) => set(index, name, inner ?? '')} />
-          <button type="button" class="link small" aria-label={t('form.remove', { name })} onClick={() => { const pairs = entries.pairs.filter((_, at) => at !== index); onChange(pairs.length === 0 ? undefined : new Entries(pairs)); }}>✕</button>
+          <Field form={form} schema={planned.values} name={name} label={t('form.valueOf', { name })} path={`${path}/${pointerName(name)}`} required={true} draft={value} depth={depth + 1} onChange={(inner) => set(index, name, inner)} />
+          <button type="button" class="link small" aria-label={t('form.remove', { name })} onClick={() => { const pairs = entries.pairs.filter((_, at) => at !== index); onChange(pairs.length === 0 && !required ? undefined : new Entries(pairs, true)); }}>✕</button>
         </div>
       ))}
-      <button type="button" class="small" onClick={() => onChange(new Entries([...entries.pairs, ['', initial(planned.values, form)]]))}>{t('form.addMember')}</button>
+      <button type="button" class="small" onClick={() => onChange(new Entries([...entries.pairs, ['', initial(planned.values, form.root)]], true))}>{t('form.addMember')}</button>
     </div>
   );
 }
 
 const MAX_SHOWN_ITEMS = 200;
+const MAX_ADDED_ITEMS = 20;
 
-function ListFields({ form, plan: planned, path, name, draft, onChange, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'list' } }) {
+function ListFields({ form, plan: planned, path, name, draft, onChange, depth, required }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'list' } }) {
   const items = Array.isArray(draft) ? draft : [];
   const latest = useRef(items);
   latest.current = items;
   const keys = useRef<number[]>([]);
   const lastKey = useRef(0);
   while (keys.current.length < items.length) keys.current.push((lastKey.current += 1));
-  const change = (next: Draft[]) => onChange(next.length === 0 && draft === undefined ? undefined : next);
+  const change = (next: Draft[]) => onChange(next.length === 0 && !required ? undefined : next);
+  // The items that must be there come at once.
+  const add = () => {
+    const count = Math.min(Math.max(1, planned.first.length - items.length, planned.min - items.length), MAX_ADDED_ITEMS);
+    change([...items, ...Array.from({ length: count }, (_, at) => initial(itemSchema(planned, items.length + at), form.root))]);
+  };
   const move = (from: number, to: number) => {
     const next = [...items];
     next.splice(to, 0, ...next.splice(from, 1));
@@ -231,49 +250,50 @@ function ListFields({ form, plan: planned, path, name, draft, onChange, depth }:
     <div class="nested">
       {items.slice(0, MAX_SHOWN_ITEMS).map((item, index) => (
         <div class="entry" key={keys.current[index]}>
-          <Field form={form} schema={planned.items} name={name} label={`${index + 1}`} path={`${path}/${index}`} required={true} draft={item} depth={depth + 1}
+          <Field form={form} schema={itemSchema(planned, index)} name={name} label={itemLabel(planned, index, form)} path={`${path}/${index}`} required={true} draft={item} depth={depth + 1}
             onChange={(value) => change(latest.current.map((old, at) => (at === index ? value : old)))} />
           <span class="entry-tools">
             <button type="button" class="link small" disabled={index === 0} aria-label={t('form.up', { name: String(index + 1) })} onClick={() => move(index, index - 1)}>↑</button>
             <button type="button" class="link small" disabled={index === items.length - 1} aria-label={t('form.down', { name: String(index + 1) })} onClick={() => move(index, index + 1)}>↓</button>
-            <button type="button" class="link small" aria-label={t('form.remove', { name: String(index + 1) })} onClick={() => { keys.current.splice(index, 1); const next = items.filter((_, at) => at !== index); onChange(next.length === 0 ? undefined : next); }}>✕</button>
+            <button type="button" class="link small" aria-label={t('form.remove', { name: String(index + 1) })} onClick={() => { keys.current.splice(index, 1); change(items.filter((_, at) => at !== index)); }}>✕</button>
           </span>
         </div>
       ))}
       {items.length > MAX_SHOWN_ITEMS && <p class="quiet">{t('form.moreItems', { count: items.length - MAX_SHOWN_ITEMS })}</p>}
-      <button type="button" class="small" disabled={items.length >= planned.max} onClick={() => change([...items, initial(planned.items, form)])}>{t('form.addItem')}</button>
+      <button type="button" class="small" disabled={items.length >= planned.max} onClick={add}>{t('form.addItem')}</button>
     </div>
   );
 }
 
-function UnionField({ form, plan: planned, id, describedBy, draft, onChange, path, name, required, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'union' }; id: string; describedBy: string | undefined }) {
-  const chosen = draft instanceof Chosen ? draft.option : draft === undefined ? -1 : guess(planned, draft, form);
+/** Where an item stands; what it is, where items differ. */
+function itemLabel(planned: Plan & { control: 'list' }, index: number, form: FormContext): string {
+  const title = index < planned.first.length ? plan(planned.first[index], form.root).title : undefined;
+  return title === undefined ? `${index + 1}` : `${index + 1} ${shortened(title, 60)}`;
+}
+
+function UnionField({ form, plan: planned, id, describedBy, draft, onChange, path, name, label, required, depth }: Omit<FieldProps, 'schema'> & { plan: Plan & { control: 'union' }; id: string; describedBy: string | undefined }) {
+  const chosen = draft instanceof Chosen ? draft.option : draft === undefined ? -1 : guess(planned, draft, form.root);
   const option = planned.options[chosen];
   const inner = draft instanceof Chosen ? draft.value : draft;
-  const placeholder = planned.default === undefined ? t('form.notSet') : t('form.default', { value: shortened(planned.default, 60) });
+  const placeholder = planned.default === undefined ? t('form.notSet') : t('form.default', { value: shownDefault(planned.default) });
   const isNull = option !== undefined && plan(option.schema, form.root).control === 'null';
   return (
     <>
-      <select id={id} aria-label={t('form.variant', { name: plain(name) })} aria-describedby={describedBy} value={String(chosen)}
+      <select id={id} aria-label={t('form.variant', { name: label ?? plain(name) })} aria-describedby={describedBy} value={String(chosen)}
         onChange={(event) => {
           const index = Number(event.currentTarget.value);
           const schema = planned.options[index]?.schema;
-          onChange(index < 0 ? undefined : new Chosen(index, plan(schema, form.root).control === 'null' ? null : initial(schema, form)));
+          onChange(index < 0 ? undefined : new Chosen(index, plan(schema, form.root).control === 'null' ? null : initial(schema, form.root)));
         }}>
         <option value="-1">{placeholder}</option>
-        {planned.options.map((option, index) => <option key={index} value={String(index)}>{plain(option.label)}</option>)}
+        {planned.options.map((option, index) => <option key={index} value={String(index)}>{plain(kindName(option.label))}</option>)}
       </select>
       {option && !isNull && (
-        <Field key={chosen} form={form} schema={option.schema} name={name} label={option.label} path={path} required={required} draft={inner} depth={depth + 1}
+        <Field key={chosen} form={form} schema={option.schema} name={name} label={kindName(option.label)} path={path} required={required} draft={inner} depth={depth + 1}
           onChange={(value) => onChange(new Chosen(chosen, value))} />
       )}
     </>
   );
-}
-
-/** Which option of a union a value belongs to, by its kind. */
-function guess(planned: Plan & { control: 'union' }, draft: Draft, form: FormContext): number {
-  return planned.options.findIndex(({ schema }) => !unfit(plan(schema, form.root), draft));
 }
 
 function JsonField({ form, path, label, draft, onChange, plan: planned }: { form: FormContext; path: string; label: string; draft: Draft; onChange(draft: Draft): void; plan: Plan }) {
@@ -313,67 +333,24 @@ function reread(draft: Draft): Draft {
 
 const isNumber = (text: string) => /^\s*-?\d+(\.\d+)?([eE][+-]?\d+)?\s*$/.test(text);
 
-/** Whether a draft is something that the control cannot show. */
-function unfit(planned: Plan, draft: Draft): boolean {
-  if (draft === undefined) return false;
-  switch (planned.control) {
-    case 'text':
-      return typeof draft !== 'string';
-    case 'number':
-      return !(draft instanceof RawText) || /^\s*["{[tfn]/.test(draft.text);
-    case 'boolean':
-      return typeof draft !== 'boolean';
-    case 'null':
-      return draft !== null;
-    case 'choice':
-      return !planned.values.some((value) => sameText(value, draft));
-    case 'object':
-    case 'map':
-      return !(draft instanceof Entries);
-    case 'list':
-      return !Array.isArray(draft);
-    case 'union':
-      return draft instanceof RawText && /^\s*["{[]/.test(draft.text);
-    case 'json':
-      return true;
-  }
-}
-
-function sameText(value: unknown, draft: Draft): boolean {
-  const own = valueOf(draft).value;
-  return own !== undefined && stringify(own) === stringify(fromPlain(value));
-}
-
-/** What a new item starts as. What can have one value only, and must be there, has it. */
-function initial(schema: unknown, form: FormContext): Draft {
-  const planned = plan(schema, form.root);
-  switch (planned.control) {
-    case 'text':
-      return '';
-    case 'object':
-      return new Entries(planned.properties.flatMap(({ name, schema, required }) => {
-        const part = required ? plan(schema, form.root, name) : null;
-        return part?.control === 'choice' && part.values.length === 1 ? [[name, draftOfPlain(part.values[0])] as [string, Draft]] : [];
-      }));
-    case 'map':
-      return EMPTY;
-    case 'list':
-      return [];
-    default:
-      return undefined;
-  }
+/** A default as the control would show it. */
+function shownDefault(text: string): string {
+  if (text === 'true' || text === 'false') return t(text === 'true' ? 'form.yes' : 'form.no');
+  const value = /^"[^]+"$/.test(text) ? (JSON.parse(text) as string) : text;
+  return shortened(value.trim() === '' ? text : value, 60);
 }
 
 function pointerName(name: string): string {
   return name.replace(/~/g, '~0').replace(/\//g, '~1');
 }
 
-function inputType(format: string | undefined): string {
+function inputType(format: string | undefined, value: string): string {
   switch (format) {
     case 'password':
       return 'password';
     case 'date':
-      return 'date';
+      // A calendar cannot show what is not a date.
+      return value === '' || /^\d{4}-\d\d-\d\d$/.test(value) ? 'date' : 'text';
     case 'email':
       return 'email';
     case 'uri':
@@ -388,25 +365,4 @@ function formatHint(format: string | undefined): string | undefined {
   if (format === 'time') return '12:00:00Z';
   if (format === 'duration') return 'PT1H30M';
   return format;
-}
-
-function typeName(planned: Plan): string {
-  switch (planned.control) {
-    case 'text':
-      return planned.format ? `string (${shortened(planned.format, 20)})` : 'string';
-    case 'number':
-      return planned.integer ? 'integer' : 'number';
-    case 'choice':
-      return 'enum';
-    case 'map':
-      return 'object';
-    case 'list':
-      return 'array';
-    case 'union':
-      return shortened(planned.options.map((option) => option.label).join(' | '), 60);
-    case 'json':
-      return 'JSON';
-    default:
-      return planned.control;
-  }
 }

@@ -1,5 +1,7 @@
 // Reads a JSON Schema as a plan for controls. Schemas come from anyone: references may be missing or endless, keywords
-// may hold nonsense. Whatever a control cannot express becomes a JSON editor for that part.
+// may hold nonsense. Whatever a control cannot express becomes a JSON editor for that part. Conditions (`if`, `not`,
+// dependencies) do not change the controls, only what is valid.
+import { fromPlain, stringify } from '../json/lossless';
 
 export type Schema = Record<string, unknown>;
 
@@ -19,7 +21,8 @@ export type Plan = {
   | { control: 'choice'; values: unknown[] }
   | { control: 'object'; properties: Property[]; rest: unknown | null }
   | { control: 'map'; values: unknown }
-  | { control: 'list'; items: unknown; min: number; max: number }
+  /** `first` are the items that have a schema of their own. */
+  | { control: 'list'; first: unknown[]; items: unknown; min: number; max: number }
   | { control: 'union'; options: { label: string; schema: unknown }[] }
   | { control: 'json'; reason?: string }
 );
@@ -75,6 +78,9 @@ function pointer(root: unknown, path: string): unknown {
   return value;
 }
 
+/** Keywords that decide which control is shown. */
+const STRUCTURE = new Set(['const', 'items', 'prefixItems', 'anyOf', 'oneOf']);
+
 /** Merges `allOf` where its parts do not contradict each other. `null` when they do. */
 function merged(schema: Schema, root: unknown, depth = 0): Schema | null {
   const parts = schema.allOf;
@@ -87,20 +93,36 @@ function merged(schema: Schema, root: unknown, depth = 0): Schema | null {
     const inner = resolved && merged(resolved, root, depth + 1);
     if (!inner) return null;
     for (const [key, value] of Object.entries(inner)) {
-      if (key === 'properties' && isObject(value)) {
-        result.properties = { ...(isObject(result.properties) ? result.properties : {}), ...value };
-      } else if (key === 'required' && Array.isArray(value)) {
-        result.required = [...new Set([...(Array.isArray(result.required) ? result.required : []), ...value])];
-      } else if (key === 'title' || key === 'description' || key === '$defs' || key === 'definitions') {
-        result[key] ??= value;
-      } else if (result[key] === undefined || JSON.stringify(result[key]) === JSON.stringify(value)) {
-        result[key] = value;
-      } else {
-        return null;
-      }
+      const before = Object.hasOwn(result, key) ? result[key] : undefined;
+      if (before === undefined || same(before, value)) result[key] = value;
+      else if (key === 'properties' && isObject(value) && isObject(before)) result.properties = bothProperties(before, value);
+      else if (key === 'required' && Array.isArray(value) && Array.isArray(before)) result.required = [...new Set([...before, ...value])];
+      else if (key === 'type') {
+        const type = bothTypes(before, value);
+        if (type === null) return null;
+        result.type = type;
+      } else if (key === 'enum' && Array.isArray(value) && Array.isArray(before)) result.enum = before.filter((one) => value.some((other) => same(one, other)));
+      else if (key === 'additionalProperties') result[key] = true;
+      else if (STRUCTURE.has(key)) return null;
+      // Of limits and texts the first one is shown; the check knows them all.
     }
   }
   return result;
+}
+
+const same = (a: unknown, b: unknown): boolean => stringify(fromPlain(a)) === stringify(fromPlain(b));
+
+function bothProperties(a: Schema, b: Schema): Schema {
+  const result: Schema = { ...a };
+  for (const [name, schema] of Object.entries(b)) result[name] = !Object.hasOwn(result, name) || same(result[name], schema) ? schema : { allOf: [result[name], schema] };
+  return result;
+}
+
+/** The types that are allowed by both. */
+function bothTypes(a: unknown, b: unknown): unknown {
+  const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [value]);
+  const found = list(a).flatMap((one) => list(b).flatMap((other) => (one === other ? [one] : [one, other].includes('integer') && [one, other].includes('number') ? ['integer'] : [])));
+  return found.length === 0 ? null : found.length === 1 ? found[0] : found;
 }
 
 export function plan(schema: unknown, root: unknown, name = ''): Plan {
@@ -117,13 +139,12 @@ function planned(original: unknown, root: unknown, name: string): Plan {
   const common = {
     title: text(resolved.title),
     description: text(resolved.description),
-    default: resolved.default === undefined ? undefined : JSON.stringify(resolved.default),
+    default: resolved.default === undefined ? undefined : stringify(fromPlain(resolved.default)),
     schema: original,
   };
   const json: Plan = { ...common, control: 'json' };
   const schema = merged(resolved, root);
   if (schema === null) return json;
-  if (['not', 'if', 'dependentSchemas', 'patternProperties', 'prefixItems', 'unevaluatedProperties'].some((key) => isObject(schema[key]) || Array.isArray(schema[key]))) return json;
   if (schema.const !== undefined) return { ...common, control: 'choice', values: [schema.const] };
   if (Array.isArray(schema.enum)) {
     if (schema.enum.length === 0 || schema.enum.length > MAX_CHOICES) return json;
@@ -133,6 +154,8 @@ function planned(original: unknown, root: unknown, name: string): Plan {
     const options = schema[key];
     if (!Array.isArray(options)) continue;
     const { [key]: _, title: _t, description: _d, default: _v, ...beside } = schema;
+    // Alternatives that only say what must be given do not change the controls.
+    if (isObject(schema.properties) && options.every((option) => isCondition(option, root))) continue;
     return union(options, beside, root, common, json);
   }
   if (Array.isArray(schema.type)) {
@@ -155,20 +178,25 @@ function planned(original: unknown, root: unknown, name: string): Plan {
       return { ...common, control: 'boolean' };
     case 'null':
       return { ...common, control: 'null' };
-    case 'array':
-      if (Array.isArray(schema.items)) return json;
-      return { ...common, control: 'list', items: schema.items ?? true, min: count(schema.minItems, 0), max: count(schema.maxItems, Infinity) };
+    case 'array': {
+      const first = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
+      const items = Array.isArray(schema.items) ? (schema.additionalItems ?? true) : (schema.items ?? true);
+      const max = items === false ? first.length : Infinity;
+      return { ...common, control: 'list', first, items, min: count(schema.minItems, 0), max: Math.min(count(schema.maxItems, Infinity), max) };
+    }
     case 'object': {
-      const properties = isObject(schema.properties) ? Object.entries(schema.properties) : [];
-      if (properties.length > MAX_PROPERTIES) return json;
-      const required = new Set(Array.isArray(schema.required) ? schema.required : []);
-      const rest = schema.additionalProperties ?? null;
-      if (properties.length === 0) {
+      const known = properties(schema, root);
+      const rest = others(schema);
+      const required = new Set(Array.isArray(schema.required) ? schema.required.filter((name): name is string => typeof name === 'string') : []);
+      for (const name of required) if (!known.has(name) && rest !== false) known.set(name, rest ?? true);
+      if (known.size > MAX_PROPERTIES) return json;
+      if (known.size === 0) {
         if (rest === false) return { ...common, control: 'object', properties: [], rest: null };
         return isObject(rest) ? { ...common, control: 'map', values: rest } : json;
       }
-      const list = properties.map(([name, schema]) => ({ name, schema, required: required.has(name) }));
-      list.sort((a, b) => Number(b.required) - Number(a.required));
+      const list = [...known].map(([name, schema]) => ({ name, schema, required: required.has(name) }));
+      // Where somebody has thought about the order, it stays.
+      if (schema['x-ordered'] !== true) list.sort((a, b) => Number(b.required) - Number(a.required));
       return { ...common, control: 'object', properties: list, rest: isObject(rest) ? rest : null };
     }
     default:
@@ -176,15 +204,47 @@ function planned(original: unknown, root: unknown, name: string): Plan {
   }
 }
 
+/** The properties that an object may have; those that depend on a condition come last. */
+function properties(schema: Schema, root: unknown): Map<string, unknown> {
+  const found = new Map<string, unknown>(isObject(schema.properties) ? Object.entries(schema.properties) : []);
+  const dependent = isObject(schema.dependentSchemas) ? Object.values(schema.dependentSchemas) : [];
+  for (const part of [schema.then, schema.else, ...dependent]) {
+    const resolved = isObject(part) ? resolve(part, root) : null;
+    if (!isObject(resolved?.properties)) continue;
+    for (const [name, property] of Object.entries(resolved.properties)) if (!found.has(name)) found.set(name, property);
+  }
+  return found;
+}
+
+/** The schema of what else an object may have: `false` for nothing, `null` where nothing is said. */
+function others(schema: Schema): unknown {
+  const patterns = isObject(schema.patternProperties) ? Object.values(schema.patternProperties) : [];
+  if (patterns.length === 1 && isObject(patterns[0])) return patterns[0];
+  if (patterns.length > 0) return {};
+  return schema.additionalProperties ?? schema.unevaluatedProperties ?? null;
+}
+
+const CONDITIONS = new Set(['required', 'not', 'title', 'description', 'dependentRequired', 'minProperties', 'maxProperties']);
+
+function isCondition(option: unknown, root: unknown): boolean {
+  const resolved = resolve(option, root);
+  return resolved !== null && Object.keys(resolved).every((key) => CONDITIONS.has(key));
+}
+
 function union(options: unknown[], beside: Schema, root: unknown, common: Omit<Plan, 'control'> & object, json: Plan): Plan {
   if (options.length === 0 || options.length > MAX_OPTIONS) return json;
-  const extended = options.map((option) => (Object.keys(beside).length > 0 && isObject(option) ? { ...beside, ...option } : option));
-  const others = extended.filter((option) => !isNull(option, root));
-  if (others.length === 1 && extended.length > 1) return { ...planned(others[0], root, ''), ...withoutUndefined(common), nullable: true } as Plan;
-  if (extended.length === 1) return { ...planned(extended[0], root, ''), ...withoutUndefined(common) } as Plan;
-  const constants = extended.map((option) => resolve(option, root)).map((option) => option?.const);
+  const extended = options.map((option) => ({ option, schema: Object.keys(beside).length > 0 && isObject(option) ? { allOf: [option, beside] } : option }));
+  const others = extended.filter(({ option }) => !isNull(option, root));
+  if (others.length === 1 && extended.length > 1) return { ...planned(others[0]!.schema, root, ''), ...withoutUndefined(common), nullable: true } as Plan;
+  if (extended.length === 1) return { ...planned(extended[0]!.schema, root, ''), ...withoutUndefined(common) } as Plan;
+  const constants = options.map((option) => resolve(option, root)).map((option) => option?.const);
   if (constants.every((value) => value !== undefined)) return { ...common, control: 'choice', values: constants } as Plan;
-  return { ...common, control: 'union', options: extended.map((schema, index) => ({ label: label(schema, root, index), schema })) } as Plan;
+  const labels: string[] = [];
+  for (const [index, { option }] of extended.entries()) {
+    const text = label(option, root, index);
+    labels.push(labels.includes(text) ? `${text} (${index + 1})` : text);
+  }
+  return { ...common, control: 'union', options: extended.map(({ schema }, index) => ({ label: labels[index]!, schema })) } as Plan;
 }
 
 function isNull(schema: unknown, root: unknown): boolean {
@@ -196,18 +256,31 @@ function withoutUndefined<T extends object>(value: T): Partial<T> {
   return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined)) as Partial<T>;
 }
 
+/** The value of a property that can have one value only, which tells variants apart. */
+export function onlyValue(schema: unknown, root: unknown): { value: unknown } | null {
+  const resolved = resolve(schema, root);
+  if (resolved?.const !== undefined) return { value: resolved.const };
+  return Array.isArray(resolved?.enum) && resolved.enum.length === 1 ? { value: resolved.enum[0] } : null;
+}
+
+const LONGEST_LABEL = 60;
+
 function label(schema: unknown, root: unknown, index: number): string {
   const resolved = resolve(schema, root);
-  if (resolved?.title) return String(resolved.title).slice(0, 60);
-  if (resolved?.const !== undefined) return JSON.stringify(resolved.const).slice(0, 60);
-  // A property with one possible value tells variants apart.
-  if (isObject(resolved?.properties)) {
-    for (const [name, property] of Object.entries(resolved.properties)) {
-      if (isObject(property) && property.const !== undefined) return `${name} = ${JSON.stringify(property.const)}`.slice(0, 60);
-    }
+  const written = (value: unknown) => (typeof value === 'string' ? value : stringify(fromPlain(value)));
+  if (text(resolved?.title)) return String(resolved?.title).slice(0, LONGEST_LABEL);
+  if (resolved?.const !== undefined) return written(resolved.const).slice(0, LONGEST_LABEL);
+  const inner = (resolved && merged(resolved, root)) ?? resolved;
+  const known = isObject(inner?.properties) ? Object.entries(inner.properties) : [];
+  for (const [name, property] of known) {
+    const only = onlyValue(property, root);
+    if (only) return `${name}: ${written(only.value)}`.slice(0, LONGEST_LABEL);
   }
   if (isObject(schema) && typeof schema.$ref === 'string') return schema.$ref.split('/').pop() ?? `${index + 1}`;
-  if (typeof resolved?.type === 'string') return resolved.type;
+  if (known.length > 0) return `{${known.slice(0, 3).map(([name]) => name).join(', ')}${known.length > 3 ? ', …' : ''}}`.slice(0, LONGEST_LABEL);
+  if (inner?.type === 'array' && isObject(inner.items) && typeof inner.items.type === 'string') return `${inner.items.type}[]`;
+  if (typeof inner?.type === 'string') return inner.format && inner.type === 'string' ? String(inner.format).slice(0, LONGEST_LABEL) : inner.type;
+  if (Array.isArray(inner?.enum)) return inner.enum.slice(0, 3).map(written).join(' | ').slice(0, LONGEST_LABEL);
   return `${index + 1}`;
 }
 

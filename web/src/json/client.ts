@@ -1,5 +1,6 @@
 // The page's side of the worker. It starts with the first request; one that takes too long is ended with its work.
 import type { Row, Table } from './model';
+import { fromPlain, toPlain } from './lossless';
 import type { Problem, Request } from './protocol';
 
 declare const WORKER_FILE: string;
@@ -96,7 +97,7 @@ export async function openJson(source: string | ArrayBuffer): Promise<OpenedJson
 export async function validate(schema: unknown, value: unknown): Promise<Problem[] | null> {
   const timer = setTimeout(() => checks.end('timeout'), VALIDATION_PATIENCE_MS);
   try {
-    return await checks.ask<Problem[]>({ op: 'validate', schema, value });
+    return await checks.ask<Problem[]>({ op: 'validate', schema: toPlain(fromPlain(schema)), value });
   } catch {
     return null;
   } finally {

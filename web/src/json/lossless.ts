@@ -217,23 +217,32 @@ export function stringify(value: Json, indent = 0): string {
 }
 
 /** A plain JavaScript value, for code that needs one. Long numbers are rounded. */
-export function toPlain(value: Json): unknown {
-  if (value instanceof NumberText) return Number(value.text);
-  if (Array.isArray(value)) return value.map(toPlain);
+export const toPlain = (value: Json): unknown => plainWith(value, (number) => Number(number.text));
+
+/** The same with integers that would be rounded kept as `NumberText`, for what is sent or shown again. */
+export const toExact = (value: Json): unknown => plainWith(value, (number) => (/[.eE]/.test(number.text) ? Number(number.text) : number));
+
+function plainWith(value: Json, number: (value: NumberText) => unknown): unknown {
+  if (value instanceof NumberText) return number(value);
+  if (Array.isArray(value)) return value.map((item) => plainWith(item, number));
   if (value instanceof Map) {
     const result: Record<string, unknown> = {};
     for (const [name, inner] of value) {
-      Object.defineProperty(result, name, { value: toPlain(inner), enumerable: true, writable: true, configurable: true });
+      Object.defineProperty(result, name, { value: plainWith(inner, number), enumerable: true, writable: true, configurable: true });
     }
     return result;
   }
   return value;
 }
 
+/** Whether a text may hold an integer that a JavaScript number cannot. */
+export const hasLongNumbers = (text: string): boolean => /\d{16}/.test(text);
+
 export function fromPlain(value: unknown): Json {
   if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') return value;
+  if (value instanceof NumberText || value instanceof Map) return value;
   if (Array.isArray(value)) return value.map(fromPlain);
-  if (typeof value === 'object') return new Map(Object.entries(value as object).map(([name, inner]) => [name, fromPlain(inner)]));
+  if (typeof value === 'object') return new Map(Object.entries(value as object).filter(([, inner]) => inner !== undefined).map(([name, inner]) => [name, fromPlain(inner)]));
   return null;
 }
 

@@ -1,7 +1,7 @@
 // What happens: calls and runs as they come, charts of them, stored results, servers and workers.
 import { useId, useState } from 'preact/hooks';
 import { type Scope, may, segment } from '../api';
-import { bytes, number, t, time } from '../i18n';
+import { bytes, number, plural, t, time } from '../i18n';
 import { connection } from '../live';
 import { go, place } from '../router';
 import { plain, shortened } from '../text';
@@ -62,16 +62,16 @@ function Results() {
   const { data, error, reload } = useLoad<{ results: StoredResult[] }>('api/results');
   const [open, setOpen] = useState<string | null>(place.value.query.get('handle'));
   if (error) return <Failure error={error} onRetry={reload} />;
-  if (!data) return <p class="quiet">{t('loading')}</p>;
+  if (!data) return <p class="quiet loading">{t('loading')}</p>;
   return (
     <>
       {data.results.length === 0 && <p class="quiet empty">{t('results.none')}</p>}
       <ul class="plain-list">
         {data.results.map((result) => (
-          <li key={result.handle} class="row">
-            <button type="button" class="link" onClick={() => setOpen(result.handle)}><code>{shortened(result.handle, 40)}</code></button>
+          <li key={result.handle} class="row wrap">
+            <button type="button" class="link" onClick={() => setOpen(result.handle)}><code>{shortened(result.handle, 20)}</code></button>
             <span>{plain(result.tool)}</span>
-            <span class="quiet grow">{time(result.createdAt)} · {bytes(result.bytes)} · {number(result.lines)} {t('results.lines')}</span>
+            <span class="quiet grow">{time(result.createdAt)} · {bytes(result.bytes)} · {plural(result.lines, 'results.line', 'results.lines')}</span>
           </li>
         ))}
       </ul>

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { may, segment, send } from '../api';
 import { t, time } from '../i18n';
+import { parse, stringify } from '../json/lossless';
 import { type Approval, approvals, approvalsKnown } from '../live';
 import { address, place } from '../router';
 import { plain, shortened } from '../text';
@@ -26,6 +27,15 @@ export function ApprovalsScreen() {
   );
 }
 
+/** One argument per line. A text that was cut is not JSON; it stays as it is. */
+function spread(text: string): string {
+  try {
+    return stringify(parse(text), 2);
+  } catch {
+    return text;
+  }
+}
+
 function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean }) {
   const [isBusy, setIsBusy] = useState(false);
   const decide = async (decision: Decision) => {
@@ -41,8 +51,9 @@ function Card({ approval, isWanted }: { approval: Approval; isWanted: boolean })
   };
   return (
     <li class={`card ${isWanted ? 'wanted' : ''}`}>
-      <div class="row wrap"><strong>{plain(approval.tool)}</strong><span class="grow" /><span class="quiet">{[approval.principal, approval.client, approval.caller].filter((part) => part !== undefined).map((part) => shortened(part!, 60)).join(' · ')} · {time(approval.at)}</span></div>
-      <TextView text={approval.arguments} label={t('activity.arguments')} />
+      <div class="row wrap"><h2 class="tool-name">{plain(approval.tool)}</h2><span class="grow" /><span class="quiet">{time(approval.at)}</span></div>
+      <p>{t('approvals.wants', { who: [approval.client, approval.principal].filter((part) => part !== undefined).map((part) => shortened(part!, 60)).join(' · ') || approval.caller })}</p>
+      <TextView text={spread(approval.arguments)} label={t('activity.arguments')} />
       {approval.alwaysWrites.length > 0 && <p class="quiet small-text">{t('approvals.alwaysWrites', { rule: `${plain(approval.tool)}: allow` })} {approval.alwaysWrites.map((file) => <code key={file}>{plain(file)} </code>)}</p>}
       <div class="row actions">
         {DECISIONS.map((decision) => (

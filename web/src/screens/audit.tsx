@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks';
 import { duration, t, time } from '../i18n';
 import { plain, shortened } from '../text';
 import { useLoad } from '../ui/load';
+import { downloaded } from '../ui/download';
 import { Badge, Failure } from '../ui/parts';
-import { downloaded } from './exchange';
 
 interface AuditRecord {
   ts: string;
@@ -35,7 +35,7 @@ export function Audit() {
   const { data, error, reload } = useLoad<{ records: AuditRecord[] }>(`api/audit?${query}`);
   return (
     <>
-      <form class="row" onSubmit={(submitted) => { submitted.preventDefault(); setApplied(text.trim()); reload(); }}>
+      <form class="row wrap" onSubmit={(submitted) => { submitted.preventDefault(); setApplied(text.trim()); reload(); }}>
         <input type="search" class="grow" aria-label={t('audit.search')} placeholder={t('audit.search')} value={text} onInput={(typed) => setText(typed.currentTarget.value)} />
         <select aria-label={t('activity.only')} value={event} onChange={(chosen) => setEvent(chosen.currentTarget.value)}>
           <option value="">{t('activity.all')}</option>
@@ -56,12 +56,12 @@ export function Audit() {
 function Line({ record }: { record: AuditRecord }) {
   const detail = [record.approval, record.error, record.arguments, record.client, record.address].filter(Boolean).join(' · ');
   return (
-    <li class="row">
+    <li class="row audit-line">
       <span class={record.outcome === 'ok' ? 'dot good' : 'dot bad'} role="img" aria-label={plain(record.outcome)} />
       <span class="when">{time(record.ts)}</span>
-      <strong>{shortened(record.principal ?? '–', 40)}</strong>
-      <span class="tool-name">{shortened(record.tool ?? record.event, 60)}</span>
-      <span class="quiet grow ellipsis">{shortened(detail, 160)}</span>
+      <strong class="who ellipsis">{shortened(record.principal ?? '–', 40)}</strong>
+      <span class="tool-name ellipsis">{shortened(record.tool ?? record.event, 60)}</span>
+      <span class="quiet grow ellipsis detail">{shortened(detail, 160)}</span>
       {record.door && <Badge>{record.door}</Badge>}
       <span class="quiet number">{record.durationMs === undefined ? '' : duration(record.durationMs)}</span>
     </li>

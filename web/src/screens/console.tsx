@@ -172,7 +172,7 @@ export function ConsoleScreen() {
         {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
         <button type="button" aria-label={t('palette.title')} title={t('palette.title')} onClick={() => { palette.value = { insert: (text) => editor.current?.insert(text) }; }}><span aria-hidden="true">+</span></button>
         <button type="button" disabled={isRunning || !may('invoke')} onClick={() => setIsSaving(true)}>{t('console.save')}</button>
-        <label class="row"><span class="quiet">{t('console.session')}</span><input class="small" value={name} size={10} autocomplete="off" spellcheck={false} title={t('console.sessionHint')} onInput={(event) => setName(event.currentTarget.value)} /></label>
+        <label class="row"><span class="quiet">{t('console.session')}</span><input class="small" value={name} size={10} autocomplete="off" spellcheck={false} placeholder={t('console.noSession')} title={t('console.sessionHint')} onInput={(event) => setName(event.currentTarget.value)} /></label>
         <span class="quiet keys">{t('console.keys')}</span>
       </div>
       {isSaving && <SaveDialog onClose={() => setIsSaving(false)} onSave={(line) => { setIsSaving(false); void run([line]); }} />}
@@ -191,7 +191,7 @@ export function ConsoleScreen() {
           <h2>{t('tester.history')}</h2>
           <ul class="plain-list">
             {past.value.map((entry, index) => (
-              <li key={index} class="row">
+              <li key={index} class="row wrap console-past">
                 <span class={entry.isError ? 'dot bad' : 'dot good'} role="img" aria-label={entry.isError ? t('result.failed') : t('result.ok')} />
                 <span class="quiet">{time(entry.at)} · {duration(entry.durationMs)}</span>
                 <code class="grow ellipsis">{shortened(entry.code, 160)}</code>

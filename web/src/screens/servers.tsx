@@ -31,7 +31,7 @@ export function Servers() {
   const [signIn, setSignIn] = useState<string | null>(null);
   useEvery(LOOK_MS, reload);
   if (error !== null && !data) return <Failure error={error} onRetry={reload} />;
-  if (!data) return <p class="quiet">{t('loading')}</p>;
+  if (!data) return <p class="quiet loading">{t('loading')}</p>;
   const act = async (path: string, done: string) => {
     try {
       await send('POST', path);
@@ -78,7 +78,7 @@ function LogDialog({ name, onClose }: { name: string; onClose(): void }) {
   const text = data?.lines.join('\n') ?? '';
   return (
     <Dialog label={t('servers.log')} class="wide" onClose={onClose}>
-      <div class="row"><h2>{plain(name)}</h2><span class="grow" /><button type="button" class="small" onClick={reload}>{t('refresh')}</button>{text !== '' && <CopyButton text={text} />}<button type="button" class="link" aria-label={t('close')} onClick={onClose}>✕</button></div>
+      <div class="row"><h2>{plain(name)}</h2><span class="grow" /><button type="button" class="small" onClick={reload}>{t('refresh')}</button><button type="button" class="link" aria-label={t('close')} onClick={onClose}>✕</button></div>
       {error !== null && <Failure error={error} onRetry={reload} />}
       {data && (text === '' ? <p class="quiet">{t('servers.noLog')}</p> : <TextView text={text} label={t('servers.log')} />)}
     </Dialog>
@@ -129,7 +129,7 @@ function SignInDialog({ name, row, onClose }: { name: string; row: ServerRow | u
     <Dialog label={t('servers.signInTo', { name: plain(name) })} onClose={onClose}>
       <div class="row"><h2>{t('servers.signInTo', { name: plain(name) })}</h2><span class="grow" /><button type="button" class="link" aria-label={t('close')} onClick={onClose}>✕</button></div>
       {error !== null && <Failure error={error} onRetry={() => void begin()} />}
-      {!begun && error === null && <p class="quiet">{t('loading')}</p>}
+      {!begun && error === null && <p class="quiet loading">{t('loading')}</p>}
       {url && (
         <>
           <p>{t('servers.signInHint', { host: plain(new URL(url).host) })}</p>

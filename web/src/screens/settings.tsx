@@ -5,7 +5,7 @@ import { chooseLanguage, language, languages, t } from '../i18n';
 import { plain } from '../text';
 import { chooseTheme, theme } from '../theme';
 import { useLoad } from '../ui/load';
-import { Failure, Notice, say, sayProblem } from '../ui/parts';
+import { Confirm, Failure, Notice, say, sayProblem } from '../ui/parts';
 import { TokensSection } from './tokens';
 import { TrustSection } from './trust';
 
@@ -95,6 +95,7 @@ function SecretsSection() {
   const { data, error, reload } = useLoad<{ secrets: { name: string; isSet: boolean }[] }>(may('admin') ? 'api/secrets' : null);
   const [name, setName] = useState('');
   const [value, setValue] = useState('');
+  const [removed, setRemoved] = useState<string | null>(null);
   if (!may('admin')) return null;
   const save = async () => {
     try {
@@ -123,7 +124,7 @@ function SecretsSection() {
       {error !== null && <Failure error={error} onRetry={reload} />}
       <ul class="plain-list">
         {data?.secrets.map((secret) => (
-          <li key={secret.name} class="row"><code class="grow">{plain(secret.name)}</code><span class="quiet">{secret.isSet ? '••••••••' : t('secrets.empty')}</span><button type="button" class="small danger" onClick={() => void remove(secret.name)} aria-label={t('form.remove', { name: plain(secret.name) })}>✕</button></li>
+          <li key={secret.name} class="row"><code class="grow">{plain(secret.name)}</code><span class="quiet">{secret.isSet ? '••••••••' : t('secrets.empty')}</span><button type="button" class="small danger" onClick={() => setRemoved(secret.name)} aria-label={t('form.remove', { name: plain(secret.name) })}>✕</button></li>
         ))}
       </ul>
       <form class="row wrap" onSubmit={(event) => { event.preventDefault(); void save(); }}>
@@ -131,6 +132,7 @@ function SecretsSection() {
         <input type="password" aria-label={t('secrets.value')} placeholder={t('secrets.value')} value={value} autocomplete="new-password" onInput={(event) => setValue(event.currentTarget.value)} />
         <button type="submit" class="primary" disabled={name === '' || value === ''}>{t('save')}</button>
       </form>
+      {removed !== null && <Confirm title={t('form.remove', { name: plain(removed) })} text={t('secrets.removeHint')} action={t('remove')} onConfirm={() => void remove(removed)} onClose={() => setRemoved(null)} />}
     </section>
   );
 }

@@ -2,14 +2,15 @@
 // other.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Part, type ToolDetail, events, may, request, segment, session } from '../api';
-import { type Draft, EMPTY, RawText, draftOf, textOf, valueOf } from '../form/draft';
+import { type Draft, EMPTY, Entries, RawText, draftOf, textOf, valueOf } from '../form/draft';
+import { initial as initialDraft } from '../form/fit';
 import { type FormContext, SchemaForm } from '../form/form';
+import { draftMessage, messages } from '../form/messages';
 import { duration, plural, t, time } from '../i18n';
 import { validate } from '../json/client';
 import { type Json, type JsonObject, parse, python, stringify, toPlain } from '../json/lossless';
-import type { Problem } from '../json/protocol';
 import { plain, shortened } from '../text';
-import { CopyButton, Notice } from '../ui/parts';
+import { CopyButton, Notice, messageOf } from '../ui/parts';
 import { type Outcome, ResultView } from '../ui/result';
 
 interface Past {
@@ -19,16 +20,48 @@ interface Past {
   durationMs: number;
 }
 
-const MAX_HISTORY = 20;
-const history = new Map<string, Past[]>();
+/** What a call says while it is under way. */
+interface Reported {
+  done?: number;
+  total?: number;
+  message?: string;
+  isPrinted?: boolean;
+}
 
-export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }) {
-  const [draft, setDraft] = useState<Draft>(() => start(initial));
+const MAX_STREAMED = 100_000;
+const MAX_HISTORY = 20;
+const HISTORY_KEY = 'onetool.calls';
+const MAX_STORED_CHARS = 500_000;
+const history = new Map<string, Past[]>(stored());
+
+function stored(): [string, Past[]][] {
+  try {
+    return JSON.parse(sessionStorage.getItem(HISTORY_KEY) ?? '[]') as [string, Past[]][];
+  } catch {
+    return [];
+  }
+}
+
+/** Keeps what was called until the tab is closed. */
+function keep(name: string, past: Past[]) {
+  history.delete(name);
+  history.set(name, past);
+  const text = JSON.stringify([...history]);
+  try {
+    if (text.length < MAX_STORED_CHARS) sessionStorage.setItem(HISTORY_KEY, text);
+  } catch {
+    // It lasts as long as the page.
+  }
+}
+
+export function Tester({ tool, initial, onInsert }: { tool: ToolDetail; initial?: string; onInsert?(line: string): void }) {
+  const [draft, setDraft] = useState<Draft>(() => start(tool, initial));
   const [showAll, setShowAll] = useState(false);
   const [found, setFound] = useState<ReadonlyMap<string, string>>(new Map());
   const [unchecked, setUnchecked] = useState(false);
   const [outcome, setOutcome] = useState<Outcome | null>(null);
-  const [progress, setProgress] = useState<string | null>(null);
+  const [progress, setProgress] = useState<Reported>({});
+  const [streamed, setStreamed] = useState('');
   const [, setPast] = useState(0);
   const running = useRef<AbortController | null>(null);
   const [isRunning, setIsRunning] = useState(false);
@@ -53,7 +86,7 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
 
   const all = useMemo(() => {
     const result = new Map(found);
-    for (const problem of problems) result.set(problem.path, problem.message);
+    for (const problem of problems) result.set(problem.path, draftMessage(problem));
     return result;
   }, [found, problems]);
   const form: FormContext = { root: tool.inputSchema, problems: all, showAll };
@@ -65,7 +98,10 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
     if (!despite) {
       const errors = await validate(tool.inputSchema, toPlain(args));
       setFound(messages(errors ?? []));
-      if ((errors ?? []).length > 0) return;
+      if ((errors ?? []).length > 0) {
+        setTimeout(showProblem);
+        return;
+      }
     }
     await perform(stringify(args), dryRun);
   };
@@ -75,15 +111,19 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
     running.current = control;
     setIsRunning(true);
     setOutcome(null);
-    setProgress(null);
+    setProgress({});
+    setStreamed('');
     const started = performance.now();
-    const result = await call(tool.name, sent, dryRun, control.signal, setProgress).catch((error: unknown) => failed(error, control.signal, started));
+    const result = await call(tool.name, sent, dryRun, control.signal, (report) => {
+      setProgress(report);
+      // Pieces of a stream come as they are; other reports are lines.
+      if (report.message) setStreamed((text) => `${text}${report.message}${tool.kind === 'bundle' || report.isPrinted ? '' : '\n'}`.slice(-MAX_STREAMED));
+    }).catch((error: unknown) => failed(error, control.signal, started));
     running.current = null;
     setOutcome(result);
     setIsRunning(false);
-    setProgress(null);
     const list = history.get(tool.name) ?? [];
-    if (!dryRun) history.set(tool.name, [{ at: new Date().toISOString(), args: sent, isError: result.isError, durationMs: result.durationMs }, ...list].slice(0, MAX_HISTORY));
+    if (!dryRun) keep(tool.name, [{ at: new Date().toISOString(), args: sent, isError: result.isError, durationMs: result.durationMs }, ...list].slice(0, MAX_HISTORY));
     setPast((n) => n + 1);
   };
 
@@ -99,7 +139,7 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
         <button type="button" class="link small" onClick={() => setDraft(isJson ? fromText(draft) : new RawText(textOf(draft) || '{}'))} disabled={isJson && problems.length > 0}>
           {isJson ? t('form.asForm') : t('form.asJson')}
         </button>
-        <button type="button" class="link small" onClick={() => { setDraft(EMPTY); setShowAll(false); }}>{t('tester.clear')}</button>
+        <button type="button" class="link small" onClick={() => { setDraft(start(tool, undefined)); setShowAll(false); }}>{t('tester.clear')}</button>
       </div>
       <SchemaForm form={form} draft={draft} onChange={setDraft} />
       {unchecked && <Notice kind="warn">{t('tester.unchecked')}</Notice>}
@@ -107,11 +147,13 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
       <div class="row actions">
         <button type="submit" class="primary" disabled={!canCall}>{isRunning ? t('tester.running') : t('tester.run')}</button>
         {isRunning && <button type="button" onClick={() => running.current?.abort()}>{t('tester.stop')}</button>}
-        {tool.kind === 'bundle' && <button type="button" disabled={isRunning || !may('invoke')} onClick={() => void invoke(true)}>{t('tester.dryRun')}</button>}
+        {onInsert && args && <button type="button" onClick={() => onInsert(runLine(tool.name, args))}>{t('tester.insert')}</button>}
+        <button type="button" disabled={isRunning || !may('invoke')} title={t('tester.dryRunHint')} onClick={() => void invoke(true)}>{t('tester.dryRun')}</button>
         {!tool.isEnabled && <span class="quiet">{t('tester.disabled')}</span>}
         {tool.isEnabled && !may('invoke') && <span class="quiet">{t('tester.noScope')}</span>}
-        {progress && <span class="quiet" role="status">{plain(progress)}</span>}
+        {isRunning && progress.total !== undefined && progress.total > 0 && <progress max={progress.total} value={Math.min(progress.done ?? 0, progress.total)} aria-label={t('tester.running')} />}
       </div>
+      {isRunning && streamed !== '' && <pre class="printed" role="status" tabIndex={0}>{plain(streamed)}</pre>}
       {outcome && <ResultView outcome={outcome} />}
       {args && <Equivalents name={tool.name} args={args} />}
       <History past={history.get(tool.name) ?? []} canCall={canCall} onPick={reuse} onCall={(text) => { reuse(text); void perform(text, false); }} />
@@ -119,13 +161,21 @@ export function Tester({ tool, initial }: { tool: ToolDetail; initial?: string }
   );
 }
 
-function start(initial: string | undefined): Draft {
-  if (initial === undefined) return EMPTY;
+/** Brings the first mistake into view, and the keyboard to it. */
+function showProblem() {
+  const field = document.querySelector<HTMLElement>('.tester [aria-invalid="true"]') ?? document.querySelector<HTMLElement>('.tester .problem')?.closest('fieldset')?.querySelector<HTMLElement>('button');
+  field?.scrollIntoView({ block: 'center' });
+  field?.focus({ preventScroll: true });
+}
+
+function start(tool: ToolDetail, initial: string | undefined): Draft {
   try {
-    return draftOf(parse(initial));
+    if (initial !== undefined) return draftOf(parse(initial));
   } catch {
-    return EMPTY;
+    // The address is not ours; the form begins empty.
   }
+  const draft = initialDraft(tool.inputSchema, tool.inputSchema);
+  return draft instanceof Entries ? draft : EMPTY;
 }
 
 function fromText(draft: Draft): Draft {
@@ -133,13 +183,14 @@ function fromText(draft: Draft): Draft {
   return value instanceof Map ? draftOf(value) : EMPTY;
 }
 
-export async function call(name: string, args: string, dryRun: boolean, signal: AbortSignal, onProgress: (text: string) => void): Promise<Outcome> {
+export async function call(name: string, args: string, dryRun: boolean, signal: AbortSignal, onProgress: (report: Reported) => void): Promise<Outcome> {
   const started = performance.now();
   const outcome: Outcome = { isError: false, json: null, text: null, parts: [], durationMs: 0 };
   const path = `api/tools/${segment(name)}/invoke${dryRun ? '?dryRun=true' : ''}`;
   const response = await request(path, { method: 'POST', body: `{"args":${args}}`, signal, accept: 'text/event-stream' });
   for await (const { event, data } of events(response)) {
-    if (event === 'progress') onProgress(progressText(data));
+    if (event === 'progress') onProgress(JSON.parse(data) as Reported);
+    else if (event === 'printed') onProgress({ message: (JSON.parse(data) as { text: string }).text, isPrinted: true });
     else if (event === 'value') outcome.json = data;
     else if (event === 'error') {
       const error = JSON.parse(data) as { message: string; hint?: string; code: string };
@@ -163,28 +214,8 @@ export function progressText(data: string): string {
 }
 
 export function failed(error: unknown, signal: AbortSignal, started: number): Outcome {
-  const text = signal.aborted ? t('tester.stopped') : error instanceof Error ? error.message : String(error);
+  const text = signal.aborted ? t('tester.stopped') : messageOf(error);
   return { isError: true, json: null, text, parts: [], durationMs: performance.now() - started, hint: error instanceof ApiError ? error.hint : undefined };
-}
-
-const CONTAINERS = new Set(['properties', 'items', 'prefixItems', 'allOf', 'anyOf', 'oneOf', '$ref', 'if', 'then', 'else', 'additionalProperties']);
-
-/** One message per value: the first that is about itself. */
-function messages(errors: Problem[]): Map<string, string> {
-  const result = new Map<string, string>();
-  for (const error of errors) {
-    if (error.keyword === 'required') {
-      const missing = /"([^"]+)"\.?$/.exec(error.message)?.[1];
-      if (missing !== undefined) {
-        const path = `${error.path}/${missing.replace(/~/g, '~0').replace(/\//g, '~1')}`;
-        if (!result.has(path)) result.set(path, t('problem.required'));
-        continue;
-      }
-    }
-    if (CONTAINERS.has(error.keyword) && errors.some((other) => other !== error && other.path.startsWith(`${error.path}/`))) continue;
-    if (!result.has(error.path)) result.set(error.path, error.message);
-  }
-  return result;
 }
 
 function Equivalents({ name, args }: { name: string; args: JsonObject }) {

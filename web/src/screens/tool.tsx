@@ -1,6 +1,6 @@
 // One tool: what it is, the tester, its use.
 import { useEffect, useId, useState } from 'preact/hooks';
-import { type ToolDetail, may, segment } from '../api';
+import { type ToolDetail, getTool, may, toolPath } from '../api';
 import { duration, number, plural, t, time } from '../i18n';
 import { stringify, fromPlain } from '../json/lossless';
 import { address, place } from '../router';
@@ -13,7 +13,7 @@ import { Tester } from './tester';
 import { kindName } from './tools';
 
 export function ToolPage({ name }: { name: string }) {
-  const { data: tool, error, reload, isLoading } = useLoad<ToolDetail>(`api/tools/${segment(name)}`);
+  const { data: tool, error, reload, isLoading } = useLoad<ToolDetail>(toolPath(name), getTool);
   const row = byName.value.get(name);
   const isEnabled = row?.isEnabled ?? tool?.isEnabled ?? false;
   const [tab, setTab] = useState<'try' | 'about' | 'use'>('try');
@@ -37,7 +37,7 @@ export function ToolPage({ name }: { name: string }) {
         </div>
       </header>
       {error !== null && <Failure error={error} onRetry={reload} />}
-      {!tool && isLoading && <p class="quiet">{t('loading')}</p>}
+      {!tool && isLoading && <p class="quiet loading">{t('loading')}</p>}
       {tool && (
         <>
           {!isEnabled && tool.disabledReason && <Notice kind="warn">{plain(tool.disabledReason)}</Notice>}

@@ -10,7 +10,15 @@ export interface Loaded<T> {
   set(data: T): void;
 }
 
-export function useLoad<T>(path: string | null): Loaded<T> {
+let underWay = 0;
+
+/** Says on the page how much is being fetched, for styles and tests. */
+function count(change: number) {
+  underWay += change;
+  document.documentElement.dataset.loads = String(underWay);
+}
+
+export function useLoad<T>(path: string | null, fetch: (path: string, signal?: AbortSignal) => Promise<T> = get): Loaded<T> {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown; isLoading: boolean }>({ path: null, data: null, error: null, isLoading: path !== null });
   const control = useRef<AbortController | null>(null);
   const load = useCallback(() => {
@@ -19,10 +27,11 @@ export function useLoad<T>(path: string | null): Loaded<T> {
     const own = new AbortController();
     control.current = own;
     setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, isLoading: true }));
-    get<T>(path, own.signal).then(
+    count(1);
+    void fetch(path, own.signal).then(
       (data) => { if (!own.signal.aborted) setState({ path, data, error: null, isLoading: false }); },
       (error: unknown) => { if (!own.signal.aborted) setState((old) => ({ ...old, error, isLoading: false })); },
-    );
+    ).finally(() => count(-1));
   }, [path]);
   useEffect(() => {
     load();

@@ -2,7 +2,7 @@
 // right there, or inserted where the console asked for it.
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type SearchHit, type ToolDetail, get, may, segment } from '../api';
+import { type SearchHit, type ToolDetail, get, getTool, may, toolPath } from '../api';
 import { type Key } from '../locales/en';
 import { t } from '../i18n';
 import { address, go, needs } from '../router';
@@ -26,6 +26,8 @@ interface Choice {
   /** Another thing to do with it. */
   open?(): void;
   insert?: string;
+  /** What can be filled in. */
+  tool?: string;
 }
 
 const PAGES = Object.keys(needs) as (keyof typeof needs)[];
@@ -34,27 +36,29 @@ const SHOWN = 50;
 export function Palette() {
   const open = palette.value;
   if (!open) return null;
-  return open.tool !== undefined ? <TryDialog key={open.tool} name={open.tool} /> : <PaletteDialog insert={open.insert} />;
+  return open.tool !== undefined ? <TryDialog key={open.tool} name={open.tool} insert={open.insert} /> : <PaletteDialog insert={open.insert} />;
 }
 
 /** A tool, filled in and called without leaving the screen. */
-function TryDialog({ name }: { name: string }) {
-  const { data: tool, error, reload } = useLoad<ToolDetail>(`api/tools/${segment(name)}`);
+function TryDialog({ name, insert }: { name: string; insert: Insert | undefined }) {
+  const { data: tool, error, reload } = useLoad<ToolDetail>(toolPath(name), getTool);
   const close = () => { palette.value = null; };
+  // The keyboard goes on where there is something to fill in.
+  useEffect(() => { if (tool) document.querySelector<HTMLElement>('dialog .tester :is(input, select, textarea, button.primary)')?.focus(); }, [tool === null]);
   return (
     <Dialog label={plain(name)} class="wide" onClose={close}>
       <div class="row wrap">
-        <button type="button" class="link" onClick={() => { palette.value = {}; }}>← {t('palette.back')}</button>
+        <button type="button" class="link" onClick={() => { palette.value = { insert }; }}>← {t('palette.back')}</button>
         <h2 class="tool-name grow">{shortened(name, 100)}</h2>
         <a href={address('tools', name)} onClick={close}>{t('activity.openTool')}</a>
         <button type="button" class="link" aria-label={t('close')} onClick={close}>✕</button>
       </div>
       {error !== null && <Failure error={error} onRetry={reload} />}
-      {!tool && error === null && <p class="quiet">{t('loading')}</p>}
+      {!tool && error === null && <p class="quiet loading">{t('loading')}</p>}
       {tool && (
         <>
           <p class="quiet">{shortened(tool.summary, 300)}</p>
-          <Tester tool={tool} />
+          <Tester tool={tool} onInsert={insert && ((line) => { close(); setTimeout(insert, 0, line); })} />
         </>
       )}
     </Dialog>
@@ -92,6 +96,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
     close();
     // Outside the dialog nothing takes the focus until it is gone.
     if (insert && how !== 'open' && choice.insert) setTimeout(insert, 0, choice.insert);
+    else if (insert && choice.tool !== undefined) palette.value = { tool: choice.tool, insert };
     else if (how === 'open' && choice.open) choice.open();
     else choice.pick();
   };
@@ -131,7 +136,7 @@ function PaletteDialog({ insert }: { insert: Insert | undefined }) {
 
 function pageChoices(wanted: string): Choice[] {
   const lower = wanted.toLowerCase();
-  return PAGES.filter((page) => lower !== '' && may(needs[page]) && t(`nav.${page}` as Key).toLowerCase().startsWith(lower)).map((page) => ({
+  return PAGES.filter((page) => lower !== '' && may(needs[page]) && t(`nav.${page}` as Key).toLowerCase().includes(lower)).map((page) => ({
     key: `page:${page}`,
     title: t(`nav.${page}` as Key),
     summary: '',
@@ -144,7 +149,7 @@ function choice(hit: SearchHit): Choice {
   const base = { key: `${hit.kind}:${hit.name}`, title: plain(hit.name), summary: hit.summary, kind: t(`hit.${hit.kind}`) };
   switch (hit.kind) {
     case 'tool':
-      return { ...base, pick: () => { palette.value = { tool: hit.name }; }, open: () => go('tools', hit.name), insert: `${hit.name}()` };
+      return { ...base, pick: () => { palette.value = { tool: hit.name }; }, open: () => go('tools', hit.name), insert: `${hit.name}()`, tool: hit.name };
     case 'snippet':
       return { ...base, pick: () => go('console', '', { code: `$${hit.name}` }), insert: `$${hit.name}` };
     case 'pack':

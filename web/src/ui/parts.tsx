@@ -31,9 +31,15 @@ function dismiss(id: number) {
   toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
-export function problemText(error: unknown): string {
-  if (error instanceof ApiError) return error.hint ? `${error.message}. ${error.hint}` : error.message;
+/** What went wrong, in the reader's language where it is ours to say. */
+export function messageOf(error: unknown): string {
+  if (error instanceof ApiError && error.code === 'offline') return t('offline');
   return error instanceof Error ? error.message : String(error);
+}
+
+export function problemText(error: unknown): string {
+  if (error instanceof ApiError && error.code !== 'offline') return error.hint ? `${error.message}. ${error.hint}` : error.message;
+  return messageOf(error);
 }
 
 export const sayProblem = (error: unknown) => say(plain(problemText(error)), { isError: true });
@@ -68,7 +74,7 @@ export function Notice({ kind = 'info', children }: { kind?: 'info' | 'bad' | 'w
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   return (
     <Notice kind="bad">
-      <p>{plain(error instanceof Error ? error.message : String(error))}</p>
+      <p>{plain(messageOf(error))}</p>
       {error instanceof ApiError && error.hint && <p class="hint">{plain(error.hint)}</p>}
       {onRetry && <button type="button" onClick={onRetry}>{t('retry')}</button>}
     </Notice>
@@ -101,6 +107,17 @@ export function Dialog({ label, onClose, children, class: className }: { label: 
     <dialog ref={element} class={className} aria-label={label} onCancel={(event) => { event.preventDefault(); onClose(); }} onClick={(event) => { if (event.target === element.current) onClose(); }}>
       {children}
     </dialog>
+  );
+}
+
+/** Asks once more before something is lost. */
+export function Confirm({ title, text, action, onConfirm, onClose }: { title: string; text: string; action: string; onConfirm(): void; onClose(): void }) {
+  return (
+    <Dialog label={title} onClose={onClose}>
+      <h2>{title}</h2>
+      <p>{text}</p>
+      <div class="row actions"><button type="button" class="danger" onClick={() => { onClose(); onConfirm(); }}>{action}</button><button type="button" onClick={onClose}>{t('cancel')}</button></div>
+    </Dialog>
   );
 }
 

@@ -1,4 +1,4 @@
-//! The admin page, compiled in: one document, and two files that it loads when it needs them. The sources are in `web/`.
+//! The admin page, compiled in: one document, and three files that it loads when it needs them. The sources are in `web/`.
 
 use std::sync::LazyLock;
 
@@ -34,6 +34,7 @@ macro_rules! asset {
 
 static DOCUMENT: Asset = asset!("text/html; charset=utf-8", "index.html");
 static EDITOR: Asset = asset!("text/javascript; charset=utf-8", "editor.js");
+static BUNDLES: Asset = asset!("text/javascript; charset=utf-8", "bundles.js");
 static WORKER: Asset = asset!("text/javascript; charset=utf-8", "worker.js");
 
 /// What the build says of its files.
@@ -45,6 +46,7 @@ struct Manifest {
     document: String,
     /// Names that change with the files.
     editor: String,
+    bundles: String,
     worker: String,
 }
 
@@ -80,6 +82,7 @@ async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, 
     let manifest = manifest()?;
     let asset = match name {
         name if name == manifest.editor => &EDITOR,
+        name if name == manifest.bundles => &BUNDLES,
         name if name == manifest.worker => &WORKER,
         _ => return Err(ApiError::not_found("there is no such file").with_hint("reload the page")),
     };
@@ -153,7 +156,7 @@ mod tests {
             "{}",
             manifest.policy
         );
-        for name in [&manifest.editor, &manifest.worker] {
+        for name in [&manifest.editor, &manifest.bundles, &manifest.worker] {
             assert!(DOCUMENT.plain.windows(name.len()).any(|window| window == name.as_bytes()), "{name} is not loaded");
         }
     }

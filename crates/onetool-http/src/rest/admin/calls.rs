@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::{Path, RawQuery, Request};
 use axum::response::{IntoResponse as _, Response};
-use onetool_run::present;
+use onetool_run::{Permission, present};
 use onetool_sdk::{Arguments, CallContext, ErrorKind, NoProgress, QualifiedName, ToolCaller as _, ToolError, Value};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -37,10 +37,11 @@ struct DoneRow {
 }
 
 /// Calls a tool of any kind. With `Accept: text/event-stream` the answer is a stream: `progress`, then `value` (the value
-/// as JSON) or `error`, then `done`. With `dryRun=true` a bundle's tool shows the request that it would send.
+/// as JSON) or `error`, then `done`. With `dryRun=true` nothing is called: a bundle's tool shows the request that it would
+/// send, any other its arguments and what the policy says, once they have been checked.
 #[utoipa::path(post, path = "/api/tools/{name}/invoke", tag = "toolbox", request_body = Option<InvokeBody>, params(
     ("name" = String, Path, description = "pack.function"),
-    ("dryRun" = Option<bool>, Query, description = "show the request instead of sending it; bundles only"),
+    ("dryRun" = Option<bool>, Query, description = "check the call and show it instead of making it"),
     ), responses(
     (status = 200, body = InvokeReply),
     (status = 400, description = "the arguments do not fit", body = ErrorReply),
@@ -75,9 +76,10 @@ async fn invoke(
             return Ok(Json(reply).into_response());
         }
         return Ok(stream_of(tokio_util::sync::CancellationToken::new(), |sender| async move {
-            match &reply.steps {
-                Some(steps) => sender.send("value", steps).await,
-                None => sender.send("value", &reply.request).await,
+            match (&reply.steps, &reply.request) {
+                (Some(steps), _) => sender.send("value", steps).await,
+                (None, Some(request)) => sender.send("value", request).await,
+                (None, None) => sender.send("value", &reply.value).await,
             };
             sender.send("done", &DoneRow { duration_ms: reply.meta.duration_ms, parts: Vec::new() }).await;
         }));
@@ -139,7 +141,7 @@ impl Call {
     }
 }
 
-/// Shows what the newest callable version of a bundle's tool would send.
+/// Shows what the newest callable version of a bundle's tool would send, or what any other tool would be called with.
 async fn dry_run(
     state: AdminState,
     name: &QualifiedName,
@@ -149,8 +151,7 @@ async fn dry_run(
     let wanted = name.clone();
     let store = state.served.bundles.store.clone();
     let version = blocking(move || listing::bundle_version(&store, &wanted)).await?;
-    let path = version
-        .ok_or_else(|| ApiError::invalid(format!("{name} is not a tool of a bundle; only those have dry runs")))?;
+    let Some(path) = version else { return checked(&state, name, args, &context) };
     let invoker = Invoker {
         bundles: state.served.bundles.clone(),
         tools: Arc::new(state.service.runner().toolbox().clone()),
@@ -158,6 +159,30 @@ async fn dry_run(
         context,
     };
     invoker.invoke(path, args, Mode::DryRun, Arc::new(NoProgress)).await
+}
+
+/// A call that is checked and not made.
+fn checked(
+    state: &AdminState,
+    name: &QualifiedName,
+    args: serde_json::Map<String, serde_json::Value>,
+    context: &CallContext,
+) -> Result<InvokeReply, ApiError> {
+    let started = Instant::now();
+    let toolbox = state.service.runner().toolbox().now_for(&context.requester);
+    let call = toolbox.dry_run(name, Arguments::from_json(args))?;
+    let permission = match call.permission {
+        Permission::Allow => "allow",
+        Permission::Ask => "ask",
+        Permission::Deny => "deny",
+    };
+    let value = serde_json::json!({
+        "tool": name.to_string(),
+        "arguments": call.arguments.to_json(),
+        "permission": permission,
+    });
+    let meta = CallMeta { duration_ms: milliseconds(started), dry_run: true, ..CallMeta::default() };
+    Ok(InvokeReply { ok: true, value, request: None, steps: None, meta })
 }
 
 pub(super) fn milliseconds(since: Instant) -> f64 {

@@ -1,17 +1,21 @@
 // The recipe builder: a sequence put together from steps. Each step has the form of its tool; a value may refer to arguments
 // and to what earlier steps gave. A trial calls the steps one by one, so that the fields of a result can be chosen from.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type ToolDetail, get, may, segment, send } from '../api';
+import { ApiError, type ToolDetail, getTool, may, send, toolPath } from '../api';
 import { type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
-import { duration, t } from '../i18n';
-import { type Json, type JsonObject, fromPlain, parse, stringify, toPlain } from '../json/lossless';
-import { type Known, holds, isReference, resolve, suggestions } from '../recipe/references';
+import { draftMessage } from '../form/messages';
+import { duration, language, t } from '../i18n';
+import { type Json, type JsonObject, fromPlain, parse, stringify, toExact, toPlain } from '../json/lossless';
+import { ArgumentsEditor } from './arguments';
+import { type Known, holds, isReference, resolve, suggestions } from './references';
+import { stepSchema } from './schemas';
+import { b } from './texts';
 import { plain, shortened } from '../text';
 import { tools } from '../toolbox';
 import { Failure, Notice } from '../ui/parts';
 import { type Outcome, ResultView } from '../ui/result';
-import { call, failed } from './tester';
+import { call, failed } from '../screens/tester';
 
 /** One step as it is edited. */
 interface Step {
@@ -72,10 +76,10 @@ export function bodyOf(recipe: Recipe): { body: Record<string, unknown> | null; 
     problems.push(...found);
     return new Map<string, Json>([['id', step.id], ['tool', step.tool], ['args', value ?? new Map()], ...step.more]);
   });
-  if (problems.length > 0) return { body: null, problem: problems[0]!.message };
+  if (problems.length > 0) return { body: null, problem: draftMessage(problems[0]!) };
   const impl = new Map<string, Json>([...recipe.more, ['steps', steps]]);
   if (output.value !== undefined) impl.set('output', output.value);
-  const body: Record<string, unknown> = { type: 'sequence', argSchema: toPlain(schema.value ?? new Map()), impl: toPlain(impl) };
+  const body: Record<string, unknown> = { type: 'sequence', argSchema: toExact(schema.value ?? new Map()), impl: toExact(impl) };
   if (recipe.displayName !== '') body['displayName'] = recipe.displayName;
   if (recipe.description !== '') body['description'] = recipe.description;
   return { body, problem: null };
@@ -88,7 +92,12 @@ export function RecipeForm({ initial, path, onDone }: { initial: Recipe; path(sl
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const [running, setRunning] = useState<string | null>(null);
   const stop = useRef<AbortController | null>(null);
-  useEffect(() => () => stop.current?.abort(), []);
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    form.current?.scrollIntoView({ block: 'start' });
+    form.current?.querySelector('input')?.focus({ preventScroll: true });
+    return () => stop.current?.abort();
+  }, []);
   const change = (part: Partial<Recipe>) => setRecipe({ ...recipe, ...part });
   const changeStep = (key: number, part: Partial<Step>) => change({ steps: recipe.steps.map((step) => (step.key === key ? { ...step, ...part } : step)) });
   const move = (index: number, by: number) => {
@@ -144,25 +153,30 @@ export function RecipeForm({ initial, path, onDone }: { initial: Recipe; path(sl
     }
   };
 
+  const problemAt = (pointer: string) => (problem instanceof ApiError && problem.pointer?.startsWith(pointer) ? problem.message : undefined);
   const hasArguments = Object.keys((schema as { properties?: object }).properties ?? {}).length > 0;
   return (
-    <form class="card recipe" noValidate aria-label={t('recipe.title')} onSubmit={(event) => { event.preventDefault(); void save(); }}>
+    <form class="card recipe" ref={form} noValidate aria-label={t('recipe.title')} onSubmit={(event) => { event.preventDefault(); void save(); }}>
+      <h2>{t('recipe.title')}</h2>
       <div class="row wrap">
-        <Text name="slug" value={recipe.slug} onChange={(slug) => change({ slug })} />
-        <Text name="version" value={recipe.version} onChange={(version) => change({ version })} />
-        <Text name="displayName" value={recipe.displayName} onChange={(displayName) => change({ displayName })} />
+        <Text name={b('slug')} value={recipe.slug} onChange={(slug) => change({ slug })} />
+        <Text name={b('version')} value={recipe.version} onChange={(version) => change({ version })} />
+        <Text name={b('displayName')} value={recipe.displayName} onChange={(displayName) => change({ displayName })} />
       </div>
-      <Text name="description" value={recipe.description} onChange={(description) => change({ description })} />
-      <details open={hasArguments}>
-        <summary>{t('recipe.arguments')}</summary>
-        <JsonText label="argSchema" draft={recipe.argSchema} onChange={(argSchema) => change({ argSchema })} />
-      </details>
+      <Text name={b('description')} value={recipe.description} onChange={(description) => change({ description })} />
+      <ArgumentsEditor draft={recipe.argSchema} problem={problemAt('/argSchema')} onChange={(argSchema) => change({ argSchema })} />
+      {hasArguments && (
+        <details open>
+          <summary>{b('trialFirst')}</summary>
+          <SchemaForm form={{ root: schema, problems: new Map(), showAll: false }} draft={trialArgs} onChange={setTrialArgs} />
+        </details>
+      )}
       <ol class="plain-list steps">
         {recipe.steps.map((step, index) => (
           <li key={step.key} class="card">
             <div class="row wrap">
               <span class="quiet">{index + 1}</span>
-              <Text name={t('recipe.id')} value={step.id} onChange={(id) => changeStep(step.key, { id })} />
+              <Text name={b('step')} value={step.id} onChange={(id) => changeStep(step.key, { id })} />
               <ToolPicker value={step.tool} onChange={(tool) => changeStep(step.key, { tool, args: tool === step.tool ? step.args : EMPTY })} />
               <span class="grow" />
               <button type="button" class="small" disabled={index === 0} aria-label={t('form.up', { name: step.id })} onClick={() => move(index, -1)}>↑</button>
@@ -171,6 +185,7 @@ export function RecipeForm({ initial, path, onDone }: { initial: Recipe; path(sl
             </div>
             <StepArguments step={step} references={suggestions(schema, recipe.steps.slice(0, index).map((other) => other.id), known, itemOf(step))} onChange={(args) => changeStep(step.key, { args })} />
             <StepOptions step={step} references={suggestions(schema, recipe.steps.slice(0, index).map((other) => other.id), known, null)} onChange={(more) => changeStep(step.key, { more })} />
+            {problemAt(`/impl/steps/${index}`) && <p class="problem" role="alert">{plain(problemAt(`/impl/steps/${index}`) ?? '')}</p>}
             <div class="row">
               <button type="button" class="small" disabled={running !== null || step.tool === '' || !may('invoke')} onClick={() => void tryUntil(index)}>{t('recipe.runTo', { name: step.id })}</button>
               {running === step.id && <><span class="quiet" role="status">{t('tester.running')}</span><button type="button" class="small" onClick={() => stop.current?.abort()}>{t('tester.stop')}</button></>}
@@ -183,15 +198,10 @@ export function RecipeForm({ initial, path, onDone }: { initial: Recipe; path(sl
       <button type="button" onClick={() => change({ steps: [...recipe.steps, newStep(recipe.steps.length + 1)] })}>{t('recipe.add')}</button>
       <details open={recipe.output !== undefined}>
         <summary>{t('recipe.output')}</summary>
-        <References references={suggestions(schema, recipe.steps.map((step) => step.id), known, null)} label={t('recipe.insert', { name: 'output' })} onPick={(reference) => change({ output: reference })} />
-        <JsonText label="output" draft={recipe.output} onChange={(output) => change({ output })} />
+        <References references={suggestions(schema, recipe.steps.map((step) => step.id), known, null)} label={t('recipe.insert', { name: b('result') })} onPick={(reference) => change({ output: reference })} />
+        <p class="quiet">{b('resultHint')}</p>
+        <JsonText label={b('result')} draft={recipe.output} onChange={(output) => change({ output })} />
       </details>
-      {hasArguments && (
-        <details>
-          <summary>{t('recipe.trial')}</summary>
-          <SchemaForm form={{ root: schema, problems: new Map(), showAll: false }} draft={trialArgs} onChange={setTrialArgs} />
-        </details>
-      )}
       {problem !== null && <Failure error={problem} />}
       <Notice>{t('recipe.hint')}</Notice>
       <div class="row actions">
@@ -254,7 +264,7 @@ function ToolPicker({ value, onChange }: { value: string; onChange(tool: string)
   const shown = useMemo(() => names.filter((name) => name.includes(text)).slice(0, 100), [names, text]);
   return (
     <label class="field grow">
-      <span class="label">{t('recipe.tool')}</span>
+      <span class="label">{b('tool')}</span>
       <input list="recipe-tools" value={text} autocomplete="off" spellcheck={false} aria-invalid={text !== '' && !names.includes(text)}
         onInput={(event) => { const name = event.currentTarget.value.trim(); setText(name); if (names.includes(name)) onChange(name); }} onChange={(event) => onChange(event.currentTarget.value.trim())} />
       <datalist id="recipe-tools">{shown.map((name) => <option key={name} value={name} />)}</datalist>
@@ -281,7 +291,7 @@ function StepArguments({ step, references, onChange }: { step: Step; references:
     setError(null);
     if (step.tool === '') return;
     const control = new AbortController();
-    get<ToolDetail>(`api/tools/${segment(step.tool)}`, control.signal).then(setDetail, (problem: unknown) => { if (!control.signal.aborted) setError(problem); });
+    getTool(toolPath(step.tool), control.signal).then(setDetail, (problem: unknown) => { if (!control.signal.aborted) setError(problem); });
     return () => control.abort();
   }, [step.tool]);
   if (error !== null) return <Failure error={error} />;
@@ -310,22 +320,8 @@ function StepArguments({ step, references, onChange }: { step: Step; references:
   );
 }
 
-/** What else may be said of a step. */
-const OPTIONS_SCHEMA = {
-  type: 'object',
-  properties: {
-    if: { type: 'string', description: 'The step is skipped where this is empty, zero, false or null; ! in front turns it around.' },
-    forEach: { type: 'string', description: 'A list: the tool is called once per item.' },
-    as: { type: 'string', default: 'item', description: 'What an item is called in references.' },
-    errorMode: { enum: ['fail', 'empty'], default: 'fail', description: 'empty: a failure counts as the default.' },
-    default: { description: 'The value of a step that was skipped or failed.' },
-    dependsOn: { type: 'array', items: { type: 'string' }, description: 'Steps that must end first, beside those that it refers to.' },
-    retry: { type: 'object', properties: { max: { type: 'integer', minimum: 1 }, delayMs: { type: 'integer' } }, required: ['max'] },
-    version: { type: 'string', description: 'Of a tool in a bundle; the newest enabled one when absent.' },
-  },
-};
-
 function StepOptions({ step, references, onChange }: { step: Step; references: string[]; onChange(more: JsonObject): void }) {
+  const schema = useMemo(stepSchema, [language.value]);
   const [draft, setDraft] = useState<Draft>(() => draftOf(step.more));
   const update = (next: Draft) => {
     setDraft(next);
@@ -337,10 +333,10 @@ function StepOptions({ step, references, onChange }: { step: Step; references: s
     <details open={step.more.size > 0}>
       <summary>{t('recipe.options')}</summary>
       <div class="row">
-        <References references={references} label={t('recipe.insert', { name: 'forEach' })} onPick={(reference) => update(entries.with('forEach', reference))} />
-        <References references={references} label={t('recipe.insert', { name: 'if' })} onPick={(reference) => update(entries.with('if', reference))} />
+        <References references={references} label={t('recipe.insert', { name: b('forEach') })} onPick={(reference) => update(entries.with('forEach', reference))} />
+        <References references={references} label={t('recipe.insert', { name: b('if') })} onPick={(reference) => update(entries.with('if', reference))} />
       </div>
-      <SchemaForm form={{ root: OPTIONS_SCHEMA, problems: new Map(), showAll: false }} draft={draft} onChange={update} />
+      <SchemaForm form={{ root: schema, problems: new Map(), showAll: false, titles: true }} draft={draft} onChange={update} />
     </details>
   );
 }

@@ -1,9 +1,10 @@
 // Bundles in and out: an archive, an OpenAPI or Arazzo document, a Postman collection, a curl command.
 import { useState } from 'preact/hooks';
 import { request, segment } from '../api';
-import { t } from '../i18n';
+import { plural, t } from '../i18n';
 import { plain } from '../text';
-import { Badge, Failure, Notice, sayProblem } from '../ui/parts';
+import { downloaded } from '../ui/download';
+import { Badge, Failure, Notice } from '../ui/parts';
 
 interface Reply {
   slug: string;
@@ -19,21 +20,6 @@ const SHOWN = 200;
 /** Gives a bundle as a file. */
 export const download = (bundleID: string, slug: string): Promise<void> =>
   downloaded(`tools/bundles/${segment(bundleID)}/export`, 'application/zip', `${slug}.zip`);
-
-/** Gives an answer as a file. The token travels in a header, so a plain link would not do. */
-export async function downloaded(path: string, accept: string, name: string): Promise<void> {
-  try {
-    const response = await request(path, { accept });
-    const address = URL.createObjectURL(await response.blob());
-    const link = document.createElement('a');
-    link.href = address;
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
-  } catch (error) {
-    sayProblem(error);
-  }
-}
 
 export function ImportForm({ onDone }: { onDone(slug: string | null): void }) {
   const [file, setFile] = useState<File | null>(null);
@@ -61,6 +47,7 @@ export function ImportForm({ onDone }: { onDone(slug: string | null): void }) {
   const isEmpty = file === null && text.trim() === '';
   return (
     <form class="card" noValidate aria-label={t('exchange.title')} onSubmit={(event) => { event.preventDefault(); void submit(false); }}>
+      <h2>{t('exchange.title')}</h2>
       <label class="field"><span class="label">{t('exchange.file')}</span><input type="file" accept=".zip,.json,.yaml,.yml" onChange={(event) => { setFile(event.currentTarget.files?.[0] ?? null); setPreview(null); }} /></label>
       <label class="field"><span class="label">{t('exchange.text')}</span><textarea rows={6} spellcheck={false} disabled={file !== null} value={text} placeholder="curl https://api.example.com/v1/items -H 'Accept: application/json'" onInput={(event) => { setText(event.currentTarget.value); setPreview(null); }} /></label>
       <div class="row wrap">
@@ -109,14 +96,14 @@ async function sendDocument(text: string, options: { slug: string; patterns: str
 function Preview({ reply }: { reply: Reply }) {
   return (
     <div class="card" role="status">
-      <p><strong>{plain(reply.slug)}</strong> {reply.isNew && <Badge>{t('exchange.new')}</Badge>} · {t('exchange.count', { count: reply.tools.length })}</p>
+      <p><strong>{plain(reply.slug)}</strong> {reply.isNew && <Badge>{t('exchange.new')}</Badge>} · {plural(reply.tools.length, 'tools.one', 'tools.many')}</p>
       <ul class="plain-list scrolls">
         {reply.tools.slice(0, SHOWN).map((tool) => <li key={`${tool.slug} ${tool.version}`} class="row"><code>{plain(tool.slug)}</code><code class="quiet">{plain(tool.version)}</code><span class="grow" /><span class="quiet">{plain(tool.outcome)}</span></li>)}
       </ul>
       {reply.tools.length > SHOWN && <p class="quiet">{t('exchange.moreTools', { count: reply.tools.length - SHOWN })}</p>}
       {reply.unexpressed.length > 0 && (
         <Notice kind="warn">
-          <p>{t('exchange.unexpressed', { count: reply.unexpressed.length })}</p>
+          <p>{t('exchange.unexpressed')}</p>
           <ul>{reply.unexpressed.slice(0, SHOWN).map((part, index) => <li key={index}>{plain(part.what)}: {plain(part.reason)}</li>)}</ul>
         </Notice>
       )}

@@ -5,7 +5,7 @@ import { type Draft, EMPTY, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
 import { sample } from '../form/sample';
 import { t } from '../i18n';
-import { toPlain } from '../json/lossless';
+import { fromPlain, parse, stringify, toExact } from '../json/lossless';
 import { plain } from '../text';
 import { Notice } from '../ui/parts';
 
@@ -25,13 +25,13 @@ export function RequestPreview({ bundle, tool, onProblem }: { bundle: string; to
   const [shown, setShown] = useState<Shown | null>(null);
   const [problem, setProblem] = useState('');
   const given = valueOf(trial).value;
-  const args = { ...sample(tool?.['argSchema']), ...(given instanceof Map ? (toPlain(given) as Record<string, unknown>) : {}) };
-  const text = tool && JSON.stringify({ tool: { ...tool, type: 'http' }, args });
+  const args = { ...sample(tool?.['argSchema']), ...(given instanceof Map ? (toExact(given) as Record<string, unknown>) : {}) };
+  const text = tool && stringify(fromPlain({ tool: { ...tool, type: 'http' }, args }));
   useEffect(() => {
     if (text === null) return;
     let isGone = false;
     const timer = setTimeout(() => {
-      send<{ request?: Shown }>('POST', `tools/bundles/${segment(bundle)}/preview`, JSON.parse(text)).then(
+      send<{ request?: Shown }>('POST', `tools/bundles/${segment(bundle)}/preview`, parse(text)).then(
         ({ request }) => {
           if (isGone) return;
           setShown(request ?? null);
@@ -55,7 +55,7 @@ export function RequestPreview({ bundle, tool, onProblem }: { bundle: string; to
       <h3>{t('preview.title')}</h3>
       {problem !== '' && <Notice kind="warn">{plain(problem)}</Notice>}
       {shown && (
-        <pre class={problem === '' ? '' : 'quiet'} tabIndex={0} role="region" aria-label={t('preview.title')}>
+        <pre class={problem === '' ? '' : 'quiet'} tabIndex={0}>
           <strong>{plain(shown.method)}</strong> {plain(shown.url)}{'\n'}
           {Object.entries(shown.headers).map(([name, value]) => `${plain(name)}: ${plain(value)}\n`)}
           {shown.body !== undefined && shown.body !== null && `\n${plain(shown.body)}`}

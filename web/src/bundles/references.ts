@@ -23,13 +23,25 @@ export const isReference = (value: unknown): value is string => typeof value ===
 
 /** A value with its references replaced. A text that is one reference alone keeps the type of what it refers to. */
 export function resolve(value: Json, known: Known): Json {
+  return resolved(value, known) ?? null;
+}
+
+/** A reference to nothing leaves its argument out. */
+function resolved(value: Json, known: Known): Json | undefined {
   if (typeof value === 'string') {
     const alone = ALONE.exec(value);
     if (alone) return lookUp(alone[1]!, known);
-    return value.replace(WITHIN, (_, reference: string) => written(lookUp(reference, known)));
+    return value.replace(WITHIN, (_, reference: string) => written(lookUp(reference, known) ?? null));
   }
   if (Array.isArray(value)) return value.map((item) => resolve(item, known));
-  if (value instanceof Map) return new Map([...value].map(([name, item]) => [name, resolve(item, known)]));
+  if (value instanceof Map) {
+    const found = new Map<string, Json>();
+    for (const [name, item] of value) {
+      const inner = resolved(item, known);
+      if (inner !== undefined) found.set(name, inner);
+    }
+    return found;
+  }
   return value;
 }
 
@@ -37,7 +49,7 @@ function written(value: Json): string {
   return typeof value === 'string' ? value : value === null ? '' : stringify(value);
 }
 
-function lookUp(reference: string, known: Known): Json {
+function lookUp(reference: string, known: Known): Json | undefined {
   const [path = '', filter] = reference.split('|', 2).map((part) => part.trim());
   const names = pathOf(path);
   const [root, ...rest] = names;
@@ -62,7 +74,7 @@ function lookUp(reference: string, known: Known): Json {
   }
   if (filter === 'length') return Array.isArray(value) ? value.length : value instanceof Map ? value.size : written(value ?? null).length;
   if (filter === 'json') return stringify(value ?? null);
-  return value ?? null;
+  return value;
 }
 
 /** `a.b[0]['c d']` as names; anything else is a JSONPath that only the server knows. */

@@ -1,0 +1,2 @@
+// What lazy files share with the document; build.mjs writes it.
+declare module 'shared:';

@@ -1,0 +1,18 @@
+// Answers as files.
+import { request } from '../api';
+import { sayProblem } from './parts';
+
+/** Gives an answer as a file. The token travels in a header, so a plain link would not do. */
+export async function downloaded(path: string, accept: string, name: string): Promise<void> {
+  try {
+    const response = await request(path, { accept });
+    const address = URL.createObjectURL(await response.blob());
+    const link = document.createElement('a');
+    link.href = address;
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  } catch (error) {
+    sayProblem(error);
+  }
+}
