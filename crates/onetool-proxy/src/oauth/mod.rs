@@ -281,6 +281,12 @@ impl OAuth {
             Err(error) if error.is_refusal(&["invalid_grant", "invalid_client", "unauthorized_client"]) => {
                 let reason = format!("the sign-in is no longer accepted ({error})");
                 record.refused = Some(reason.clone());
+                // Its server refused it before its time, or it would not be renewed yet: every process is to know.
+                if tokens.is_fresh()
+                    && let Some(kept) = &mut record.tokens
+                {
+                    kept.expires_at = Some(now());
+                }
                 if !error.is_refusal(&["invalid_grant"]) {
                     // The server has forgotten the client; the next sign-in registers another.
                     record.registered = None;

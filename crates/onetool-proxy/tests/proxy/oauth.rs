@@ -356,6 +356,11 @@ async fn a_sign_in_that_is_over_says_so_and_keeps_what_there_is() {
         call(&source, "web.whoami", json!({})).await.unwrap_err();
     }
     assert_eq!(stats(&server).await["refused"].as_u64().unwrap(), refused);
+    // A process that only looks knows it too.
+    let other = house.source(vec![settings(server.port)]);
+    other.look_at_sign_ins().await;
+    assert_eq!(auth(&other), AuthState::NeedsSignIn);
+    other.shutdown().await;
     sign_in(&source).await;
     assert!(text(&source, "web.whoami", json!({})).await.starts_with("client-1"));
     assert_eq!(auth(&source), AuthState::SignedIn);
