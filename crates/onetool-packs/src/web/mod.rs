@@ -21,7 +21,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt as _};
 use onetool_sdk::{CallContext, Progress, Tool, ToolError, ToolResult, Value, define_tool};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use self::cache::Reply;
@@ -48,7 +48,7 @@ pub fn pack(settings: WebSettings) -> NativePack {
 }
 
 /// What a page is returned as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Format {
     Auto,

@@ -23,7 +23,7 @@ pub struct InitArgs {
     global: bool,
 
     /// Import the MCP servers of other clients without asking
-    #[arg(long, conflicts_with = "global")]
+    #[arg(long)]
     import: bool,
 }
 
@@ -54,21 +54,28 @@ pub fn main(args: InitArgs, at: Location) -> anyhow::Result<ExitCode> {
     }
     if scope == Scope::Project && places.explicit.is_none() {
         ignore_private_files(&places.own())?;
-        offer_import(&args, &places, is_asked)?;
     }
-    eprintln!("next: onetool health");
+    let is_imported = places.explicit.is_none() && offer_import(&args, &places, scope, is_asked)?;
+    eprintln!("next: {}", if is_imported { "onetool servers test" } else { "onetool health" });
     Ok(ExitCode::SUCCESS)
 }
 
-fn offer_import(args: &InitArgs, places: &ConfigPlaces, is_asked: bool) -> anyhow::Result<()> {
-    let count = if args.import || is_asked { import::count(places) } else { 0 };
-    if count == 0 {
-        return Ok(());
+/// Whether servers were imported.
+fn offer_import(args: &InitArgs, places: &ConfigPlaces, scope: Scope, is_asked: bool) -> anyhow::Result<bool> {
+    if !args.import && !is_asked {
+        return Ok(false);
     }
-    if args.import || ask(&format!("Import {count} MCP servers from other clients?"))? {
-        import::import_all(places)?;
+    let import = import::ImportOfAll::new(places, scope)?;
+    let what = match import.count() {
+        0 => return Ok(false),
+        1 => "1 MCP server".to_owned(),
+        count => format!("{count} MCP servers"),
+    };
+    let is_wanted = args.import || ask(&format!("Import {what} from other clients?"))?;
+    if is_wanted {
+        import.show_and_write()?;
     }
-    Ok(())
+    Ok(is_wanted)
 }
 
 /// A question with yes as its answer, unless the user says no.

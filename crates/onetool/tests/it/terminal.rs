@@ -70,8 +70,11 @@ async fn init_asks_two_questions_and_keeps_private_files_out_of_git() {
     // The user's own configuration instead.
     let project = Project::empty();
     std::fs::remove_dir_all(project.path().join(".onetool")).unwrap();
-    let (shown, code) = on_terminal(&project, &[("Configure this project alone?", "n\n")], &["init"], &[]).await;
+    project.write("home/.cursor/mcp.json", r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#);
+    let steps = [("Configure this project alone?", "n\n"), ("Import 2 MCP servers", "y\n")];
+    let (shown, code) = on_terminal(&project, &steps, &["init"], &[]).await;
     assert_eq!(code, 0, "{shown}");
-    assert!(project.home().join(".onetool/onetool.yaml").is_file());
+    let configuration = std::fs::read_to_string(project.home().join(".onetool/onetool.yaml")).unwrap();
+    assert!(configuration.contains("command: b"), "{configuration}");
     assert!(!project.path().join(".onetool").exists());
 }

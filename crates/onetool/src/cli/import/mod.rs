@@ -141,25 +141,30 @@ pub fn export(args: ExportArgs, at: Location) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there is anything to import, for `onetool init`.
-pub fn count(places: &ConfigPlaces) -> usize {
-    let Ok(folders) = folders(places) else { return 0 };
-    let files = client_files(&[], &folders);
-    let servers = files.iter().filter_map(|file| read(file, &places.project).ok().flatten()).flatten();
-    servers.filter(|server| !server.is_onetool).count()
-}
+/// An import from all clients at once, for `onetool init`.
+pub struct ImportOfAll(Import);
 
-/// Imports from all clients at once, for `onetool init`.
-pub fn import_all(places: &ConfigPlaces) -> anyhow::Result<()> {
-    let folders = folders(places)?;
-    let found: Vec<FoundServer> = client_files(&[], &folders)
-        .iter()
-        .filter_map(|file| read(file, &places.project).ok().flatten())
-        .flatten()
-        .collect();
-    let outcome = Import::new(places, Scope::Project, found)?;
-    outcome.show()?;
-    outcome.write()
+impl ImportOfAll {
+    pub fn new(places: &ConfigPlaces, scope: Scope) -> anyhow::Result<Self> {
+        let folders = folders(places)?;
+        let found: Vec<FoundServer> = client_files(&[], &folders)
+            .iter()
+            .filter_map(|file| read(file, &places.project).ok().flatten())
+            .flatten()
+            .collect();
+        Ok(Self(Import::new(places, scope, found)?))
+    }
+
+    /// How many servers it would add.
+    pub fn count(&self) -> usize {
+        let is_new = |step: &&plan::Step| matches!(step.action, Action::Add | Action::Rename(_));
+        self.0.plan.steps.iter().filter(is_new).count()
+    }
+
+    pub fn show_and_write(&self) -> anyhow::Result<()> {
+        self.0.show()?;
+        self.0.write()
+    }
 }
 
 /// An import that is ready to be written.
