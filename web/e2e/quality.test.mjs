@@ -150,3 +150,24 @@ function statusFor(server, path, method, headers) {
     sent.on('error', reject).end();
   });
 }
+
+test('the page says when the server is gone, and goes on when it is back', { skip }, async () => {
+  const first = await Server.start();
+  const browser = await Browser.open(first, { at: '#/tools/demo.rows' });
+  const { page } = browser;
+  await browser.settled();
+  await first.stop();
+  await page.getByText('Connection lost').waitFor();
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await page.locator('.result').getByText('The server does not answer.').waitFor();
+  const second = await Server.start({ args: ['serve', '--http', `127.0.0.1:${new URL(first.base).port}`] });
+  try {
+    await page.locator('main[data-live="open"]').waitFor();
+    await page.getByText('Connection lost').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await page.getByText('Succeeded').waitFor();
+    await browser.close(second);
+  } finally {
+    await second.stop();
+  }
+});

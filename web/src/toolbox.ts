@@ -20,6 +20,14 @@ interface ToolList {
   tools: ToolRow[];
 }
 
+/** Packs that were off when they were first seen come last; a pack does not move when it is switched. */
+const offAtFirst = new Map<string, boolean>();
+
+function ordered(list: PackRow[]): PackRow[] {
+  for (const { name, isEnabled } of list) if (!offAtFirst.has(name)) offAtFirst.set(name, !isEnabled);
+  return [...list].sort((a, b) => Number(offAtFirst.get(a.name)) - Number(offAtFirst.get(b.name)));
+}
+
 let again = false;
 
 export async function loadToolbox(): Promise<void> {
@@ -32,7 +40,7 @@ export async function loadToolbox(): Promise<void> {
     do {
       again = false;
       const list = await get<ToolList>('api/tools?includeDisabled=true');
-      packs.value = list.packs;
+      packs.value = ordered(list.packs);
       tools.value = list.tools;
     } while (again);
     loadState.value = 'ready';

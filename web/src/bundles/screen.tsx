@@ -29,6 +29,8 @@ interface Bundle {
   isBuiltIn: boolean;
   toolCount: number;
   secrets?: string[];
+  /** Why none of its tools can be called. */
+  disabledReason?: string;
 }
 
 interface Tool {
@@ -244,6 +246,7 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
       </div>
       {bundle.displayName !== bundle.slug && bundle.displayName !== '' && <p><strong>{plain(bundle.displayName)}</strong></p>}
       {bundle.description !== '' && <p class="quiet">{shortened(bundle.description, 600)}</p>}
+      {bundle.isEnabled && bundle.disabledReason && <Notice kind="warn">{plain(bundle.disabledReason)}</Notice>}
       {error !== null && <Failure error={error} onRetry={reload} />}
       {authReport !== null && <AuthSteps report={authReport} />}
       {open && 'bundle' in open && <BundleForm title={t('editor.editBundle')} initial={draftOfPlain(parts(open.bundle, EDITED))} onSave={(body) => change(open.bundle, body)} onCancel={() => setOpen(null)} />}

@@ -1,5 +1,5 @@
 // Shows a JSON value as a tree or a table, row by row from the worker.
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks';
 import { plural, t } from '../i18n';
 import { plain } from '../text';
 import { CopyButton, Notice } from '../ui/parts';
@@ -60,6 +60,7 @@ function usePieces<T>(fetch: (from: number, to: number) => Promise<T[]>, version
 }
 
 export function JsonTree({ json, label }: { json: OpenedJson; label: string }) {
+  const id = useId();
   const [count, setCount] = useState(json.count);
   const [version, setVersion] = useState(0);
   const [active, setActive] = useState(0);
@@ -126,22 +127,22 @@ export function JsonTree({ json, label }: { json: OpenedJson; label: string }) {
         <CopyButton text={() => json.text(0, 2)} />
       </div>
       <div ref={list}>
-        <VirtualList class="tree" role="tree" tabIndex={0} aria-label={label} aria-activedescendant={`row-${active}`} onKeyDown={onKeyDown}
+        <VirtualList class="tree" role="tree" tabIndex={0} aria-label={label} aria-activedescendant={`${id}-${active}`} onKeyDown={onKeyDown}
           count={count} height={ROW} focus={active} always
           style={{ height: `${Math.min(Math.max(count, 2) * ROW + 2, 480)}px` }}
           onRange={(from, to) => { range.current = [from, to]; rows.need(from, to); }}
-          row={(index) => <TreeRow row={rows.at(index)} index={index} isActive={index === active} onToggle={() => { setActive(index); toggle(index); }} onSelect={() => setActive(index)} />} />
+          row={(index) => <TreeRow row={rows.at(index)} id={`${id}-${index}`} isActive={index === active} onToggle={() => { setActive(index); toggle(index); }} onSelect={() => setActive(index)} />} />
       </div>
     </div>
   );
 }
 
-function TreeRow({ row, index, isActive, onToggle, onSelect }: { row: Row | undefined; index: number; isActive: boolean; onToggle(): void; onSelect(): void }) {
-  if (!row) return <div class="tree-row quiet" role="treeitem" id={`row-${index}`}>…</div>;
+function TreeRow({ row, id, isActive, onToggle, onSelect }: { row: Row | undefined; id: string; isActive: boolean; onToggle(): void; onSelect(): void }) {
+  if (!row) return <div class="tree-row quiet" role="treeitem" id={id}>…</div>;
   const isContainer = row.kind === 'object' || row.kind === 'array';
   const count = row.kind === 'array' ? plural(row.size, 'json.item', 'json.items') : plural(row.size, 'json.member', 'json.members');
   return (
-    <div class={`tree-row ${isActive ? 'active' : ''}`} role="treeitem" id={`row-${index}`} aria-level={row.depth + 1} aria-expanded={row.size > 0 ? row.isOpen : undefined} aria-selected={isActive}
+    <div class={`tree-row ${isActive ? 'active' : ''}`} role="treeitem" id={id} aria-level={row.depth + 1} aria-expanded={row.size > 0 ? row.isOpen : undefined} aria-selected={isActive}
       style={{ paddingInlineStart: `${0.4 + Math.min(row.depth, 40) * 1.1}em` }} onClick={row.size > 0 ? onToggle : onSelect}>
       <span class="twist" aria-hidden="true">{row.size > 0 ? (row.isOpen ? '▾' : '▸') : ''}</span>
       {row.key !== null && <span class={typeof row.key === 'number' ? 'index' : 'key'}>{typeof row.key === 'number' ? row.key : plain(row.key)}: </span>}

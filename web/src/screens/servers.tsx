@@ -56,10 +56,12 @@ export function Servers() {
               <span class="quiet">{stateName(row.state)} · {plural(row.toolCount, 'tools.one', 'tools.many')}</span>
               {row.auth && <Badge kind={row.auth.state === 'signed in' ? '' : 'warn'}>{row.auth.state === 'signed in' ? t('signedIn') : t('needsSignIn')}</Badge>}
               <span class="grow" />
-              {row.auth?.state === 'needs sign-in' && <button type="button" class="small primary" disabled={!may('admin')} onClick={() => setSignIn(row.name)}>{t('signIn.submit')}</button>}
-              {row.auth?.state === 'signed in' && <button type="button" class="small" disabled={!may('admin')} onClick={() => void act(`${at(row)}/logout`, t('servers.signedOut', { name: plain(row.name) }))}>{t('signOut')}</button>}
-              <button type="button" class="small" onClick={() => setLog(row.name)}>{t('servers.log')}</button>
-              <button type="button" class="small" disabled={!may('admin') || row.state === 'disabled'} onClick={() => void act(`${at(row)}/restart`, t('servers.restarted', { name: plain(row.name) }))}>{row.kind === 'server' ? t('servers.reconnect') : t('servers.restart')}</button>
+              <span class="row wrap">
+                {row.auth?.state === 'needs sign-in' && <button type="button" class="small primary" disabled={!may('admin')} onClick={() => setSignIn(row.name)}>{t('signIn.submit')}</button>}
+                {row.auth?.state === 'signed in' && <button type="button" class="small" disabled={!may('admin')} onClick={() => void act(`${at(row)}/logout`, t('servers.signedOut', { name: plain(row.name) }))}>{t('signOut')}</button>}
+                <button type="button" class="small" onClick={() => setLog(row.name)}>{t('servers.log')}</button>
+                <button type="button" class="small" disabled={!may('admin') || row.state === 'disabled'} onClick={() => void act(`${at(row)}/restart`, t('servers.restarted', { name: plain(row.name) }))}>{row.kind === 'server' ? t('servers.reconnect') : t('servers.restart')}</button>
+              </span>
             </div>
             {row.detail && <code class="quiet">{plain(row.detail)}</code>}
             {row.auth?.state === 'signed in' && row.auth.expiresIn !== undefined && <p class="quiet small-text">{t('servers.expires', { count: Math.max(1, Math.round(row.auth.expiresIn / 60)) })}</p>}

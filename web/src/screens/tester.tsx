@@ -238,9 +238,12 @@ function Equivalents({ name, args }: { name: string; args: JsonObject }) {
   );
 }
 
+const KEYWORDS = new Set('False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield'.split(' '));
+
 export function runLine(name: string, args: JsonObject): string {
-  const plainNames = [...args].filter(([key]) => /^[A-Za-z_]\w*$/.test(key));
-  const others = [...args].filter(([key]) => !/^[A-Za-z_]\w*$/.test(key));
+  const isName = (key: string) => /^[A-Za-z_]\w*$/.test(key) && !KEYWORDS.has(key);
+  const plainNames = [...args].filter(([key]) => isName(key));
+  const others = [...args].filter(([key]) => !isName(key));
   const parts = plainNames.map(([key, value]) => `${key}=${python(value)}`);
   if (others.length > 0) parts.push(`**${python(new Map(others))}`);
   return `${name}(${parts.join(', ')})`;

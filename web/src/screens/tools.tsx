@@ -69,9 +69,9 @@ export function ToolsScreen() {
           if (event.key === 'ArrowDown') { event.preventDefault(); move(1); }
           else if (event.key === 'ArrowUp') { event.preventDefault(); move(-1); }
         }}>
+          {shown === 0 && loadState.value === 'ready' && <p class="quiet empty">{t('tools.nothing')}</p>}
           <VirtualList class="tool-list" role="list" count={lines.length} focus={index} height={(at) => (lines[at] && 'pack' in lines[at] ? 44 : 54)}
             row={(at) => <ListLine line={lines[at]} selected={selected} />} />
-          {shown === 0 && loadState.value === 'ready' && <p class="quiet empty">{t('tools.nothing')}</p>}
         </div>
       </section>
       <section class="detail-pane" id="tool-detail" tabIndex={-1} aria-label={selected ? plain(selected) : t('tools.details')}>

@@ -24,7 +24,13 @@ export function say(text: string, options: { isError?: boolean; undo?: () => voi
   const id = lastToast;
   const others = toasts.value.filter((toast) => toast.text !== text);
   toasts.value = [...others, { id, text, isError: options.isError ?? false, undo: options.undo }].slice(-MAX_TOASTS);
-  setTimeout(() => dismiss(id), TOAST_MS);
+  setTimeout(fade, TOAST_MS, id);
+}
+
+/** Goes by itself, unless somebody is about to use it. */
+function fade(id: number) {
+  if (document.querySelector('.toasts:hover, .toasts:focus-within')) setTimeout(fade, 2_000, id);
+  else dismiss(id);
 }
 
 function dismiss(id: number) {
