@@ -44,7 +44,7 @@ class Worker:
 
     def __init__(self, name: str, folder: pathlib.Path, secrets: dict[str, str], config: dict[str, dict]):
         self._file = ROOT / "packs" / name / f"{name}_tools.py"
-        self._secrets, self._config, self._next = secrets, config, 0
+        self._secrets, self._config, self._next, self._folder = secrets, config, 0, folder
         self.progress: list[dict] = []
         command = [_interpreter(self._file), "-I", "-X", "utf8", "-c", _HOST]
         self._process = subprocess.Popen(
@@ -86,12 +86,37 @@ class Worker:
             self.progress.append(params)
         if "id" not in message:
             return
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
         if method == "get_secret":
-            answer = self._secrets.get(params["name"])
+            reply["result"] = self._secrets.get(params["name"])
+        elif method == "resolve_path":
+            try:
+                reply["result"] = str(self._resolved(params["path"], params["write"]))
+            except (PermissionError, ValueError) as error:
+                kind = type(error).__name__
+                reply["error"] = {"code": -32000, "message": str(error), "data": {"type": kind, "message": str(error)}}
         else:
             assert method == "get_config", method
-            answer = self._config.get(params["pack"], {}).get(params["key"])
-        self._write({"jsonrpc": "2.0", "id": message["id"], "result": answer})
+            reply["result"] = self._config.get(params["pack"], {}).get(params["key"])
+        self._write(reply)
+
+    def _resolved(self, path: str, write: bool) -> pathlib.Path:
+        """The rules of the pack `file`, as far as these tests need them."""
+        if "\0" in path or not path:
+            raise ValueError("the path is empty or contains a zero byte")
+        roots = self._config.get("file", {}).get("roots", ["."])
+        roots = [(self._folder / root).resolve() for root in roots]
+        full = (roots[0] / path).resolve()
+        root = next((root for root in roots if full == root or root in full.parents), None)
+        if root is None:
+            allowed = ", ".join(map(str, roots))
+            raise PermissionError(f"{path} is outside the folders that tools may use\nhint: allowed: {allowed}")
+        below = full.relative_to(root).parts
+        if ".onetool" in below and full.name == "secrets.yaml":
+            raise PermissionError(f"{path} holds secrets; tools may not use it")
+        if write and (".git" in below or ".onetool" in below):
+            raise PermissionError(f"{path} is protected: it governs what tools may do")
+        return full
 
     def _write(self, message: dict):
         self._process.stdin.write(json.dumps(message).encode() + b"\n")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ __all__ = ["status", "log", "diff", "show", "blame", "branches", "files", "grep"
 # Each may be changed in onetool.yaml as tools.git.<name in lower case>.
 TIMEOUT = 60
 MAX_BYTES = 1_000_000
+# Of the names of files that a switch would change.
+MAX_NAMES = 100_000_000
 
 _FIELD, _RECORD = "\x1f", "\x1e"
 
@@ -313,6 +316,8 @@ def switch(branch: str, create: bool = False, start: str = "", repo: str = ".") 
         git.switch(branch="feature/limits", create=True)
     """
     options = ["--create", _ref(branch), *([_ref(start)] if start else [])] if create else [_ref(branch)]
+    target = start or "HEAD" if create else branch
+    _check_files(repo, target)
     _git(repo, "switch", "--quiet", *options)
     return status(repo)
 
@@ -323,6 +328,28 @@ def switch(branch: str, create: bool = False, start: str = "", repo: str = ".") 
 def _changed(marks: str, path: str) -> dict:
     staged, unstaged = (None if mark == "." else mark for mark in marks)
     return {"path": path, "staged": staged, "unstaged": unstaged}
+
+
+def _check_files(repo: str, target: str) -> None:
+    """Stops where a switch would replace files that govern OneTool: another branch must not bring its own rules."""
+    known = _git(repo, "rev-parse", "--verify", "--quiet", f"{target}^{{commit}}", accept=(0, 1)).strip()
+    if not known:
+        # A branch of a remote that Git would make a local one of.
+        remote = _git(repo, "for-each-ref", "--format=%(objectname)", f"refs/remotes/*/{target}").split()
+        if not remote:
+            return
+        known = remote[0]
+    top = pathlib.Path(_git(repo, "rev-parse", "--show-toplevel").rstrip("\n"))
+    options = ["--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "-z"]
+    changed = _git(repo, "diff", *options, "HEAD", known, "--", limit=MAX_NAMES).split("\0")
+    root = resolve_path(".")
+    for file in (top / name for name in changed if name):
+        if root in file.parents:
+            try:
+                resolve_path(file, write=True)
+            except PermissionError as error:
+                reason = str(error).split("\n")[0]
+                raise PermissionError(f"switching would change a file: {reason}\nhint: ask the user to switch") from None
 
 
 def _numstat(text: str) -> list[dict]:
@@ -348,17 +375,19 @@ def _setting(name: str, default: int) -> int:
     return value
 
 
-def _git(repo: str, *arguments: str, accept: tuple[int, ...] = (0,)) -> str:
+def _git(repo: str, *arguments: str, accept: tuple[int, ...] = (0,), limit: int = 0) -> str:
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("git is not installed\nhint: install it, and see that it is in PATH")
     folder = resolve_path(repo)
     if not folder.is_dir():
         raise NotADirectoryError(f"{repo} is not a folder")
-    # No pager, no questions, no programs that the repository's own configuration names.
-    fixed = ["--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "core.pager=cat"]
+    # No pager, no questions, no programs that the repository's own configuration names. A folder of ordinary files that
+    # looks like a bare repository is none: whoever writes its files would choose the hooks and filters that run.
+    settings = ["core.fsmonitor=false", "core.quotePath=false", "core.pager=cat", "safe.bareRepository=explicit"]
+    fixed = ["--no-pager", *(part for setting in settings for part in ("-c", setting))]
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", "GIT_EDITOR": "true"}
-    limit, seconds = _setting("max_bytes", MAX_BYTES), _setting("timeout", TIMEOUT)
+    limit, seconds = limit or _setting("max_bytes", MAX_BYTES), _setting("timeout", TIMEOUT)
     with tempfile.TemporaryFile() as talk:
         process = subprocess.Popen(
             [program, *fixed, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=talk

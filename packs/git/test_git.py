@@ -105,3 +105,35 @@ def test_mistakes_are_explained(git, start, tmp_path, failed):
     failed("PermissionError", "outside", git.status, repo="..")
     failed("NotADirectoryError", "a.py", git.status, repo="a.py")
     failed("ValueError", "more than 10 bytes", start("git", config={"git": {"max_bytes": 10}}).show)
+
+
+def test_ordinary_files_are_not_a_repository(git, tmp_path):
+    marker, fake = tmp_path / "ran", tmp_path / "notes"
+    for folder in ("objects", "refs", "hooks"):
+        (fake / folder).mkdir(parents=True)
+    (fake / "HEAD").write_text("ref: refs/heads/main\n")
+    config = f'[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n[filter "x"]\nclean = touch {marker}\n'
+    (fake / "config").write_text(config)
+    (tmp_path / ".gitattributes").write_text("* filter=x\n")
+    for call in (git.status, git.diff, git.log):
+        with pytest.raises(Exception, match="(?i)bareRepository|not a git repository"):
+            call(repo="notes")
+    with pytest.raises(Exception, match="(?i)bareRepository|not a git repository"):
+        git.stage(paths=["a.py"], repo="notes")
+    assert not marker.exists()
+
+
+def test_a_switch_does_not_bring_other_rules(git, tmp_path, failed):
+    git.run("switch", "--create", "other")
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("security: {}\n")
+    git.run("add", ".")
+    git.run("commit", "--message=Rules")
+    git.run("switch", "main")
+    failed("PermissionError", "switching would change a file", git.switch, branch="other")
+    failed("PermissionError", "ask the user", git.switch, branch="new", create=True, start="other")
+    assert not (tmp_path / ".onetool").exists()
+    git.run("update-ref", "refs/remotes/origin/theirs", "other")
+    git.run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    failed("PermissionError", "ask the user", git.switch, branch="theirs")
+    assert git.switch(branch="plain", create=True)["branch"] == "plain"

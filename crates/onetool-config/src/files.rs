@@ -87,11 +87,13 @@ impl ConfigPlaces {
         }
     }
 
-    /// Whether the folder is the root of the file system or the user's home: not a project, but where a client happened
-    /// to start us.
+    /// Whether the folder is the root of the file system, the user's home or where all homes are: not a project, but where
+    /// a client happened to start us.
     pub fn is_too_large(&self) -> bool {
         let folder = real(&self.project);
-        folder.parent().is_none() || std::env::home_dir().is_some_and(|home| real(&home) == folder)
+        folder.parent().is_none()
+            || std::env::home_dir().is_some_and(|home| real(&home) == folder)
+            || HOMES.iter().any(|homes| Path::new(homes) == folder)
     }
 
     /// A file that was named must be one that can be read. What is in it is another matter.
@@ -128,6 +130,9 @@ fn is_own_folder(folder: &Path) -> bool {
     folder.is_dir()
 }
 
+/// Where systems keep the homes of their users.
+const HOMES: &[&str] = &["/home", "/Users", "/var/home", "C:\\Users"];
+
 /// A configuration, merged.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedConfig {
@@ -138,6 +143,8 @@ pub struct LoadedConfig {
     pub(crate) unreadable: Vec<PathBuf>,
     /// Where files were looked for in vain. One that was there before is gone.
     pub(crate) absent: Vec<PathBuf>,
+    /// Where a file would count in place of one that was found further on.
+    pub(crate) passed: Vec<PathBuf>,
     pub(crate) notes: Vec<HealthNote>,
     /// Which files may run code and loosen rules.
     pub(crate) trust: FileTrust,
@@ -167,7 +174,7 @@ fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
         loaded.note(&own, None, "expected a folder, found a file; it holds the configuration, logs and results");
     }
     let candidates = |folder: &Path| [folder.join("onetool.yaml"), folder.join("config/onetool.yaml")];
-    let mut find = |folder: &Path| find_one(candidates(folder), &mut loaded.absent);
+    let mut find = |folder: &Path| loaded.find_one(candidates(folder));
     let project_file = places.explicit.clone().or_else(|| find(&places.own()));
     let global_file = places.global.as_deref().and_then(find).filter(|global| Some(global) != project_file.as_ref());
     let mut project = project_file.as_deref().map(|path| loaded.read(path, places)).unwrap_or_default();
@@ -193,6 +200,22 @@ fn load_with(places: &ConfigPlaces, trust: FileTrust) -> LoadedConfig {
 }
 
 impl LoadedConfig {
+    /// The first of these that exists; where none does, they are all absent. Whatever has the name counts, so that a
+    /// folder or a link to nothing is reported, not passed over.
+    fn find_one<const N: usize>(&mut self, candidates: [PathBuf; N]) -> Option<PathBuf> {
+        let found = candidates.iter().position(|path| path.symlink_metadata().is_ok());
+        match found {
+            Some(index) => {
+                self.passed.extend(candidates[..index].iter().cloned());
+                candidates.into_iter().nth(index)
+            }
+            None => {
+                self.absent.extend(candidates);
+                None
+            }
+        }
+    }
+
     fn note(&mut self, path: &Path, line: Option<usize>, message: &str) {
         self.notes.push(HealthNote {
             severity: Severity::Error,
@@ -230,7 +253,7 @@ impl LoadedConfig {
         root: &mut Map<String, Json>,
     ) {
         let files = [folder.join(file), folder.join("config").join(file)];
-        let Some(path) = find_one(files, &mut self.absent) else { return };
+        let Some(path) = self.find_one(files) else { return };
         let mut content = self.read(&path, places);
         let section = match content.remove(key) {
             Some(section) => section,
@@ -282,7 +305,7 @@ impl LoadedConfig {
         let mut merged = Map::new();
         around.push(real(path));
         for name in names.iter().filter_map(Json::as_str) {
-            let refusal = match find_one(include_candidates(name, path, places), &mut self.absent) {
+            let refusal = match self.find_one(include_candidates(name, path, places)) {
                 None => format!("found no file '{}' beside this one, in .onetool or in ~/.onetool", shape::short(name)),
                 Some(found) if around.contains(&real(&found)) => {
                     format!("'{}' includes this file; files cannot include each other", shape::short(name))
@@ -321,19 +344,6 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The first of these that exists; where none does, they are all absent. Whatever has the name counts, so that a folder
-/// or a link to nothing is reported, not passed over.
-pub(crate) fn find_one<const N: usize>(candidates: [PathBuf; N], absent: &mut Vec<PathBuf>) -> Option<PathBuf> {
-    let found = candidates.iter().position(|path| path.symlink_metadata().is_ok());
-    match found {
-        Some(index) => candidates.into_iter().nth(index),
-        None => {
-            absent.extend(candidates);
-            None
-        }
-    }
-}
-
 fn include_candidates(name: &str, from: &Path, places: &ConfigPlaces) -> [PathBuf; 3] {
     let name = expand_home(name);
     let own = places.own();
@@ -349,6 +359,17 @@ pub fn expand_home(path: &str) -> PathBuf {
         (_, "~", Some(home)) => home,
         _ => PathBuf::from(path),
     }
+}
+
+/// The folder or file that a requirement names, where it is not a package of an index: `./lib`, `name @ file:///lib`.
+pub fn local_package(requirement: &str) -> Option<String> {
+    let text = requirement.split_once('@').map_or(requirement, |(_, place)| place).split(" ;").next()?.trim();
+    let place = text.trim_start_matches("git+").strip_prefix("file:").map(|path| path.trim_start_matches("//"));
+    let path = place.or_else(|| text.starts_with(['.', '/', '~']).then_some(text))?;
+    // Extras, a branch or a fragment may follow the path.
+    let path = path.split(['[', '#', '@']).next()?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    (!path.is_empty()).then(|| expand_home(path).to_string_lossy().into_owned())
 }
 
 /// Maps merge deeply; lists and scalars replace.
@@ -425,6 +446,35 @@ mod tests {
         std::fs::create_dir_all(deep.join(".onetool")).unwrap();
         assert_eq!(nearest_project(&deep, Some(&home)), Some(deep));
         assert_eq!(nearest_project(&home, Some(&home)), None);
+    }
+
+    #[test]
+    fn requirements_that_are_of_this_machine_are_told_from_others() {
+        for (requirement, path) in [
+            ("pandas", None),
+            ("numpy==2.*; python_version > '3.8'", None),
+            ("x @ https://example.org/x.whl", None),
+            ("x @ git+https://example.org/x@main", None),
+            ("./lib", Some("./lib")),
+            ("../lib[fast]", Some("../lib")),
+            ("/srv/lib", Some("/srv/lib")),
+            ("x @ file:///srv/lib ; python_version > '3.8'", Some("/srv/lib")),
+            ("x @ file://localhost/srv/lib", Some("/srv/lib")),
+            ("x @ git+file:///srv/lib@main", Some("/srv/lib")),
+        ] {
+            assert_eq!(local_package(requirement).as_deref(), path, "{requirement}");
+        }
+    }
+
+    #[test]
+    fn where_a_file_would_count_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = ConfigPlaces { explicit: Some(folder.path().join("p/conf/a.yaml")), ..places(folder.path()) };
+        write(places.explicit.clone().unwrap(), "include: [gone.yaml, shared.yaml]\n");
+        write(places.own().join("shared.yaml"), "alias: {a: x.a}\n");
+        let loaded = load(&places);
+        assert!(loaded.absent.contains(&folder.path().join("p/conf/gone.yaml")), "{:?}", loaded.absent);
+        assert_eq!(loaded.passed, [folder.path().join("p/conf/shared.yaml")]);
     }
 
     fn messages(places: &ConfigPlaces) -> Vec<String> {

@@ -27,6 +27,7 @@ pub use serde_json;
 pub use expandable::{Expandable, expand_with};
 pub use files::{
     ConfigPlaces, INCLUDE, INHERIT, LoadedConfig, MissingConfig, VERSION, expand_home, load, load_trusted,
+    local_package,
 };
 pub use reader::{Outcome, Reader, RestartKeys};
 pub use secrets::{Secrets, secrets_file};

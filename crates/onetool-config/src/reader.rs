@@ -25,6 +25,7 @@ pub struct Reader {
     files: Vec<(PathBuf, Lines)>,
     unreadable: Vec<PathBuf>,
     absent: Vec<PathBuf>,
+    passed: Vec<PathBuf>,
     trust: FileTrust,
     user_security: Option<Json>,
     notes: Vec<HealthNote>,
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub unreadable: Vec<PathBuf>,
     /// Where files were looked for in vain. One that was there before is gone.
     pub absent: Vec<PathBuf>,
+    /// Where a file would count in place of one that was found further on.
+    pub passed: Vec<PathBuf>,
     pub restart: RestartKeys,
 }
 
@@ -66,7 +69,7 @@ const MAX_NOTES: usize = 100;
 impl Reader {
     /// Reads the secrets too: sections refer to them.
     pub fn new(places: &ConfigPlaces, loaded: LoadedConfig) -> Self {
-        let LoadedConfig { root, files, unreadable, absent, mut notes, trust, user_security } = loaded;
+        let LoadedConfig { root, files, unreadable, absent, passed, mut notes, trust, user_security } = loaded;
         let secrets = Secrets::load(places, &mut notes);
         Self {
             places: places.clone(),
@@ -75,6 +78,7 @@ impl Reader {
             files,
             unreadable,
             absent,
+            passed,
             trust,
             user_security,
             notes,
@@ -249,6 +253,7 @@ impl Reader {
             files: self.files.into_iter().map(|(path, _)| path).chain(self.secrets.files.iter().cloned()).collect(),
             unreadable: self.unreadable.into_iter().chain(self.secrets.unreadable.iter().cloned()).collect(),
             absent: self.absent.into_iter().chain(self.secrets.absent.iter().cloned()).collect(),
+            passed: self.passed,
             secrets: self.secrets,
             restart: RestartKeys(self.restart),
         }

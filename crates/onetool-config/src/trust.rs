@@ -47,6 +47,18 @@ struct Stored {
 struct Entry {
     by: TrustedBy,
     since: String,
+    /// When the folder itself was made, where the file system knows: another one in its place is not the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    born: Option<String>,
+}
+
+impl Entry {
+    /// What the user said holds for whatever is there, as in editors; what was only noticed, for the folder it was
+    /// noticed in.
+    fn holds_for(&self, folder: &Path) -> bool {
+        let is_same = self.born.is_none() || born(folder).is_none_or(|born| Some(born) == self.born);
+        self.by == TrustedBy::User || is_same
+    }
 }
 
 impl TrustRecord {
@@ -61,14 +73,19 @@ impl TrustRecord {
 
     pub fn contains(&self, folder: &Path) -> bool {
         let folder = real(folder);
-        self.read().is_some_and(|stored| stored.folders.contains_key(&folder))
+        self.read().is_some_and(|stored| stored.folders.get(&folder).is_some_and(|entry| entry.holds_for(&folder)))
     }
 
     pub fn add(&self, folder: &Path, by: TrustedBy) -> std::io::Result<()> {
         self.change(|folders| {
             // What was only noticed is forgotten with its folder.
             folders.retain(|folder, entry| entry.by == TrustedBy::User || folder.is_dir());
-            folders.entry(real(folder)).or_insert(Entry { by, since: now() });
+            let folder = real(folder);
+            let is_known = |entry: &Entry| entry.by == TrustedBy::User || (entry.by == by && entry.holds_for(&folder));
+            if !folders.get(&folder).is_some_and(is_known) {
+                let born = born(&folder);
+                folders.insert(folder, Entry { by, since: now(), born });
+            }
         })
     }
 
@@ -110,20 +127,22 @@ impl TrustRecord {
 
 /// What a part that is off says of itself.
 pub const UNTRUSTED: &str =
-    "it came with the repository, and this folder is not trusted; `onetool trust` shows what would run and trusts it";
+    "it came with the repository or another user, and this folder is not trusted; `onetool trust` shows and trusts it";
 
 /// Which files of a project may run code and loosen rules. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct FileTrust {
     /// The files that came with a repository that is not trusted.
     tracked: Option<Arc<TrackedFiles>>,
+    /// The project, where somebody else left files of theirs in it.
+    visited: Option<PathBuf>,
     /// The user's own folder, whose files are always trusted, and the file that the user named.
     own: Vec<PathBuf>,
 }
 
 impl PartialEq for FileTrust {
     fn eq(&self, other: &Self) -> bool {
-        self.tracked == other.tracked && self.own == other.own
+        self.tracked == other.tracked && self.visited == other.visited && self.own == other.own
     }
 }
 
@@ -135,30 +154,33 @@ impl FileTrust {
         let record = TrustRecord::in_folder(places.global.as_deref());
         let files = governing_files(places);
         if files.found.is_empty() || is_set() || record.contains(folder) {
-            return Self { tracked: None, own };
+            return Self { own, ..Self::default() };
         }
         // Where there are too many to look at, each is looked at when it is used.
         let is_tracked =
             |tracked: &TrackedFiles| !files.are_all || files.found.iter().any(|file| tracked.contains(file));
-        if let Some(tracked) = TrackedFiles::of(folder).filter(is_tracked) {
-            return Self { tracked: Some(Arc::new(tracked)), own };
+        let visited = Some(folder.clone()).filter(|_| files.found.iter().any(|file| is_strangers(file, folder)));
+        let tracked = TrackedFiles::of(folder).filter(is_tracked).map(Arc::new);
+        if tracked.is_some() || visited.is_some() {
+            return Self { tracked, visited, own };
         }
         // Made here, whether there is a repository already or the user makes one of it later.
         if let Err(error) = record.add(folder, TrustedBy::Origin) {
             tracing::debug!(%error, "that this folder's files were made here is not remembered");
         }
-        Self { tracked: None, own }
+        Self { own, ..Self::default() }
     }
 
     /// Whether everything is trusted.
     pub fn is_full(&self) -> bool {
-        self.tracked.is_none()
+        self.tracked.is_none() && self.visited.is_none()
     }
 
     /// Whether a file may run code and loosen rules.
     pub fn covers(&self, file: &Path) -> bool {
-        let Some(tracked) = &self.tracked else { return true };
-        self.is_own(file) || !tracked.contains(file)
+        let is_tracked = || self.tracked.as_ref().is_some_and(|tracked| tracked.contains(file));
+        let is_strangers = || self.visited.as_ref().is_some_and(|folder| is_strangers(file, folder));
+        self.is_own(file) || !(is_tracked() || is_strangers())
     }
 
     /// The same for all that lies in a folder. Where that is too much to look at, it may not.
@@ -175,6 +197,22 @@ impl FileTrust {
     pub(crate) fn is_own(&self, file: &Path) -> bool {
         self.own.iter().any(|own| file.starts_with(own))
     }
+}
+
+/// Whether somebody who is neither we, nor the folder's owner, nor the system's administrator made a file, or can replace
+/// it because the folder that it is in is theirs: in `/tmp` everybody can leave a `.onetool`.
+#[cfg(unix)]
+fn is_strangers(file: &Path, folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.uid()).ok();
+    let known = [Some(0), Some(rustix::process::geteuid().as_raw()), owner(folder)];
+    let around = file.ancestors().skip(1).take_while(|above| above.starts_with(folder));
+    std::iter::once(file).chain(around).any(|path| owner(path).is_some_and(|owner| !known.contains(&Some(owner))))
+}
+
+#[cfg(not(unix))]
+fn is_strangers(_: &Path, _: &Path) -> bool {
+    false
 }
 
 fn is_set() -> bool {
@@ -281,6 +319,12 @@ fn real(folder: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
+/// When a folder was made.
+fn born(folder: &Path) -> Option<String> {
+    let created = std::fs::metadata(folder).and_then(|metadata| metadata.created()).ok()?;
+    Some(chrono::DateTime::<chrono::Utc>::from(created).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true))
+}
+
 fn now() -> String {
     chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
@@ -290,6 +334,63 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_user_left_in_a_folder_is_not_trusted() {
+        let place = tempfile::tempdir().unwrap();
+        let (project, own) = (place.path().join("shared"), place.path().join("shared/.onetool"));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("onetool.yaml"), "servers: {a: {command: sh}}\n").unwrap();
+        let places = ConfigPlaces { project: project.clone(), global: Some(place.path().join("home")), explicit: None };
+        assert!(FileTrust::decide(&places).is_full());
+        TrustRecord::in_folder(places.global.as_deref()).remove(&project).unwrap();
+        // Only an administrator can make files of others.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None).unwrap();
+        give(&own.join("onetool.yaml"), 4711);
+        let trust = FileTrust::decide(&places);
+        assert!(!trust.covers(&own.join("onetool.yaml")) && !trust.is_full());
+        give(&own.join("onetool.yaml"), 0);
+        give(&own, 4711);
+        assert!(!FileTrust::decide(&places).covers(&own.join("onetool.yaml")), "they can replace it");
+        // A folder that is all theirs is where the user chose to work.
+        give(&project, 4711);
+        assert!(FileTrust::decide(&places).is_full());
+    }
+
+    #[test]
+    fn another_folder_in_the_place_of_one_that_was_made_here_is_not_trusted() {
+        let home = tempfile::tempdir().unwrap();
+        let (record, folder) = (TrustRecord::in_folder(Some(home.path())), home.path().join("app"));
+        let again = || {
+            let _ = std::fs::remove_dir(&folder);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::create_dir(&folder).unwrap();
+        };
+        again();
+        record.add(&folder, TrustedBy::Origin).unwrap();
+        assert!(record.contains(&folder));
+        again();
+        if born(&folder).is_some() {
+            assert!(!record.contains(&folder));
+        }
+        record.add(&folder, TrustedBy::Origin).unwrap();
+        assert!(record.contains(&folder));
+        // What the user said holds, and is not taken back by what is noticed.
+        record.add(&folder, TrustedBy::User).unwrap();
+        again();
+        assert!(record.contains(&folder));
+        record.add(&folder, TrustedBy::Origin).unwrap();
+        again();
+        assert!(record.contains(&folder));
+        // As earlier versions wrote it.
+        let old = json!({"folders": {real(&folder).display().to_string(): {"by": "origin", "since": "2026-01-01"}}});
+        std::fs::write(home.path().join("trust.json"), old.to_string()).unwrap();
+        assert!(record.contains(&folder));
+    }
 
     #[test]
     fn only_what_is_harmless_or_stricter_stays_of_an_untrusted_file() {

@@ -2,11 +2,34 @@
 //!
 //! The work gets a [`Stop`] and asks it at every step whose number the caller chooses (a line, a file, a chunk), so a
 //! cancelled or late call ends soon; the caller does not wait for a step that hangs in the kernel.
+//!
+//! Only a few calls of one run work at once: more would not be faster, and what all of them read would be held together.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Instant;
 
 use onetool_sdk::{ErrorKind, ToolContext, ToolError};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+/// Calls of one run that work at once. The others wait.
+const AT_ONCE: usize = 4;
+
+/// The turns of runs that have calls under way.
+static TURNS: LazyLock<Mutex<HashMap<Arc<str>, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
+
+fn turns(run: &Arc<str>) -> Arc<Semaphore> {
+    let mut all = TURNS.lock();
+    if let Some(known) = all.get(run).and_then(Weak::upgrade) {
+        return known;
+    }
+    all.retain(|_, turns| turns.strong_count() > 0);
+    let new = Arc::new(Semaphore::new(AT_ONCE));
+    all.insert(run.clone(), Arc::downgrade(&new));
+    new
+}
 
 /// Whether work should still go on.
 #[derive(Debug, Clone)]
@@ -43,6 +66,12 @@ where
 {
     let stop = Stop { cancel: ctx.call.cancel.clone(), deadline: ctx.call.deadline };
     stop.check()?;
+    // Given back when the caller has the outcome.
+    let _turn = tokio::select! {
+        biased;
+        turn = turns(&ctx.call.run_id).acquire_owned() => turn,
+        () = ctx.call.cancel.cancelled() => return Err(cancelled()),
+    };
     let task = tokio::task::spawn_blocking(move || work(&stop));
     tokio::select! {
         biased;

@@ -11,7 +11,12 @@ use std::path::{Path, PathBuf};
 pub struct SearchPath {
     folders: Vec<PathBuf>,
     skipped: Vec<PathBuf>,
+    /// The folders that tools may write to, by all their names.
+    writable: Vec<PathBuf>,
 }
+
+/// What other programs look up for themselves: a folder where one of these is a link to where tools can write is skipped.
+const LOOKED_UP: &[&str] = &["python3", "python", "uv"];
 
 impl Default for SearchPath {
     /// All of `PATH`.
@@ -29,12 +34,16 @@ impl SearchPath {
     fn new(path: &OsStr, writable: &[PathBuf]) -> Self {
         let real = |folder: &Path| std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let writable: Vec<PathBuf> = writable.iter().flat_map(|root| [root.clone(), real(root)]).collect();
+        let is_below = |path: &Path| {
+            let resolved = real(path);
+            writable.iter().any(|root| path.starts_with(root) || resolved.starts_with(root))
+        };
         let is_safe = |folder: &PathBuf| {
-            let resolved = real(folder);
-            folder.is_absolute() && !writable.iter().any(|root| folder.starts_with(root) || resolved.starts_with(root))
+            let leads_there = || LOOKED_UP.iter().any(|name| is_below(&folder.join(name)));
+            folder.is_absolute() && !is_below(folder) && !leads_there()
         };
         let (folders, skipped) = std::env::split_paths(path).partition(is_safe);
-        Self { folders, skipped }
+        Self { folders, skipped, writable }
     }
 
     pub fn folders(&self) -> &[PathBuf] {
@@ -49,6 +58,10 @@ impl SearchPath {
             return std::path::absolute(path).map_err(|_| ProgramError::Missing { program: shown });
         }
         if let Some(found) = find_in(&self.folders, path) {
+            let real = std::fs::canonicalize(&found).unwrap_or_else(|_| found.clone());
+            if self.writable.iter().any(|root| real.starts_with(root)) {
+                return Err(ProgramError::Writable { program: shown, found: real });
+            }
             return Ok(found);
         }
         match find_in(&self.skipped, path) {
@@ -126,6 +139,16 @@ mod tests {
         assert_eq!(search.joined(), root.join("usr/bin").into_os_string());
         assert!(matches!(search.find(OsStr::new("only-here")), Err(ProgramError::Writable { .. })));
         assert!(matches!(search.find(OsStr::new("nothing")), Err(ProgramError::Missing { .. })));
+        // A link to a program there is one of them.
+        for (folder, name) in [("with-python", "python3"), ("with-other", "server")] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+            std::os::unix::fs::symlink(&inside, root.join(folder).join(name)).unwrap();
+        }
+        let path = ["with-python", "with-other", "usr/bin"].map(|folder| root.join(folder));
+        let links = SearchPath::new(&std::env::join_paths(path).unwrap(), std::slice::from_ref(&project));
+        assert_eq!(links.find(OsStr::new("python3")).unwrap(), outside);
+        assert!(matches!(links.find(OsStr::new("server")), Err(ProgramError::Writable { .. })));
+        assert_eq!(links.folders(), [root.join("with-other"), root.join("usr/bin")]);
         assert_eq!(search.find(inside.as_os_str()).unwrap(), inside, "an absolute path is the user's own choice");
     }
 }

@@ -304,7 +304,7 @@ fn shortened(text: String) -> String {
 /// Arguments as JSON, for people: values whose name says that they are secret are masked, and the rest is shortened
 /// while it is written, so that a large argument costs nothing.
 pub fn shown_arguments(arguments: &Arguments) -> String {
-    let mut writer = Writer { text: String::new() };
+    let mut writer = Writer::new(SHOWN_CHARS);
     writer.push("{");
     let positional = arguments.positional.iter().enumerate().map(|(index, value)| (index.to_string(), value));
     let named = arguments.named.iter().map(|(name, value)| (name.clone(), value));
@@ -321,37 +321,85 @@ pub fn shown_arguments(arguments: &Arguments) -> String {
     writer.text
 }
 
+/// How a value begins, as JSON.
+pub(crate) fn beginning(value: &Value, chars: usize) -> String {
+    let mut writer = Writer::new(chars);
+    writer.value(value, 1);
+    writer.text
+}
+
+/// Each argument that a person is asked about is shown up to so many characters, its name up to fewer.
+const ASKED_CHARS: usize = 200;
+const ASKED_NAME: usize = 60;
+/// Of more arguments than this, the rest are shown by name only.
+const ASKED_ARGUMENTS: usize = 40;
+
+/// The same for people who decide: every argument by name, each shortened by itself, so that none hides the others.
+pub(crate) fn asked_arguments(arguments: &Arguments) -> String {
+    let positional = arguments.positional.iter().enumerate().map(|(index, value)| (index.to_string(), value));
+    let named = arguments.named.iter().map(|(name, value)| (name.clone(), value));
+    let mut shown = Vec::new();
+    for (index, (name, value)) in positional.chain(named).enumerate() {
+        let (mut label, mut writer) = (Writer::new(ASKED_NAME), Writer::new(ASKED_CHARS));
+        label.quoted(&name);
+        if index >= ASKED_ARGUMENTS {
+            writer.text.push('…');
+        } else if is_secret_name(&name) {
+            writer.push(MASK);
+        } else {
+            writer.value(value, 1);
+            if let (true, Some(length)) = (writer.is_full(), value.as_str().map(|text| text.chars().count())) {
+                writer.text.push_str(&format!("… [{length} characters]"));
+            } else if writer.is_full() {
+                writer.text.push('…');
+            }
+        }
+        shown.push(format!("{}: {}", label.text, writer.text));
+    }
+    // Characters that nobody sees could make it read as something else.
+    format!("{{{}}}", shown.join(", ")).chars().map(crate::permission::visible).collect()
+}
+
 /// Names whose values are nobody's business.
 const SECRET_NAMES: &[&str] =
     &["password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"];
 const MASK: &str = "\"********\"";
 const MAX_NESTING: usize = 8;
 
+fn is_secret_name(name: &str) -> bool {
+    let lower = name.to_lowercase().replace('-', "_");
+    SECRET_NAMES.iter().any(|secret| lower.contains(secret))
+}
+
 struct Writer {
     text: String,
+    limit: usize,
 }
 
 impl Writer {
+    fn new(limit: usize) -> Self {
+        Self { text: String::new(), limit }
+    }
+
     fn is_full(&self) -> bool {
-        self.text.len() >= SHOWN_CHARS
+        self.text.len() >= self.limit
     }
 
     fn push(&mut self, text: &str) {
         if !self.is_full() {
-            self.text.extend(text.chars().take(SHOWN_CHARS - self.text.len()));
+            self.text.extend(text.chars().take(self.limit - self.text.len()));
         }
     }
 
     fn quoted(&mut self, text: &str) {
-        let start: String = text.chars().take(SHOWN_CHARS).collect();
+        let start: String = text.chars().take(self.limit).collect();
         self.push(&serde_json::Value::String(start).to_string());
     }
 
     fn member(&mut self, name: &str, value: &Value, depth: usize) {
         self.quoted(name);
         self.push(": ");
-        let lower = name.to_lowercase().replace('-', "_");
-        if SECRET_NAMES.iter().any(|secret| lower.contains(secret)) {
+        if is_secret_name(name) {
             self.push(MASK);
         } else {
             self.value(value, depth + 1);
@@ -413,6 +461,24 @@ mod tests {
     fn shown(value: serde_json::Value) -> String {
         let serde_json::Value::Object(map) = value else { panic!("an object is needed") };
         shown_arguments(&Arguments::from_json(map))
+    }
+
+    #[test]
+    fn whoever_decides_sees_every_argument() {
+        let serde_json::Value::Object(map) = json!({
+            "comment": "x".repeat(10_000), "repo": "prod\u{202e}", "data": [["y".repeat(10_000)], 1], "force": true,
+            "password": "hunter2",
+        }) else {
+            panic!("an object is needed")
+        };
+        let asked = asked_arguments(&Arguments::from_json(map));
+        for part in ["… [10000 characters]", "\"repo\": \"prod\u{fffd}\"", "\"data\": [[\"yyy", "\"force\": true", MASK]
+        {
+            assert!(asked.contains(part), "{part}: {asked}");
+        }
+        assert!(asked.len() < 1000 && !asked.contains("hunter2"), "{asked}");
+        let many = Arguments::named((0..60).map(|index| (format!("argument{index}"), Value::Int(index))));
+        assert!(asked_arguments(&many).contains("\"argument59\": …"));
     }
 
     fn watched() -> Arc<Activity> {

@@ -15,7 +15,7 @@ use onetool_state::runs::{ApprovalRecord, Owner, RunStoreError};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::activity::shown_arguments;
+use crate::activity::asked_arguments;
 use crate::durable::Durable;
 
 /// Requests that may wait at one time; further ones are refused.
@@ -28,7 +28,7 @@ const BEFORE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 pub struct ApprovalRequest {
     pub id: String,
     pub tool: QualifiedName,
-    /// As JSON, shortened, values with secret names masked.
+    /// As JSON, each shortened by itself, values with secret names masked.
     pub arguments: String,
     pub run_id: Arc<str>,
     pub caller: Caller,
@@ -209,7 +209,7 @@ impl Approvals {
             ToolError::denied(format!("{name} needs the user's permission: {why}"))
                 .with_hint("security.policy in the configuration decides which tools ask")
         };
-        let shown = shown_arguments(arguments);
+        let shown = asked_arguments(arguments);
         let suspendable = match (&ctx.journal, &ctx.journaled) {
             (Some(journal), Some(call)) => {
                 match journal.verdict(call) {

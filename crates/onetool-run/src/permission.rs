@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
-use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError};
+use onetool_sdk::{Arguments, CallContext, QualifiedName, ToolError, Value};
 
 use crate::approvals::Approvals;
+use crate::toolbox::value_size;
 
 /// What is decided for a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +29,8 @@ pub struct Permissions {
 const SHOWN_VALUE: usize = 200;
 /// Of more arguments than this, the rest are shown by name only.
 const SHOWN_ARGUMENTS: usize = 40;
+/// Values of more bytes are not written out to be clipped.
+const LARGE: usize = 4096;
 /// A name is shown up to this many characters.
 const SHOWN_NAME: usize = 60;
 
@@ -93,22 +96,40 @@ pub(crate) fn shown(arguments: &Arguments) -> String {
     let named = arguments.named.iter().map(|(name, value)| (Some(clipped(name, SHOWN_NAME)), value));
     let mut shown = Vec::new();
     for (index, (name, value)) in positional.chain(named).enumerate() {
-        let value = if index < SHOWN_ARGUMENTS { clipped(&value.repr(), SHOWN_VALUE) } else { "…".to_owned() };
+        let value = if index < SHOWN_ARGUMENTS { shown_value(value) } else { "…".to_owned() };
         shown.push(name.map_or_else(|| value.clone(), |name| format!("{name}={value}")));
     }
     shown.join(", ")
 }
 
+/// A value as Python shows it, clipped. Of a large one no more is looked at than is shown.
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::Str(text) if text.len() > LARGE => {
+            let start: String = text.chars().take(SHOWN_VALUE).collect();
+            let kept = clipped(Value::Str(start).repr().trim_end_matches(['\'', '"']), SHOWN_VALUE);
+            let kept = kept.split("… [").next().unwrap_or_default();
+            format!("{kept}… [{} characters]", text.chars().count())
+        }
+        value if value_size(value) > LARGE => {
+            let start: String = crate::activity::beginning(value, SHOWN_VALUE).chars().map(visible).collect();
+            format!("{start}…")
+        }
+        value => clipped(&value.repr(), SHOWN_VALUE),
+    }
+}
+
+/// Control, bidirectional and invisible characters could make a question read as another one.
+pub(crate) fn visible(c: char) -> char {
+    let is_deceptive = matches!(
+        c,
+        '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e007f}'
+    );
+    if c.is_control() || is_deceptive { '\u{fffd}' } else { c }
+}
+
 fn clipped(text: &str, limit: usize) -> String {
-    // Control, bidirectional and invisible characters could make the question read as another one.
-    let visible = |c: char| {
-        let is_deceptive = matches!(
-            c,
-            '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e007f}'
-        );
-        if c.is_control() || is_deceptive { '\u{fffd}' } else { c }
-    };
     let length = text.chars().count();
     let kept: String = text.chars().take(limit).map(visible).collect();
     if length > limit { format!("{kept}… [{length} characters]") } else { kept }
@@ -116,8 +137,6 @@ fn clipped(text: &str, limit: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use onetool_sdk::Value;
-
     use super::*;
 
     #[test]
@@ -128,7 +147,14 @@ mod tests {
             ("force", Value::Bool(true)),
         ]);
         let shown = shown(&arguments);
-        assert!(shown.contains("… [10002 characters]"), "{shown}");
+        assert!(shown.starts_with("comment='xxx") && shown.contains("x… [10000 characters], "), "{shown}");
+        let list =
+            Arguments::named([("items", Value::List(vec![Value::from("y\u{202e}"); 100_000])), ("all", Value::None)]);
+        let shown_list = super::shown(&list);
+        assert!(
+            shown_list.starts_with("items=[\"y\u{fffd}\", ") && shown_list.ends_with("…, all=None"),
+            "{shown_list}"
+        );
         assert!(shown.ends_with("repo='prod\u{fffd}', force=True") || shown.ends_with("force=True"), "{shown}");
         assert!(!shown.contains('\u{202e}'));
         let hidden = Arguments::named([("path", Value::Str("a\u{2028}b\u{e0041}c\u{3164}d\u{1b}".to_owned()))]);

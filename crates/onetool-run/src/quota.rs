@@ -156,7 +156,7 @@ impl Quotas {
         Err(refused(&message, wait.max(granted.retry_after.unwrap_or_default())))
     }
 
-    fn computed(&self, owner: &Arc<str>, took: Duration) {
+    pub(crate) fn computed(&self, owner: &Arc<str>, took: Duration) {
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         self.account(owner, |account| account.computing = account.computing.saturating_sub(took));
     }

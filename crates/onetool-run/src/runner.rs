@@ -1,5 +1,6 @@
 //! One run, from the command to the reply: prepare, execute, present. What each step does lives in its own module.
 
+mod nested;
 mod prepare;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
 use crate::{ot, precheck, type_check};
+use nested::Nested;
 use prepare::{is_pack, prepare};
 
 /// What the client gets.
@@ -64,6 +66,7 @@ pub struct Runner {
     direct: Arc<DirectRuns>,
     names: Arc<RecentNames>,
     durable: Option<Arc<Durable>>,
+    nested: Arc<Nested>,
 }
 
 /// Code that is ready to run, and where.
@@ -104,7 +107,8 @@ struct Surrounding<'a> {
 impl Runner {
     pub fn new(toolbox: Toolbox, sandbox: Arc<Sandbox>, settings: RunSettings) -> Self {
         let settings = Arc::new(parking_lot::RwLock::new(Arc::new(settings)));
-        Self { toolbox, sandbox, settings, direct: Arc::default(), names: Arc::default(), durable: None }
+        let (direct, names, nested) = (Arc::default(), Arc::default(), Arc::default());
+        Self { toolbox, sandbox, settings, direct, names, durable: None, nested }
     }
 
     /// Runs may wait for people, and survive this process.
@@ -396,7 +400,8 @@ impl Runner {
 
     /// Runs code as part of a call: the value, not how it is shown. What is only printed is the value as a text.
     pub async fn evaluate(&self, code: &str, ctx: &CallContext) -> Result<Value, ToolError> {
-        let settings = self.settings.read().clone();
+        let mut settings = (**self.settings.read()).clone();
+        let turn = self.nested.turn(ctx, &mut settings.limits).await?;
         let shared = self.toolbox.now_for(&ctx.requester);
         let prepared =
             prepare(code, &settings, &shared, None).map_err(|text| ToolError::raised("RuntimeError", text))?;
@@ -412,8 +417,13 @@ impl Runner {
         let guard = ctx.cancel.clone().drop_guard();
         let used: HashMap<_, _> = prepared.facts.used.iter().map(|(name, how)| (name.clone(), *how)).collect();
         let proxy = Arc::new(PackProxy::new(shared.clone(), ctx.clone(), used));
+        let begun = Instant::now();
         let execution = self.execute(&prepared, &settings, proxy.clone(), &ctx.cancel, &shared).await;
-        drop(guard);
+        drop((guard, turn));
+        if has_quota(&shared, &ctx) {
+            // The run around it only waited.
+            shared.state.quotas.computed(&ctx.owner, begun.elapsed().saturating_sub(proxy.unsent().call_time));
+        }
         match execution.result {
             Ok(value) => {
                 let has_value = has_value(&prepared, &execution.read_back);
@@ -654,6 +664,11 @@ async fn admitted(shared: &Shared, ctx: &CallContext) -> Result<Option<RunSlot>,
         Some(quota) => shared.state.quotas.begin_run(ctx, quota).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// Whether what somebody uses up is counted.
+fn has_quota(shared: &Shared, ctx: &CallContext) -> bool {
+    shared.state.groups.access(&ctx.requester).is_some_and(|access| !access.quota.is_unlimited())
 }
 
 /// Whether the code gives a value: by its last expression, or by a `return` that it reached.

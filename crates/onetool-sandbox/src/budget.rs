@@ -5,7 +5,7 @@
 //! memory ([`Budget::max_message_bytes`]), and so may the values decoded from it, so no message takes more than twice
 //! `run.max_memory_mb` in the server.
 
-use onetool_sdk::Value;
+use onetool_sdk::{Part, Value};
 
 use crate::Limits;
 
@@ -26,6 +26,8 @@ const MAX_NAMES: usize = 10_000;
 pub(crate) struct Budget {
     nodes: usize,
     bytes: usize,
+    /// The bytes that there were at the beginning.
+    whole: usize,
     digits: usize,
     depth: usize,
     names: usize,
@@ -49,12 +51,14 @@ pub(crate) enum BudgetExceeded {
 impl Budget {
     /// The budget of one message of a program with these limits.
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { nodes: MAX_NODES, bytes: limits.max_memory, digits: MAX_DIGITS, depth: MAX_DEPTH, names: MAX_NAMES }
+        let bytes = limits.max_memory;
+        Self { nodes: MAX_NODES, bytes, whole: bytes, digits: MAX_DIGITS, depth: MAX_DEPTH, names: MAX_NAMES }
     }
 
     /// The budget of what the server itself sends: the child's allocator is its limit.
     pub(crate) fn of_the_server() -> Self {
-        Self { nodes: usize::MAX, bytes: usize::MAX, digits: usize::MAX, depth: MAX_DEPTH, names: usize::MAX }
+        let most = usize::MAX;
+        Self { nodes: most, bytes: most, whole: most, digits: most, depth: MAX_DEPTH, names: most }
     }
 
     /// Values in one message of a program with these limits.
@@ -66,6 +70,17 @@ impl Budget {
     /// Bytes of one message before it is decoded.
     pub(crate) fn max_message_bytes(limits: &Limits) -> usize {
         limits.max_value_bytes.min(limits.max_memory)
+    }
+
+    /// Bytes of arguments that the calls of one program may hold in the server together, before the next one is looked
+    /// at. One call alone may hold more.
+    pub(crate) fn max_held_bytes(limits: &Limits) -> usize {
+        limits.max_memory / 8
+    }
+
+    /// Memory that was charged so far.
+    pub(crate) fn spent(&self) -> usize {
+        self.whole - self.bytes
     }
 
     /// One more value, without what it points to.
@@ -102,6 +117,22 @@ impl Budget {
     }
 }
 
+/// What a value takes in memory, about, in bytes.
+pub(crate) fn weight(value: &Value) -> usize {
+    let inside = match value {
+        Value::Str(text) | Value::Path(text) | Value::Opaque(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            items.iter().map(weight).sum()
+        }
+        Value::Dict(pairs) => pairs.iter().map(|(key, value)| weight(key) + weight(value)).sum(),
+        Value::Record { fields, .. } => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        Value::Part(Part::Image { data, .. }) => data.len(),
+        _ => 0,
+    };
+    size_of::<Value>() + inside
+}
+
 fn take(left: &mut usize, amount: usize, exceeded: BudgetExceeded) -> Result<(), BudgetExceeded> {
     *left = left.checked_sub(amount).ok_or(exceeded)?;
     Ok(())
@@ -121,6 +152,7 @@ mod tests {
         assert_eq!(budget.charge_bytes(8 * NODE_BYTES), Ok(()));
         assert_eq!((budget.charge_node(), budget.charge_node()), (Ok(()), Ok(())));
         assert_eq!(budget.charge_node(), Err(BudgetExceeded::Bytes));
+        assert_eq!(budget.spent(), 10 * NODE_BYTES);
     }
 
     #[test]

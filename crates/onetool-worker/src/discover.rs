@@ -9,11 +9,15 @@ use globset::GlobBuilder;
 use onetool_config::UNTRUSTED;
 use onetool_sdk::Severity;
 
+use super::metadata::{self, Header};
 use super::settings::WorkerSettings;
 use super::tool_file::FileProblem;
 
 /// How many folder entries one search looks at, so that a pattern such as `/**/*.py` ends.
 const MAX_ENTRIES: usize = 50_000;
+
+/// Larger files are no tool files.
+const MAX_HEADER_FILE: u64 = 4 << 20;
 
 /// A file that may offer tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +92,22 @@ pub fn untrusted_files(settings: &WorkerSettings) -> Vec<PathBuf> {
     let used: HashSet<PathBuf> = candidates(settings).0.into_iter().map(|candidate| candidate.path).collect();
     let all = candidates(&everything).0.into_iter().map(|candidate| candidate.path);
     all.filter(|path| !used.contains(path)).collect()
+}
+
+/// What runs when tools do and may lie anywhere: the tool files themselves, wherever links lead to them, and the packages
+/// that their headers take from this machine.
+pub fn governing_files(settings: &WorkerSettings) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for Candidate { path, .. } in candidates(settings).0 {
+        let is_small = fs::metadata(&path).is_ok_and(|file| file.len() <= MAX_HEADER_FILE);
+        let source = is_small.then(|| fs::read_to_string(&path).ok()).flatten().unwrap_or_default();
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        if let Header::Script(header) = metadata::read(&source) {
+            found.extend(header.local_packages().into_iter().map(|package| folder.join(package)));
+        }
+        found.push(path);
+    }
+    found
 }
 
 /// `<pack>/<pack>_tools.py` below a folder.

@@ -27,7 +27,7 @@ mod stderr;
 mod supervisor;
 mod tool_file;
 
-pub use discover::untrusted_files;
+pub use discover::{governing_files, untrusted_files};
 pub use scaffold::scaffold;
 pub use settings::{NoServices, TOOLS_DIR, WORKERS, WorkerKeys, WorkerLimits, WorkerServices, WorkerSettings};
 pub use source::WorkerSource;

@@ -28,6 +28,22 @@ pub(super) struct Metadata {
     pub(super) text: String,
 }
 
+impl Metadata {
+    /// Packages of this machine that the block names, as paths relative to the file: `[tool.uv.sources]`, and
+    /// `name @ file:///folder`.
+    pub(super) fn local_packages(&self) -> Vec<String> {
+        let table = self.text.parse::<toml::Table>().unwrap_or_default();
+        let sources = table.get("tool").and_then(|tool| tool.get("uv")?.get("sources")?.as_table());
+        // One source, or several with conditions.
+        let each = |source: &toml::Value| source.as_array().cloned().unwrap_or_else(|| vec![source.clone()]);
+        let of_uv = sources.into_iter().flat_map(|sources| sources.values().flat_map(each)).filter_map(|source| {
+            let named = source.get("path").or_else(|| source.get("git")).or_else(|| source.get("url"))?.as_str()?;
+            source.get("path").is_some().then(|| named.to_owned()).or_else(|| onetool_config::local_package(named))
+        });
+        of_uv.chain(self.dependencies.iter().filter_map(|package| onetool_config::local_package(package))).collect()
+    }
+}
+
 /// What was found in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Header {
@@ -139,9 +155,17 @@ fn unknown_keys(text: &str) -> Vec<(usize, String)> {
             let is_of = |line: &&str| line.trim_start().trim_start_matches(['[', '"']).starts_with(key.as_str());
             let at = text.lines().collect::<Vec<_>>().iter().position(is_of).unwrap_or(0);
             let meant = onetool_sdk::nearest(key, known.iter().copied());
-            let meant = meant.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
+            let meant = meant.filter(|_| key != "onetool").map(|name| format!("; did you mean '{name}'?"));
+            let meant =
+                meant.unwrap_or_else(|| if key == "onetool" { "; write [tool.onetool]" } else { "" }.to_owned());
             remarks.push((at, format!("unknown key '{key}'{place} of the script metadata{meant}")));
         }
+    }
+    // Tables of other tools are none of ours, unless one is ours and misspelt.
+    let others = table.get("tool").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+    for key in others.filter(|key| *key != "onetool" && onetool_sdk::nearest(key, ["onetool"]).is_some()) {
+        let at = text.lines().position(|line| line.contains(key.as_str())).unwrap_or(0);
+        remarks.push((at, format!("unknown table [tool.{key}] of the script metadata; did you mean [tool.onetool]?")));
     }
     remarks
 }
@@ -184,9 +208,28 @@ mod tests {
                 ),
             ]
         );
+        for (source, expected) in [
+            ("# /// script\n# [tool.onetol]\n# secrets = ['A']\n# ///\n", "unknown table [tool.onetol]"),
+            ("# /// script\n# [onetool]\n# secrets = ['A']\n# ///\n", "write [tool.onetool]"),
+        ] {
+            let remarks = script(source).remarks;
+            assert!(
+                remarks.len() == 1 && remarks[0].0 == 2 && remarks[0].1.contains(expected),
+                "{source}: {remarks:?}"
+            );
+        }
+        assert!(script("# /// script\n# [tool.uv]\n# [tool.ruff]\n# ///\n").remarks.is_empty());
         for source in ["# a comment // script\n", "x = '# // script'\n", "# /// pyproject\n# ///\n"] {
             assert_eq!(read(source), Header::None, "{source}");
         }
+    }
+
+    #[test]
+    fn packages_of_this_machine_are_known() {
+        let header = "# /// script\n# dependencies = ['a', 'b @ file:///lib/b', 'c']\n# [tool.uv.sources]\n\
+                      # a = { path = '../a', editable = true }\n# c = [{ git = 'https://example.org/c' }]\n# ///\n";
+        assert_eq!(script(header).local_packages(), ["../a", "/lib/b"]);
+        assert!(script("# /// script\n# dependencies = ['a']\n# ///\n").local_packages().is_empty());
     }
 
     #[test]

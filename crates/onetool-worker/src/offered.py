@@ -40,7 +40,9 @@ def _coercer(hint):
     union = typing.get_origin(hint) is typing.Union or type(hint).__name__ == "UnionType"
     if union:
         return _coercer(options[0]) if len(options) == 1 else None
-    if typing.get_origin(hint) is not None or not isinstance(hint, type):
+    if typing.get_origin(hint) is not None:
+        return _container_coercer(typing.get_origin(hint), options)
+    if not isinstance(hint, type):
         return None
     datetime, pathlib, enum = _module("datetime"), _module("pathlib"), _module("enum")
     if pathlib and issubclass(hint, pathlib.PurePath):
@@ -52,8 +54,36 @@ def _coercer(hint):
     if hasattr(hint, "model_validate"):
         return lambda value: hint.model_validate(_as_dict(value)) if isinstance(value, (dict, Record)) else value
     if hasattr(hint, "__dataclass_fields__"):
-        return lambda value: hint(**_as_dict(value)) if isinstance(value, (dict, Record)) else value
+        return lambda value: _into_dataclass(hint, value) if isinstance(value, (dict, Record)) else value
     return None
+
+
+def _container_coercer(kind, options):
+    """The same for every item of a list, and for every value of a dict."""
+    if kind is list and len(options) == 1:
+        item = _coercer(options[0])
+        return item and (lambda value: [item(one) for one in value] if isinstance(value, list) else value)
+    if kind is dict and len(options) == 2:
+        item = _coercer(options[1])
+        return item and (lambda value: {k: item(v) for k, v in value.items()} if isinstance(value, dict) else value)
+    return None
+
+
+_field_coercers = {}
+
+
+def _into_dataclass(hint, value):
+    fields = _field_coercers.get(hint)
+    if fields is None:
+        import typing
+
+        try:
+            hints = typing.get_type_hints(hint)
+        except Exception:
+            hints = {}
+        found = {name: _coercer(kind) for name, kind in hints.items()}
+        fields = _field_coercers[hint] = {name: coerce for name, coerce in found.items() if coerce is not None}
+    return hint(**{name: fields[name](one) if name in fields else one for name, one in _as_dict(value).items()})
 
 
 def _as_dict(value):
@@ -173,26 +203,11 @@ def trace_headers():
 
 
 def resolve_path(path, write=False):
-    """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, no secrets of OneTool,
-    and for writing nothing below `.git` or `.onetool`. Links are followed first, so a link cannot lead out."""
+    """The absolute path of what a caller names, by the rules of the pack `file`: inside its roots, nothing that holds
+    secrets, and for writing nothing that governs OneTool or lies below `.git`. Links are followed first."""
     import pathlib
 
-    if "\0" in str(path) or not str(path):
-        raise ValueError("the path is empty or contains a zero byte")
-    roots = get_config("file", "roots", ["."])
-    roots = [pathlib.Path(root).expanduser().resolve() for root in ([roots] if isinstance(roots, str) else roots)]
-    full = (roots[0] / pathlib.Path(path)).resolve()
-    root = next((root for root in roots if full == root or root in full.parents), None)
-    if root is None:
-        allowed = ", ".join(map(str, roots))
-        raise PermissionError("%s is outside the folders that tools may use\nhint: allowed: %s" % (path, allowed))
-    whole = [part.lower() for part in full.parts]
-    if ".onetool" in whole[:-1] and whole[-1] in ("secrets.yaml", "secrets.yml"):
-        raise PermissionError("%s holds secrets; tools may not use it" % path)
-    below = [part.lower() for part in full.relative_to(root).parts]
-    if write and (".git" in below or ".onetool" in below):
-        raise PermissionError("%s is protected; tools may not change it" % path)
-    return full
+    return pathlib.Path(_request("resolve_path", {"path": str(path), "write": bool(write)}))
 
 
 def tool(function=None, *, read_only=False, idempotent=False):

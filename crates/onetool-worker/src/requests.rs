@@ -26,6 +26,7 @@ pub(super) async fn answer(worker: Arc<Worker>, id: Json, method: String, params
             let value = worker.services.config(text(&params, "pack"), text(&params, "key"));
             Ok(value.map_or(Json::Null, |value| Value::from_json(value).to_wire()))
         }
+        "resolve_path" => resolve_path(&worker, &params).await,
         "call_tool" => call_tool(&worker, params).await,
         _ => Err(ToolError::not_found(format!("a worker has no request '{method}'"))),
     };
@@ -62,6 +63,15 @@ fn names_secret(listed: &str, name: &str) -> bool {
         Some(start) => !start.is_empty() && !start.contains('*') && name.len() > start.len() && name.starts_with(start),
         None => listed == name,
     }
+}
+
+async fn resolve_path(worker: &Worker, params: &Json) -> Result<Json, ToolError> {
+    let (services, path) = (worker.services.clone(), text(params, "path").to_owned());
+    let for_writing = params.get("write").and_then(Json::as_bool).unwrap_or(true);
+    let resolved = tokio::task::spawn_blocking(move || services.resolve_path(&path, for_writing)).await;
+    let resolved = resolved.map_err(|error| ToolError::internal(error.to_string()))??;
+    let text = resolved.to_str().ok_or_else(|| ToolError::value_error("the path is not valid Unicode"))?;
+    Ok(Json::from(text))
 }
 
 async fn call_tool(worker: &Worker, mut params: Json) -> Result<Json, ToolError> {

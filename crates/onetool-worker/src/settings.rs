@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onetool_config::{FileTrust, MAX_MB, Section, Shape, keys};
 use onetool_process::SearchPath;
+use onetool_sdk::ToolError;
 
 keys! {
     /// Workers: the processes that serve Python tool files.
@@ -150,6 +151,11 @@ pub trait WorkerServices: Send + Sync {
 
     /// `tools.<pack>.<key>` of the configuration.
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value>;
+
+    /// The absolute path of what a caller names, by the rules for files. May block.
+    fn resolve_path(&self, _path: &str, _for_writing: bool) -> Result<PathBuf, ToolError> {
+        Err(ToolError::unavailable("paths cannot be resolved here"))
+    }
 
     /// A line that a tool printed, without secrets.
     fn printed(&self, _pack: &str, _line: &str) {}

@@ -21,7 +21,8 @@ pub fn guard(settings: &Resolved) -> Guard {
     if let Some(global) = &settings.global {
         guard.protect(global);
     }
-    for file in &settings.files {
+    // Also where one would be read that is not there yet.
+    for file in settings.files.iter().chain(&settings.absent).chain(&settings.passed) {
         guard.protect(file);
     }
     for file in settings.secrets.files() {
@@ -56,9 +57,15 @@ pub fn guard(settings: &Resolved) -> Guard {
             protect_modules(&mut guard, folder, &settings.file_pack.roots);
         }
     }
+    for file in onetool_worker::governing_files(&settings.workers) {
+        guard.protect(file);
+    }
     // Packages are built and installed outside the sandbox.
     for file in settings.run_keys.requirements_files(&settings.folder) {
         guard.protect(file);
+    }
+    for package in settings.run.packages.iter().filter_map(|package| onetool_config::local_package(package)) {
+        guard.protect(settings.folder.join(package));
     }
     if let Some(python) = settings.python.as_deref() {
         protect_program(&mut guard, python);

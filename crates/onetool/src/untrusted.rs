@@ -66,8 +66,9 @@ impl Untrusted {
     /// What is off, for a reader who decides.
     pub fn text(&self) -> String {
         let folder = clipped(&self.folder.display().to_string());
-        let mut lines =
-            vec![format!("These parts of {folder} came with its repository. They are off until you trust it:")];
+        let mut lines = vec![format!(
+            "These parts of {folder} came with its repository, or from another user. They are off until you trust it:"
+        )];
         lines.extend(self.parts.iter().take(MAX_ASKED).map(|part| format!("  {part}")));
         if self.parts.len() > MAX_ASKED {
             lines.push(format!("  … and {} more; `onetool trust` lists all of them", self.parts.len() - MAX_ASKED));

@@ -99,6 +99,12 @@ impl Guard {
             || self.is_another_name(path, |_| true)
     }
 
+    /// Whether nothing may be written in this folder. Folders above what is guarded may be written in.
+    pub(super) fn forbids_writing_in(&self, folder: &Path) -> bool {
+        self.items.iter().any(|item| item.names.iter().any(|name| folder.starts_with(name)))
+            || self.patterns.iter().any(|pattern| pattern.files.is_match(folder))
+    }
+
     /// Whether a folder, or a link to one, may not come to this path or go from it: it could bring files that a pattern
     /// matches there, or take them away.
     pub(super) fn forbids_moving_folder(&self, path: &Path) -> bool {

@@ -26,6 +26,7 @@ mod trash;
 mod walk;
 mod write;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,13 @@ impl Files {
     fn is_first_root(&self, place: &place::Place) -> bool {
         self.settings.roots.first() == Some(&place.root)
     }
+}
+
+/// The absolute path of a file or folder that a caller names, for a tool that is about to read it, or to write there: by
+/// the same rules as this pack's own tools. Blocks.
+pub fn resolve(settings: &FileSettings, path: &str, for_writing: bool) -> Result<PathBuf, ToolError> {
+    let purpose = if for_writing { place::Purpose::Write } else { place::Purpose::Read };
+    place::elsewhere(settings, path, purpose)
 }
 
 /// The pack `file`.

@@ -93,6 +93,25 @@ pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolE
     if path.ends_with(['/', std::path::MAIN_SEPARATOR]) {
         return Err(ToolError::raised("IsADirectoryError", format!("{path} names a folder, not a file")));
     }
+    let (start, relative) = reached(settings, path)?;
+    start.place(settings, relative, Purpose::Write)
+}
+
+/// The absolute path of what a tool outside this pack is about to use itself, by the same rules. It may be missing, and it
+/// may be a folder, in which the tool then reads or writes.
+pub(super) fn elsewhere(settings: &FileSettings, path: &str, purpose: Purpose) -> Result<PathBuf, ToolError> {
+    let (start, relative) = reached(settings, path)?;
+    let (root, is_folder) = (real(&start.root), start.dir.metadata(&relative).is_ok_and(|metadata| metadata.is_dir()));
+    let strictness = if is_folder { Purpose::Read } else { purpose };
+    let place = start.place(settings, relative, strictness)?;
+    if is_folder && purpose == Purpose::Write && settings.is_within_protected(&root, &place.relative) {
+        return Err(protected(&place.shown));
+    }
+    Ok(if place.is_root() { root } else { root.join(&place.relative) })
+}
+
+/// Where a path leads, below a root.
+fn reached(settings: &FileSettings, path: &str) -> Result<(Start, PathBuf), ToolError> {
     let start = start(settings, path)?;
     let mut existing = start.given.clone();
     let mut missing: Vec<std::ffi::OsString> = Vec::new();
@@ -121,7 +140,7 @@ pub(super) fn target(settings: &FileSettings, path: &str) -> Result<Place, ToolE
     }
     let mut relative = start.canonicalize(&existing).map_err(|error| start.explain(settings, path, &error))?;
     relative.extend(missing.iter().rev());
-    start.place(settings, without_dots(&relative), Purpose::Write)
+    Ok((start, without_dots(&relative)))
 }
 
 /// The directory entry itself: a link is not followed.
@@ -190,8 +209,7 @@ impl Start {
             return Err(ToolError::denied(format!("{shown} holds secrets; tools may not use it")));
         }
         if purpose == Purpose::Write && settings.is_protected(&real_root, &relative) {
-            return Err(ToolError::denied(format!("{shown} is protected: it governs what tools may do"))
-                .with_hint("ask the user to change it"));
+            return Err(protected(&shown));
         }
         Ok(Place { dir: self.dir, root: self.root, relative, shown })
     }
@@ -256,6 +274,11 @@ pub(super) fn shown(root: &Path, first: bool, relative: &Path) -> String {
 fn without_dots(path: &Path) -> PathBuf {
     let clean: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
     if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean }
+}
+
+fn protected(shown: &str) -> ToolError {
+    ToolError::denied(format!("{shown} is protected: it governs what tools may do"))
+        .with_hint("ask the user to change it")
 }
 
 /// The program was started where no project is.

@@ -105,6 +105,12 @@ impl FileSettings {
         self.protected.is_match(relative) || self.protected.is_match(&whole) || self.guard.forbids_change(&whole)
     }
 
+    /// Whether a folder is, or lies in, what may not be written to.
+    pub(super) fn is_within_protected(&self, real_root: &Path, relative: &Path) -> bool {
+        let whole = real_root.join(relative);
+        self.protected.is_match(relative) || self.protected.is_match(&whole) || self.guard.forbids_writing_in(&whole)
+    }
+
     /// Whether a folder may not come to this path or go from it.
     pub(super) fn is_fixed_folder(&self, real_root: &Path, relative: &Path) -> bool {
         self.guard.forbids_moving_folder(&real_root.join(relative))

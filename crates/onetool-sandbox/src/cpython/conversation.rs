@@ -35,6 +35,8 @@ const END_GRACE: Duration = Duration::from_millis(200);
 const MAX_CONCURRENT_CALLS: usize = 64;
 /// Bytes of answers that the child has not taken yet, above which no more requests are read.
 const MAX_UNREAD_ANSWERS: usize = 1 << 20;
+/// The same, above which no more answers are made ready: what a program does not read must not pile up here.
+const MAX_WAITING_ANSWERS: usize = 4 << 20;
 const SEGMENTATION_FAULT: i32 = 11;
 /// Messages up to this many bytes are read and written where they arrive; larger ones by a thread that may take its time.
 pub(super) const SMALL_MESSAGE: usize = 16 << 10;
@@ -172,14 +174,20 @@ impl Conversation<'_> {
         let mut answers = Answers::default();
         answers.push(std::mem::take(&mut child.unsent));
         answers.push(order);
-        let mut calls: FuturesUnordered<BoxFuture<'static, (u64, Vec<u8>)>> = FuturesUnordered::new();
+        let mut calls: FuturesUnordered<BoxFuture<'static, Answered>> = FuturesUnordered::new();
         let mut background: Option<Background> = None;
         let mut unanswered = BTreeSet::new();
+        // What the arguments of calls under way take, in bytes.
+        let mut held = 0_usize;
         let mut printing = true;
         let mut deadline = Instant::now() + if state.ready { self.limits.timeout } else { START_TIMEOUT };
         // What the program may still compute. The clock stands still while it waits for the host.
         let mut compute_left = self.limits.max_compute;
         let mut computing_since: Option<Instant> = None;
+        // Both are made once: to be woken at a time, or by a cancellation, costs more than a call of a tool.
+        let cancelled = self.cancel.cancelled();
+        let alarm = tokio::time::sleep_until(deadline);
+        tokio::pin!(cancelled, alarm);
         loop {
             let now = Instant::now();
             if !state.ready || !calls.is_empty() {
@@ -189,18 +197,31 @@ impl Conversation<'_> {
                 computing_since = Some(now);
             }
             let compute_end = computing_since.map(|since| since + compute_left);
-            let room = background.is_none() && answers.bytes < MAX_UNREAD_ANSWERS && calls.len() < MAX_CONCURRENT_CALLS;
+            // An alarm that is too early is set again when it goes off.
+            let earliest = compute_end.map_or(deadline, |end| end.min(deadline));
+            if earliest < alarm.deadline() {
+                alarm.as_mut().reset(earliest);
+            }
+            let room = background.is_none()
+                && answers.bytes < MAX_UNREAD_ANSWERS
+                && calls.len() < MAX_CONCURRENT_CALLS
+                && held <= Budget::max_held_bytes(self.limits);
             let message = tokio::select! {
-                () = self.cancel.cancelled() => return Ending::Stopped(Failure::Cancelled),
-                () = sleep_until(compute_end) => {
-                    return Ending::Stopped(Failure::Timeout(self.limits.max_compute));
-                }
-                () = tokio::time::sleep_until(deadline) => {
-                    return Ending::Stopped(if state.ready {
-                        Failure::Timeout(self.limits.timeout)
-                    } else {
-                        Failure::Unavailable(format!("Python did not start in {} s", START_TIMEOUT.as_secs()))
-                    });
+                () = &mut cancelled => return Ending::Stopped(Failure::Cancelled),
+                () = &mut alarm => {
+                    let now = Instant::now();
+                    if compute_end.is_some_and(|end| end <= now) {
+                        return Ending::Stopped(Failure::Timeout(self.limits.max_compute));
+                    }
+                    if deadline <= now {
+                        return Ending::Stopped(if state.ready {
+                            Failure::Timeout(self.limits.timeout)
+                        } else {
+                            Failure::Unavailable(format!("Python did not start in {} s", START_TIMEOUT.as_secs()))
+                        });
+                    }
+                    alarm.as_mut().reset(earliest);
+                    continue;
                 }
                 more = printed.read(&mut child.printed), if printing => {
                     printing = more;
@@ -217,9 +238,10 @@ impl Conversation<'_> {
                     }
                     continue;
                 }
-                Some((id, answer)) = calls.next(), if !calls.is_empty() => {
-                    unanswered.remove(&id);
-                    answers.push(answer);
+                Some(answered) = calls.next(), if !calls.is_empty() && answers.bytes < MAX_WAITING_ANSWERS => {
+                    unanswered.remove(&answered.id);
+                    held = held.saturating_sub(answered.weight);
+                    answers.push(answered.line);
                     continue;
                 }
                 finished = Background::finish(&mut background), if background.is_some() => match finished {
@@ -263,7 +285,7 @@ impl Conversation<'_> {
                     }
                     answers.push(protocol::line(&protocol::attribute_answer(id, &pack, &name, &*self.host)));
                 }
-                Ok(Message::Call { id, target, arguments }) => {
+                Ok(Message::Call { id, target, arguments, weight }) => {
                     if state.calls >= self.limits.max_calls {
                         return Ending::Stopped(Failure::Calls(self.limits.max_calls));
                     }
@@ -272,15 +294,16 @@ impl Conversation<'_> {
                     let stop = Arc::clone(&stop.0);
                     let limit = self.limits.max_value_bytes;
                     unanswered.insert(id);
+                    held += weight;
                     calls.push(Box::pin(async move {
                         let result = host.call(target, arguments).await;
                         if result.as_ref().is_ok_and(|value| !is_small(value)) {
                             let encoding =
                                 tokio::task::spawn_blocking(move || protocol::call_answer(id, &result, limit, &stop));
                             // A thread that fails leaves the call without an answer: the deadline ends it.
-                            return (id, encoding.await.unwrap_or_default());
+                            return Answered { id, weight, line: encoding.await.unwrap_or_default() };
                         }
-                        (id, protocol::call_answer(id, &result, limit, &stop))
+                        Answered { id, weight, line: protocol::call_answer(id, &result, limit, &stop) }
                     }));
                 }
                 Ok(Message::Done { value, read_back }) => {
@@ -371,6 +394,14 @@ impl Conversation<'_> {
     }
 }
 
+/// A call that has ended.
+struct Answered {
+    id: u64,
+    /// Of its arguments.
+    weight: usize,
+    line: Vec<u8>,
+}
+
 struct State {
     calls: usize,
     lookups: usize,
@@ -433,12 +464,4 @@ fn failure(failed: Failed) -> Failure {
         return Failure::Memory;
     }
     Failure::Raised { exception: failed.exception, message: failed.message, frames: failed.frames }
-}
-
-/// Sleeps until then; for ever where there is no end.
-async fn sleep_until(end: Option<Instant>) {
-    match end {
-        Some(end) => tokio::time::sleep_until(end).await,
-        None => std::future::pending().await,
-    }
 }

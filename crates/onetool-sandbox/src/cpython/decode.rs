@@ -52,6 +52,11 @@ impl<'a> Decoder<'a> {
         Ok(Self { text, at: 0, budget, stop, until_check: VALUES_PER_CHECK })
     }
 
+    /// What was built so far, in bytes.
+    pub(super) fn spent(&self) -> usize {
+        self.budget.spent()
+    }
+
     fn malformed<T>(&self, problem: &'static str) -> Decoded<T> {
         Err(DecodeError::Malformed(problem, self.at))
     }

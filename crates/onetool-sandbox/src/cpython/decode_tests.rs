@@ -32,7 +32,7 @@ fn message_of(text: &str) -> Result<Message, DecodeError> {
 #[test]
 fn the_messages_of_the_host_program_are_read() {
     assert!(matches!(message_of("\"ready\""), Ok(Message::Ready)));
-    let Ok(Message::Call { id: 7, target, arguments }) = message_of(
+    let Ok(Message::Call { id: 7, target, arguments, .. }) = message_of(
         r#"{"call":{"id":7,"pack":"p","function":"f","args":[1,{"$ot":"tuple","v":[2]}],"kwargs":[["k","v"]]}}"#,
     ) else {
         panic!("not a call")

@@ -15,6 +15,8 @@ use crate::{CallTarget, FileAccess, Frame, Host, Lookup};
 /// Ends a line that the child took back.
 const CANCELLED: u8 = 0x18;
 const READ_AHEAD: usize = 64 << 10;
+/// A line of at most this many bytes is copied out of the buffer; a longer one takes the buffer along.
+const COPIED_LINE: usize = 4 << 10;
 
 /// What a child is told before any program: the second wall, which it raises at once, see [`super::wall`].
 #[derive(Debug, Serialize)]
@@ -46,13 +48,14 @@ pub(super) struct Order<'a> {
 }
 
 /// What a child says.
+/// `weight`: what the arguments of a call take in the server, in bytes.
 #[derive(Debug)]
 pub(super) enum Message {
     Ready,
     Unavailable(String),
     Lookup { id: u64, names: Vec<String> },
     Attribute { id: u64, pack: String, name: String },
-    Call { id: u64, target: CallTarget, arguments: Arguments },
+    Call { id: u64, target: CallTarget, arguments: Arguments, weight: usize },
     Done { value: Value, read_back: Vec<(String, Value)> },
     Failed(Failed),
 }
@@ -129,7 +132,7 @@ fn call(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
         Some(pack) => CallTarget::Method { pack, function },
         None => CallTarget::Function(function),
     };
-    Ok(Message::Call { id, target, arguments })
+    Ok(Message::Call { id, target, arguments, weight: decoder.spent() })
 }
 
 fn done(decoder: &mut Decoder<'_>) -> Result<Message, DecodeError> {
@@ -191,10 +194,8 @@ impl Lines {
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, ReadFailure> {
         loop {
             while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.buffer.split_off(self.searched + at + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
+                let line = self.take(self.searched + at);
                 self.searched = 0;
-                line.pop();
                 if line.last() != Some(&CANCELLED) {
                     return Ok(line);
                 }
@@ -203,12 +204,27 @@ impl Lines {
             if self.buffer.len() > self.longest {
                 return Err(ReadFailure::TooLong);
             }
-            self.buffer.reserve(READ_AHEAD);
+            if self.buffer.capacity() - self.buffer.len() < READ_AHEAD / 2 {
+                self.buffer.reserve(READ_AHEAD);
+            }
             match source.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return Err(ReadFailure::Ended),
                 Ok(_) => {}
             }
         }
+    }
+
+    /// The line that ends at a newline, without it.
+    fn take(&mut self, newline: usize) -> Vec<u8> {
+        if newline <= COPIED_LINE {
+            let line = self.buffer[..newline].to_vec();
+            self.buffer.drain(..=newline);
+            return line;
+        }
+        let rest = self.buffer.split_off(newline + 1);
+        let mut line = std::mem::replace(&mut self.buffer, rest);
+        line.pop();
+        line
     }
 }
 

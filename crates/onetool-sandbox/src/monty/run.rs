@@ -19,13 +19,16 @@ use super::wire::requests::{
     put_answer, put_call_id, put_global, put_pending, put_raise, put_resolved, put_return, put_run, put_unknown,
 };
 use super::wire::{HostClass, MAX_DEPTH, ValueWriter};
-use crate::budget::Budget;
+use crate::budget::{Budget, weight};
 use crate::choose::is_builtin;
 use crate::execution::{Failure, Frame, Limits, Program, shown_message};
 use crate::{CallTarget, Host, Lookup, WrittenName};
 
 /// Names and attributes are looked up beside calls: this many times as many lookups as calls are served.
 const LOOKUPS_PER_CALL: usize = 8;
+
+/// Awaited calls of one program that run at once; more wait.
+const MAX_CONCURRENT_CALLS: usize = 64;
 
 /// A child ends its program at the limit by itself. One that does not is killed after so much more.
 const COMPUTE_GRACE: Duration = Duration::from_secs(2);
@@ -68,9 +71,13 @@ pub(super) struct Run<'a> {
     objects: Objects,
     printed: Printed,
     /// Calls that the code awaits, under way.
-    pending: FuturesUnordered<BoxFuture<'static, (u32, CallResult)>>,
+    pending: FuturesUnordered<BoxFuture<'static, (u32, usize, CallResult)>>,
+    /// What the arguments of these calls take, in bytes.
+    held: usize,
     /// Calls that have ended and that the code has not asked for yet.
     finished: Vec<(u32, CallResult)>,
+    /// What their results take, in bytes.
+    kept: usize,
     /// Messages of exceptions whose type the interpreter does not have, with their real type.
     renamed: Vec<(String, String)>,
     calls: usize,
@@ -89,6 +96,8 @@ impl<'a> Run<'a> {
             objects: Objects::default(),
             printed: Printed { text: String::new(), truncated: false, max_bytes: limits.max_printed },
             pending: FuturesUnordered::new(),
+            held: 0,
+            kept: 0,
             finished: Vec::new(),
             renamed: Vec::new(),
             calls: 0,
@@ -153,7 +162,7 @@ impl<'a> Run<'a> {
                     if self.calls > self.limits.max_calls {
                         return Err(Stopped::Discard(Failure::Calls(self.limits.max_calls)));
                     }
-                    self.call(process, call).await;
+                    self.call(process, call).await?;
                 }
                 Event::Await(calls) => self.resolve(process, &calls).await,
             }
@@ -260,8 +269,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn call(&mut self, process: &mut Process, call: CallEvent<Value>) {
-        let CallEvent { id, object, function, positional, named } = call;
+    async fn call(&mut self, process: &mut Process, call: CallEvent<Value>) -> Result<(), Stopped> {
+        let CallEvent { id, object, function, positional, named, weight } = call;
         let arguments = Arguments { positional, named: named.into_iter().collect() };
         let WrittenName { name, is_awaited } = WrittenName::read(&function);
         let function = name.to_owned();
@@ -269,7 +278,8 @@ impl<'a> Run<'a> {
             Some(Some(HostObject::Pack(pack))) => CallTarget::Method { pack: pack.clone(), function },
             Some(Some(HostObject::Part(_)) | None) => {
                 put_answer(process.begin());
-                return put_unknown(process.message());
+                put_unknown(process.message());
+                return Ok(());
             }
             None => match function.split_once('.') {
                 Some((pack, function)) => CallTarget::Method { pack: pack.to_owned(), function: function.to_owned() },
@@ -278,24 +288,43 @@ impl<'a> Run<'a> {
         };
         let host = self.host.clone();
         if is_awaited {
-            self.pending.push(Box::pin(async move { (id, host.call(target, arguments).await) }));
+            self.held += weight;
+            self.pending.push(Box::pin(async move { (id, weight, host.call(target, arguments).await) }));
+            // What is too much at once waits, and the program with it.
+            while self.pending.len() > MAX_CONCURRENT_CALLS || self.held > Budget::max_held_bytes(self.limits) {
+                if !self.finish_one().await {
+                    break;
+                }
+                // The program would have them all, if it had its own memory to keep them in.
+                if self.kept > self.limits.max_memory {
+                    return Err(Stopped::Discard(Failure::Memory));
+                }
+            }
             put_answer(process.begin());
-            return put_pending(process.message());
+            put_pending(process.message());
+            return Ok(());
         }
         let result = host.call(target, arguments).await;
         put_answer(process.begin());
         self.put_result(process, result);
+        Ok(())
+    }
+
+    /// Waits until one of the calls under way has ended. `false` where none is under way.
+    async fn finish_one(&mut self) -> bool {
+        let Some((id, weight, result)) = self.pending.next().await else { return false };
+        self.held = self.held.saturating_sub(weight);
+        self.kept = self.kept.saturating_add(kept(&result));
+        self.finished.push((id, result));
+        true
     }
 
     /// Waits until at least one of the calls has ended, and hands over all that have.
     async fn resolve(&mut self, process: &mut Process, wanted: &[u32]) {
         while !self.finished.iter().any(|(id, _)| wanted.contains(id)) {
-            match self.pending.next().await {
-                Some(ended) => self.finished.push(ended),
-                None => {
-                    let missing = || Err(ToolError::internal("the awaited call is not under way"));
-                    self.finished.extend(wanted.iter().map(|&id| (id, missing())));
-                }
+            if !self.finish_one().await {
+                let missing = || Err(ToolError::internal("the awaited call is not under way"));
+                self.finished.extend(wanted.iter().map(|&id| (id, missing())));
             }
         }
         let (ready, rest): (Vec<_>, Vec<_>) =
@@ -303,6 +332,7 @@ impl<'a> Run<'a> {
         self.finished = rest;
         put_resolved(process.begin(), ready.len());
         for (id, result) in ready {
+            self.kept = self.kept.saturating_sub(kept(&result));
             put_call_id(process.message(), id);
             self.put_result(process, result);
         }
@@ -351,6 +381,11 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// What a result takes here, in bytes.
+fn kept(result: &CallResult) -> usize {
+    result.as_ref().map_or(0, weight)
 }
 
 /// What the exception has as its argument. A missing key is shown by its `repr`, which the interpreter makes again.

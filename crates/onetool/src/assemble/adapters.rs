@@ -1,33 +1,52 @@
 //! Connects crates that do not know each other: each adapter implements one crate's trait with what another has.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_config::Secrets;
+use onetool_packs::file::FileSettings;
 use onetool_packs::standard::ResultReader;
 use onetool_sdk::{CallContext, Pack, ToolCall, ToolError, ToolSource, Value};
 use onetool_state::results::ResultStore;
 use onetool_worker::WorkerServices;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::config::Resolved;
 use crate::gallery::GALLERY;
+use crate::governing;
 
 /// The settings that are in force, for whatever outlives a reload.
 #[derive(Clone)]
-pub(super) struct SharedSettings(Arc<RwLock<Arc<Resolved>>>);
+pub(super) struct SharedSettings {
+    settings: Arc<RwLock<Arc<Resolved>>>,
+    /// The rules for files, and the settings that they are of.
+    files: Arc<Mutex<Option<(Arc<Resolved>, Arc<FileSettings>)>>>,
+}
 
 impl SharedSettings {
     pub(super) fn new(settings: Arc<Resolved>) -> Self {
-        Self(Arc::new(RwLock::new(settings)))
+        Self { settings: Arc::new(RwLock::new(settings)), files: Arc::default() }
     }
 
     pub(super) fn get(&self) -> Arc<Resolved> {
-        self.0.read().clone()
+        self.settings.read().clone()
     }
 
     pub(super) fn replace(&self, settings: Arc<Resolved>) {
-        *self.0.write() = settings;
+        *self.settings.write() = settings;
+    }
+
+    /// The rules for files, with what governs this program. Blocks the first time.
+    fn file_rules(&self) -> Arc<FileSettings> {
+        let settings = self.get();
+        let mut known = self.files.lock();
+        if let Some((_, rules)) = known.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &settings)) {
+            return rules.clone();
+        }
+        let rules = Arc::new(settings.file_pack.clone().with_guard(governing::guard(&settings)));
+        *known = Some((settings, rules.clone()));
+        rules
     }
 }
 
@@ -41,6 +60,10 @@ impl WorkerServices for WorkerAccess {
 
     fn config(&self, pack: &str, key: &str) -> Option<serde_json::Value> {
         self.0.get().tools.get(pack)?.get(key).cloned()
+    }
+
+    fn resolve_path(&self, path: &str, for_writing: bool) -> Result<PathBuf, ToolError> {
+        onetool_packs::file::resolve(&self.0.file_rules(), path, for_writing)
     }
 
     fn printed(&self, _pack: &str, line: &str) {

@@ -56,7 +56,9 @@ pub fn main(args: TrustArgs, at: Location) -> anyhow::Result<ExitCode> {
     }
     // Also where nothing came with a repository yet: the user says so.
     if let Some(untrusted) = Untrusted::of(&places) {
-        println!("These parts of {folder} came with its repository. They are off until you trust it:");
+        println!(
+            "These parts of {folder} came with its repository, or from another user. They are off until you trust it:"
+        );
         for part in untrusted.parts() {
             println!("  {part}");
         }

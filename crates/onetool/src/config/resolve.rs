@@ -95,6 +95,8 @@ pub struct Resolved {
     pub unreadable: Vec<PathBuf>,
     /// Where files were looked for in vain. One that was there before is gone.
     pub absent: Vec<PathBuf>,
+    /// Where a file would count in place of one of them.
+    pub passed: Vec<PathBuf>,
     /// What takes effect at the next start.
     pub restart: RestartKeys,
     pub notes: Vec<HealthNote>,
@@ -178,7 +180,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
     let log_dir = reader.folder(&["log_dir"], &log_dir);
     reader.check_unknown(SECTIONS);
     let overrides = keys::overrides(&prompts);
-    let Outcome { notes, secrets, files, unreadable, absent, restart } = reader.finish();
+    let Outcome { notes, secrets, files, unreadable, absent, passed, restart } = reader.finish();
     let mut resolved = Resolved {
         folder: places.project.clone(),
         own,
@@ -225,6 +227,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         files,
         unreadable,
         absent,
+        passed,
         restart,
         notes,
     };

@@ -51,6 +51,8 @@ pub(in crate::monty) struct CallEvent<V> {
     pub(in crate::monty) function: String,
     pub(in crate::monty) positional: Vec<V>,
     pub(in crate::monty) named: Vec<(String, V)>,
+    /// What all this takes where it was read, in bytes.
+    pub(in crate::monty) weight: usize,
 }
 
 /// How a program ended without a value.
@@ -148,6 +150,7 @@ pub(in crate::monty) fn read_event<B: Build>(
             function: input.name()?,
             positional: read_values(&mut input, build)?,
             named: read_named(&mut input, build)?,
+            weight: input.budget.spent(),
         }),
         OS_CALL => Event::OsCall { function: input.name()?, arguments: read_values(&mut input, build)? },
         LOOKUP => Event::Lookup { name: input.name()?, object: input.optional(Input::small)? },
