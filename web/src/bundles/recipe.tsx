@@ -1,6 +1,6 @@
 // The recipe builder: a sequence put together from steps. Each step has the form of its tool; a value may refer to arguments
 // and to what earlier steps gave. A trial calls the steps one by one, so that the fields of a result can be chosen from.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type ToolDetail, getTool, may, send, toolPath } from '../api';
 import { type Draft, EMPTY, Entries, RawText, draftOf, draftOfPlain, textOf, valueOf } from '../form/draft';
 import { SchemaForm } from '../form/form';
@@ -259,17 +259,31 @@ function JsonText({ label, draft, onChange }: { label: string; draft: Draft; onC
 
 function ToolPicker({ value, onChange }: { value: string; onChange(tool: string): void }) {
   const [text, setText] = useState(value);
+  const id = useId();
   useEffect(() => setText(value), [value]);
-  const names = useMemo(() => tools.value.filter((tool) => tool.isEnabled).map((tool) => tool.name), [tools.value]);
-  const shown = useMemo(() => names.filter((name) => name.includes(text)).slice(0, 100), [names, text]);
+  const enabled = useMemo(() => tools.value.filter((tool) => tool.isEnabled), [tools.value]);
+  const names = useMemo(() => enabled.map((tool) => tool.name), [enabled]);
+  const shown = useMemo(() => enabled.filter((tool) => `${tool.name} ${tool.summary}`.toLowerCase().includes(text.trim().toLowerCase())).slice(0, 100), [enabled, text]);
   return (
-    <label class="field grow">
-      <span class="label">{b('tool')}</span>
-      <input list="recipe-tools" value={text} autocomplete="off" spellcheck={false} aria-invalid={text !== '' && !names.includes(text)}
-        onInput={(event) => { const name = event.currentTarget.value.trim(); setText(name); if (names.includes(name)) onChange(name); }} onChange={(event) => onChange(event.currentTarget.value.trim())} />
-      <datalist id="recipe-tools">{shown.map((name) => <option key={name} value={name} />)}</datalist>
-    </label>
+    <>
+      <label class="field grow">
+        <span class="label">{b('tool')}</span>
+        <input list={id} value={text} placeholder={b('findTool')} autocomplete="off" spellcheck={false} aria-invalid={text.trim() !== '' && !names.includes(text.trim())}
+          onInput={(event) => { const name = event.currentTarget.value.trim(); setText(event.currentTarget.value); if (names.includes(name)) onChange(name); }} onChange={(event) => onChange(event.currentTarget.value.trim())} />
+      </label>
+      <datalist id={id}>{shown.map((tool) => <option key={tool.name} value={tool.name}>{shortened(tool.summary, 80)}</option>)}</datalist>
+    </>
   );
+}
+
+/** What a reference stands for, in words. */
+function labelOf(reference: string): string {
+  const [, root = '', rest = ''] = /^\$\{(\w+)([^]*)\}$/.exec(reference) ?? [];
+  if (root === 'args') return b('ofArgument', { name: rest.replace(/^\./, '') });
+  const [, id, path = ''] = /^\.([^.[]+)\.(.*)$/.exec(rest) ?? [];
+  if (root !== 'steps' || id === undefined) return root === 'index' ? b('ofIndex') : b('ofItem', { name: `${root}${rest}` });
+  if (path === 'ok') return b('ofSuccess', { name: id });
+  return path === 'value' ? b('ofStep', { name: id }) : `${id}: ${path.replace(/^value\.?/, '')}`;
 }
 
 function References({ references, label, onPick }: { references: string[]; label: string; onPick(reference: string): void }) {
@@ -277,7 +291,7 @@ function References({ references, label, onPick }: { references: string[]; label
   return (
     <select class="small" aria-label={label} value="" onChange={(event) => { const picked = event.currentTarget.value; event.currentTarget.value = ''; if (picked !== '') onPick(picked); }}>
       <option value="">{t('recipe.reference')}</option>
-      {references.map((reference) => <option key={reference} value={reference}>{shortened(plain(reference), 80)}</option>)}
+      {references.map((reference) => <option key={reference} value={reference}>{shortened(labelOf(reference), 80)}</option>)}
     </select>
   );
 }
@@ -309,7 +323,7 @@ function StepArguments({ step, references, onChange }: { step: Step; references:
           <div key={name} class="row argument">
             <div class="grow">
               {isReference(value)
-                ? <label class="field"><span class="label">{plain(name)}</span><input class="code" value={value} spellcheck={false} autocomplete="off" onInput={(event) => set(event.currentTarget.value === '' ? undefined : event.currentTarget.value)} /></label>
+                ? <label class="field"><span class="label-line"><span class="label">{plain(name)}</span><span class="grow" /><button type="button" class="link small" aria-label={t('form.clear', { name: plain(name) })} onClick={() => set(undefined)}>{t('form.unset')}</button></span><input class="code" aria-label={plain(name)} value={value} spellcheck={false} autocomplete="off" onInput={(event) => set(event.currentTarget.value === '' ? undefined : event.currentTarget.value)} /></label>
                 : <SchemaForm form={{ root: { ...schema, properties: { [name]: schema.properties?.[name] }, required: (schema.required ?? []).filter((other) => other === name), additionalProperties: false }, problems: new Map(), showAll: false }} draft={value === undefined ? EMPTY : new Entries([[name, value]])} onChange={(draft) => set(draft instanceof Entries ? draft.get(name) : undefined)} />}
             </div>
             <References references={references} label={t('recipe.insert', { name: plain(name) })} onPick={set} />

@@ -80,6 +80,12 @@ const en = {
   shown: '{shown} of {count} tools are shown. Search for the others.',
   recipe: 'recipe',
   httpTool: 'HTTP tool',
+  findTool: 'Type what it is called or does',
+  ofArgument: 'argument {name}',
+  ofStep: 'result of {name}',
+  ofSuccess: 'whether {name} succeeded',
+  ofItem: 'the item ({name})',
+  ofIndex: 'the number of the item',
   trialFirst: 'Arguments to try it with',
 };
 
@@ -162,6 +168,12 @@ const de: Record<keyof typeof en, string> = {
   shown: '{shown} von {count} Werkzeugen werden gezeigt. Suchen Sie nach den anderen.',
   recipe: 'Rezept',
   httpTool: 'HTTP-Werkzeug',
+  findTool: 'Name oder Zweck eingeben',
+  ofArgument: 'Argument {name}',
+  ofStep: 'Ergebnis von {name}',
+  ofSuccess: 'ob {name} gelang',
+  ofItem: 'der Eintrag ({name})',
+  ofIndex: 'die Nummer des Eintrags',
   trialFirst: 'Argumente zum Ausprobieren',
 };
 
