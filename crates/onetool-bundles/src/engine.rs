@@ -266,8 +266,10 @@ impl HttpEngine {
         let mut reply = self.attempts(trip, request, reading).await?;
         trip.report.status = Some(reply.status.as_u16());
         if let Some(stream) = tool.stream.as_ref().filter(|_| reply.live.is_some()) {
-            let redactor = Redactor::new(secrets.iter().copied().chain(trip.masks.iter().map(String::as_str)));
+            let masks: Vec<&str> = secrets.iter().copied().chain(trip.masks.iter().map(String::as_str)).collect();
+            let redactor = Redactor::new(masks.iter().copied());
             let reader = Reader {
+                masks: &masks,
                 stream,
                 extract: &tool.extract,
                 encoding: tool.encoding,

@@ -216,10 +216,10 @@ impl HttpEngine {
     }
 
     /// One request and its whole reply, without redirects: what token endpoints are asked with.
-    pub(crate) async fn send(&self, request: &Rendered) -> Result<Reply, Failure> {
+    pub(crate) async fn send(&self, request: &Rendered) -> Result<(Reply, Learned), Failure> {
         self.count_call(&request.url).await?;
-        let (response, _) = self.send_head(request).await?;
-        self.receive(response, request).await
+        let (response, learned) = self.send_head(request).await?;
+        Ok((self.receive(response, request).await?, learned))
     }
 
     async fn count_call(&self, url: &Url) -> Result<(), Failure> {

@@ -43,7 +43,7 @@ pub use engine::{CallReport, HttpEngine, Outcome, Preview};
 pub use gate::GatedSource;
 pub use import::{
     Format, IMPORTS, ImportKeys, ImportMode, ImportOptions, ImportSettings, Imported, ImportedTool, OnConflict,
-    StoredBundle, StoredOutcome, StoredTool, Unexpressed, of_json, read_document, store_bundle,
+    StoredBundle, StoredOutcome, StoredTool, Unexpressed, of_json, read_document, store_bundle, store_document,
 };
 pub use limits::{BUNDLES, BundleKeys, HTTP, HttpKeys, HttpSettings, LOCALE};
 pub use onetool_outbound::{AllowedHosts, HostRuleError};

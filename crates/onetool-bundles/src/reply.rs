@@ -1,5 +1,7 @@
 //! What a reply means: a value, or why there is none.
 
+use std::time::Duration;
+
 use http::{HeaderMap, StatusCode};
 use onetool_sdk::{ErrorKind, ToolError};
 use onetool_state::bundles::ResponseEncoding;
@@ -44,13 +46,24 @@ pub(crate) fn require_success(tool: &HttpTool, url: &Url, reply: &Reply) -> Resu
     let error = upstream(Some(reply.status), &format!("{} answered {}{colon}{excerpt}", host_of(url), reply.status));
     Err(match (reply.status, retry_after(&reply.headers)) {
         (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) => {
-            error.with_hint(format!("try again in {} s", wait.as_secs().max(1)))
+            error.with_hint(wait_hint(wait))
         }
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) if tool.auth.is_some() => {
             error.with_hint(format!("`onetool bundles auth test {}` shows which step fails", tool.bundle_slug))
         }
         _ => error,
     })
+}
+
+/// What a host asks for that wants to be left alone for a while.
+fn wait_hint(wait: Duration) -> String {
+    format!("try again in {} s", wait.as_secs_f64().ceil().max(1.0))
+}
+
+/// How long a host asked us to wait, as its error says it.
+pub(crate) fn wanted_wait(error: &ToolError) -> Option<Duration> {
+    let seconds = error.hint.as_deref()?.strip_prefix("try again in ")?.strip_suffix(" s")?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 /// The JSON that a successful reply holds.
@@ -72,5 +85,17 @@ pub(crate) fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, To
     match tool.encoding {
         ResponseEncoding::Text => Ok(Json::from(String::from_utf8_lossy(&reply.body))),
         ResponseEncoding::Json => Ok(tool.extract.from_value(json(url, reply)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_wait_can_be_read_again() {
+        let error = upstream(None, "not now").with_hint(wait_hint(Duration::from_millis(7_900)));
+        assert_eq!(wanted_wait(&error), Some(Duration::from_secs(8)));
+        assert_eq!(wanted_wait(&upstream(None, "never").with_hint("try again")), None);
     }
 }

@@ -24,7 +24,7 @@ use super::url::UrlTemplate;
 use onetool_outbound::AllowedHosts;
 
 /// Headers that belong to the connection, not to a tool.
-const RESERVED_HEADERS: &[&str] = &[
+pub(crate) const RESERVED_HEADERS: &[&str] = &[
     "host",
     "content-length",
     "transfer-encoding",

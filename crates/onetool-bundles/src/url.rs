@@ -118,16 +118,18 @@ pub(crate) fn fill_pairs(pairs: &[Pair], bindings: &Bindings<'_>) -> Result<Stri
             filled.push(name);
             continue;
         };
-        // A list for `name=${variable}` repeats the name.
+        // A list for `name=${variable}` repeats the name; objects are written as `name[key]=value`.
         if let [Piece::Variable(variable)] = value.as_slice()
-            && let Bound::Argument(Value::List(items) | Value::Tuple(items)) = bindings.look_up(variable)?
+            && let Bound::Argument(argument @ (Value::List(_) | Value::Tuple(_) | Value::Dict(_))) =
+                bindings.look_up(variable)?
         {
-            for item in items {
-                let text = plain_text(item).ok_or_else(|| {
-                    ToolError::arguments(format!("the items of '{}' must be text or numbers", variable.name))
-                })?;
-                filled.push(format!("{name}={}", percent_encode(&text)));
-            }
+            push_nested(&name, argument, Level::Top, &mut filled).map_err(|()| {
+                ToolError::arguments(format!(
+                    "the items of '{}' must be text, numbers, lists or objects",
+                    variable.name
+                ))
+                .at(format!("/{}", variable.name))
+            })?;
             continue;
         }
         if let Some(value) = bindings.fill(value, percent_encode)? {
@@ -135,4 +137,33 @@ pub(crate) fn fill_pairs(pairs: &[Pair], bindings: &Bindings<'_>) -> Result<Stri
         }
     }
     Ok(filled.join("&"))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Top,
+    Inner,
+}
+
+/// The pairs that a value comes to. `name` is encoded already.
+fn push_nested(name: &str, value: &Value, level: Level, out: &mut Vec<String>) -> Result<(), ()> {
+    match value {
+        Value::Dict(members) => {
+            for (key, value) in members.iter() {
+                let name = format!("{name}%5B{}%5D", percent_encode(&key.key_text()));
+                push_nested(&name, value, Level::Inner, out)?;
+            }
+        }
+        Value::List(items) | Value::Tuple(items) => {
+            let is_scalar = |item: &Value| *item == Value::None || plain_text(item).is_some();
+            let repeats = level == Level::Top && items.iter().all(is_scalar);
+            for (index, item) in items.iter().enumerate() {
+                let name = if repeats { name.to_owned() } else { format!("{name}%5B{index}%5D") };
+                push_nested(&name, item, Level::Inner, out)?;
+            }
+        }
+        Value::None => out.push(format!("{name}=")),
+        scalar => out.push(format!("{name}={}", percent_encode(&plain_text(scalar).ok_or(())?))),
+    }
+    Ok(())
 }

@@ -11,8 +11,9 @@ use onetool_state::bundles::{
     Options, Precondition, ToolDraft,
 };
 use onetool_state::flat::{FlatFiles, FlatPlaces};
-use onetool_state::interface::{Collection, Expect, Key, Retention};
+use onetool_state::interface::{Collection, Condition, Cursor, Effort, Expect, Guard, Key, Retention, Stream};
 use onetool_state::results::{Query, ResultStore};
+use onetool_state::runs::RunStore;
 use onetool_state::stats::{Assumptions, Outcome, Period, Record, Report, StatsRecorder};
 use onetool_state::{State, StateError, contract, copy, wait};
 use onetool_state_postgres::PostgresState;
@@ -97,8 +98,8 @@ fn a_name_is_given_to_one_of_two_servers_that_import() {
             let outcome = if number == 0 {
                 store.put_bundle(BundleId::generate(), bundle, &Precondition::None).map(drop)
             } else {
-                let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), draft()));
-                store.take_in(Intake { bundle: IntakeBundle::New(Box::new(bundle)), tools: tools.into() }).map(drop)
+                let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), draft().into()));
+                store.take_in(&Intake { bundle: IntakeBundle::New(Box::new(bundle)), tools: tools.into() }).map(drop)
             };
             let is_refused = matches!(outcome, Err(BundleError::Conflict(_)));
             assert!(outcome.is_ok() || is_refused, "{outcome:?}");
@@ -255,4 +256,134 @@ async fn a_team_moves_from_files_and_back() {
     })
     .await
     .unwrap();
+}
+
+/// What was removed is forgotten after a while, and whoever has not heard of it starts over.
+#[tokio::test]
+async fn removals_are_forgotten_and_whoever_missed_them_reads_everything() {
+    let server = Server::start();
+    let state = open(&server.database("forgets"));
+    let documents = state.documents();
+    let changes = async |since| documents.changes(Collection::PINS, since, Effort::Usual).await.unwrap();
+    let names: Vec<Key> = (0..50).map(|number| key(&format!("pins/p{number}"))).collect();
+    for name in &names {
+        documents.put(Collection::PINS, name, b"x", &Expect::Anything.into()).await.unwrap();
+    }
+    let behind = changes(Cursor::START).await.cursor;
+    for name in &names {
+        documents.delete(Collection::PINS, name, &Expect::Anything.into()).await.unwrap();
+    }
+    assert_eq!(changes(behind).await.changes.len(), 50);
+    let known = changes(behind).await.cursor;
+    let forget =
+        |age: u32, most: u32| server.ask("forgets", &format!("SELECT onetool_forget_1('pins', {age}, {most})"));
+    assert_eq!(forget(3600, 1000), "0", "they are young");
+    assert_eq!((forget(0, 20), forget(0, 1000), forget(0, 1000)), ("20".into(), "29".into(), "0".into()));
+    let quiet = changes(known).await;
+    assert!(!quiet.is_whole && quiet.changes.is_empty(), "{quiet:?}");
+    let all = changes(behind).await;
+    assert_eq!((all.is_whole, all.changes.len(), all.cursor), (true, 0, known));
+    let begun = changes(Cursor::START).await;
+    assert!(!changes(begun.cursor).await.is_whole, "once is enough");
+    // A decision on what was there before is made again.
+    let put = async |seen| {
+        let guard = Some(Guard { prefix: "pins/".to_owned(), seen });
+        documents.put(Collection::PINS, &names[0], b"y", &Condition { expect: Expect::Absent, guard }).await
+    };
+    assert!(matches!(put(behind).await, Err(StateError::Stale(_))));
+    put(known).await.unwrap();
+}
+
+/// A team updates one server after the other.
+#[tokio::test]
+async fn old_and_new_servers_share_a_database() {
+    let server = Server::start();
+    let address = server.database("updated");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/migrations");
+    server.ask(
+        "updated",
+        "CREATE TABLE onetool_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
+    );
+    for (version, name) in [(1, "0001_state.sql"), (2, "0002_jobs.sql")] {
+        server.ask("updated", &std::fs::read_to_string(folder.join(name)).unwrap());
+        server.ask("updated", &format!("INSERT INTO onetool_migrations (version) VALUES ({version})"));
+    }
+    // As a server of that version writes.
+    let old = |name: &str| {
+        let put = format!("SELECT onetool_put_1('pins', '{name}', 'absent', NULL, 'p', 0, 'r', 'old')");
+        server.ask("updated", &put)
+    };
+    assert_eq!(old("p-before"), "done");
+    // Several new ones start at once.
+    let started: Vec<_> = (0..5)
+        .map(|number| {
+            let state = open(&address);
+            tokio::spawn(async move {
+                let name = key(&format!("new{number}"));
+                state.documents().put(Collection::PINS, &name, b"new", &Expect::Absent.into()).await
+            })
+        })
+        .collect();
+    for one in started {
+        one.await.unwrap().unwrap();
+    }
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(server.ask("updated", "SELECT count(*) FROM onetool_migrations"), files.to_string(), "each once");
+    assert_eq!(old("p-beside"), "stale", "its guard sees what it wrote before");
+    let documents = open(&address).documents();
+    let seen = documents.changes(Collection::PINS, Cursor::START, Effort::Usual).await.unwrap();
+    assert_eq!(seen.changes.len(), 6);
+    // And one of this version goes on where a newer one has been.
+    server.ask("updated", "INSERT INTO onetool_migrations (version) VALUES (99)");
+    assert!(open(&address).documents().get(Collection::PINS, &key("new1")).await.unwrap().is_some());
+}
+
+/// Owners of runs are made with the same secret as handles: both stay the same.
+#[tokio::test]
+async fn runs_belong_to_the_same_people_in_a_copy() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let files: State = Arc::new(FlatFiles::new(FlatPlaces::standard(folder.path())));
+    let database = open(&server.database("people"));
+    let owner = |state: &State| {
+        let store = RunStore::new(state, "node");
+        tokio::task::spawn_blocking(move || store.owner(7).unwrap())
+    };
+    let before = owner(&files).await.unwrap();
+    copy(&files, &database).await.unwrap();
+    assert_eq!(owner(&database).await.unwrap(), before);
+}
+
+/// A backup holds everything that a team has: each kind of document, and every stream.
+#[tokio::test]
+async fn a_backup_holds_every_kind() {
+    let server = Server::start();
+    let (database, restored) = (open(&server.database("whole")), open(&server.database("restored")));
+    for collection in Collection::ALL {
+        let name = if collection == Collection::RUNS { "owner/run" } else { "one" };
+        let name = match collection {
+            Collection::PINS => "pins",
+            Collection::SWITCHES => "switches",
+            Collection::SHAPES => "shapes",
+            Collection::RUN_CONTENTS => "owner/run.command",
+            _ => name,
+        };
+        let documents = database.documents();
+        documents.put(collection, &key(name), br#"{"kept":true}"#, &Expect::Absent.into()).await.unwrap();
+    }
+    for stream in Stream::ALL {
+        database.trail().append(stream, &[r#"{"kept":true}"#.to_owned()]).await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = || -> State { Arc::new(FlatFiles::new(FlatPlaces::standard(folder.path()))) };
+    let expected = (Collection::ALL.len() as u64, Stream::ALL.len() as u64);
+    let there = copy(&database, &files()).await.unwrap();
+    assert_eq!((there.documents, there.lines), expected);
+    // Read by another process than the one that wrote it.
+    let back = copy(&files(), &restored).await.unwrap();
+    assert_eq!((back.documents, back.lines), expected, "nothing stayed in memory");
+    for collection in Collection::ALL {
+        let found = restored.documents().changes(collection, Cursor::START, Effort::Usual).await.unwrap();
+        assert_eq!(found.changes.len(), 1, "{collection}");
+    }
 }

@@ -95,12 +95,19 @@ struct Listed {
 /// Every file, checked.
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<Entry>, String> {
     if bytes.len() > limits.bytes {
-        return Err(format!("the archive has {} bytes; at most {} are allowed", bytes.len(), limits.bytes));
+        return Err(format!(
+            "the archive has {} bytes; at most {} are allowed (imports.max_archive_mb)",
+            bytes.len(),
+            limits.bytes
+        ));
     }
     let listed = directory(bytes, limits)?;
     let total: usize = listed.iter().map(|one| one.size).fold(0, usize::saturating_add);
     if total > limits.unpacked {
-        return Err(format!("the archive unpacks to {total} bytes; at most {} are allowed", limits.unpacked));
+        return Err(format!(
+            "the archive unpacks to {total} bytes; at most {} are allowed (imports.max_unpacked_mb)",
+            limits.unpacked
+        ));
     }
     let mut ranges = Vec::with_capacity(listed.len());
     let mut entries = Vec::with_capacity(listed.len());
@@ -149,7 +156,10 @@ fn directory(bytes: &[u8], limits: &Limits) -> Result<Vec<Listed>, String> {
         return Err("archives in several parts are not supported".to_owned());
     }
     if count > limits.entries || count == usize::from(u16::MAX) {
-        return Err(format!("the archive has {count} files; at most {} are allowed", limits.entries));
+        return Err(format!(
+            "the archive has {count} files; at most {} are allowed (imports.max_tools)",
+            limits.entries
+        ));
     }
     let mut at = u32_at(bytes, end + 16).ok_or_else(cut)? as usize;
     let mut seen = HashSet::new();

@@ -173,6 +173,10 @@ impl AuthMethod {
                 }
             }),
             Self::Hmac(hmac) => hmac.show(request),
+            Self::SigV4(sigv4) if sigv4.is_in_query() => {
+                append_query(&mut request.url, &format!("X-Amz-Signature={}", percent_encode("<sigv4 signature>")));
+                Ok(())
+            }
             Self::SigV4(_) => set_header(request, AUTHORIZATION, "<sigv4 signature>"),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use indexmap::IndexMap;
@@ -26,6 +26,8 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const RETRY_ON: &[u16] = &[401];
 /// The largest token; headers have no room for more.
 const TOKEN_BYTES: usize = 32 * 1024;
+/// How long before its end a token is replaced, where the block does not say and a tenth of its life is no less.
+const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 /// The longest life that a token is believed to have.
 const LONGEST_LIFE: u64 = 400 * 24 * 3600;
 
@@ -42,7 +44,8 @@ pub(crate) struct OAuth2 {
     token_path: JsonPath,
     expires_path: JsonPath,
     default_ttl: u64,
-    refresh_before: TimeDelta,
+    /// Where the block says it.
+    refresh_before: Option<u64>,
     entries: Vec<Entry>,
     pub(crate) retry_on: Vec<u16>,
     /// The block as it is stored, to tell it from others.
@@ -91,6 +94,7 @@ pub(crate) struct ReadyOAuth2 {
     audience: Option<String>,
     resource: Option<String>,
     extra: Vec<(String, String)>,
+    token_url: String,
     block: String,
 }
 
@@ -99,8 +103,23 @@ pub(crate) struct ReadyOAuth2 {
 pub(crate) struct Token {
     pub(crate) value: String,
     pub(crate) expires: DateTime<Utc>,
+    /// When to ask for the next one.
+    #[serde(default)]
+    pub(crate) renew: Option<DateTime<Utc>>,
     /// The refresh token to use next, where rotation brought one.
     pub(crate) refresh: Option<String>,
+}
+
+impl Token {
+    /// Whether nothing speaks for another one yet.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.renew.unwrap_or(self.expires) > Utc::now()
+    }
+
+    /// Whether it can be used, if need be.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.expires > Utc::now()
+    }
 }
 
 /// Why a token endpoint gave no token.
@@ -178,9 +197,7 @@ impl OAuth2 {
             token_path: path(auth.token_path.as_deref(), "$.access_token", "tokenPath")?,
             expires_path: path(auth.expires_path.as_deref(), "$.expires_in", "expiresPath")?,
             default_ttl: auth.default_ttl.unwrap_or(3600),
-            refresh_before: TimeDelta::seconds(
-                i64::try_from(auth.refresh_before.unwrap_or(60).min(LONGEST_LIFE)).unwrap_or_default(),
-            ),
+            refresh_before: auth.refresh_before,
             entries,
             retry_on: auth.retry_on.clone().unwrap_or_else(|| RETRY_ON.to_vec()),
             block: serde_json::to_string(auth).map_err(|error| error.to_string())?,
@@ -195,7 +212,7 @@ impl OAuth2 {
         Ok(ReadyOAuth2 {
             client_id: text(&templates.client_id)?,
             client_secret: optional(&templates.client_secret)?,
-            refresh_token: optional(&templates.refresh_token)?,
+            refresh_token: optional(&templates.refresh_token)?.filter(|_| self.grant == OAuth2Grant::RefreshToken),
             private_key: optional(&templates.private_key)?,
             key_id: optional(&templates.key_id)?,
             subject: optional(&templates.subject)?,
@@ -206,6 +223,7 @@ impl OAuth2 {
                 .iter()
                 .map(|(name, template)| Ok::<_, ToolError>((name.clone(), text(template)?)))
                 .collect::<Result<_, _>>()?,
+            token_url: self.token_url.to_string(),
             block: self.block.clone(),
         })
     }
@@ -223,9 +241,17 @@ impl OAuth2 {
         self.grant != OAuth2Grant::RefreshToken
     }
 
-    /// Whether a token may still be used for something that begins now.
-    pub(crate) fn is_fresh(&self, token: &Token) -> bool {
-        token.expires > Utc::now() + self.refresh_before
+    /// Whether the block makes statements that are good for a short time, so that a wrong clock makes them bad.
+    pub(crate) fn depends_on_time(&self) -> bool {
+        self.grant == OAuth2Grant::JwtBearer || self.client_auth == ClientAuth::PrivateKeyJwt
+    }
+
+    /// How long before its end a token is replaced. Tokens that do not live long are still used for most of their life.
+    fn early(&self, lifetime: Duration) -> Duration {
+        match self.refresh_before {
+            Some(seconds) => Duration::from_secs(seconds).min(lifetime / 2),
+            None => REFRESH_BEFORE.min(lifetime / 10),
+        }
     }
 
     /// The request for a token. `refresh` is the refresh token that rotation left, where it did.
@@ -333,9 +359,11 @@ impl OAuth2 {
         };
         let lifetime = Duration::from_secs(lifetime.unwrap_or(self.default_ttl).min(LONGEST_LIFE));
         let refresh = json.get("refresh_token").and_then(Json::as_str).filter(|token| !token.is_empty());
+        let expires = Utc::now() + lifetime;
         Ok(Token {
             value,
-            expires: Utc::now() + lifetime,
+            expires,
+            renew: Some(expires - self.early(lifetime)),
             refresh: refresh.filter(|_| self.rotates && self.grant == OAuth2Grant::RefreshToken).map(str::to_owned),
         })
     }
@@ -346,6 +374,15 @@ impl ReadyOAuth2 {
     pub(crate) fn secrets(&self) -> Vec<&str> {
         let optional = [&self.client_secret, &self.refresh_token, &self.private_key];
         optional.into_iter().flatten().map(String::as_str).filter(|text| !text.is_empty()).collect()
+    }
+
+    /// What tokens are kept under. Those of one refresh token belong together: whoever redeems it replaces it for all,
+    /// whatever they ask for.
+    pub(crate) fn family(&self) -> String {
+        match &self.refresh_token {
+            Some(token) => serde_json::json!(["refresh", self.token_url, self.client_id, token]).to_string(),
+            None => self.identity(),
+        }
     }
 
     /// Everything that a token depends on, unambiguously.

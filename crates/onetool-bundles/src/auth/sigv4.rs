@@ -66,6 +66,10 @@ impl SigV4 {
         })
     }
 
+    pub(crate) fn is_in_query(&self) -> bool {
+        self.place == ApiKeyPlace::Query
+    }
+
     pub(crate) fn ready(&self, bindings: &Bindings<'_>) -> Result<ReadySigV4, ToolError> {
         let text =
             |template: &Template| Ok::<_, ToolError>(bindings.fill(template, str::to_owned)?.unwrap_or_default());
@@ -191,13 +195,15 @@ pub(crate) fn append_query(url: &mut Url, added: &str) {
     url.set_query(Some(&query));
 }
 
-/// Every segment encoded once more than it is sent, but for S3.
+/// Every segment encoded once more than it is sent, and without empty segments; S3 takes paths as they are.
 fn canonical_path(url: &Url, is_s3: bool) -> String {
     let path = url.path();
     if is_s3 {
-        return path.split('/').map(|segment| percent_encode(&decode(segment))).collect::<Vec<_>>().join("/");
+        return path.split('/').map(|segment| encode(&decode(segment))).collect::<Vec<_>>().join("/");
     }
-    path.split('/').map(percent_encode).collect::<Vec<_>>().join("/")
+    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(percent_encode).collect();
+    let end = if path.ends_with('/') && !segments.is_empty() { "/" } else { "" };
+    format!("/{}{end}", segments.join("/"))
 }
 
 /// The pairs of a query, encoded in the one way, in order.
@@ -209,32 +215,41 @@ pub(crate) fn canonical_query(url: &Url) -> String {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (percent_encode(&decode(name)), percent_encode(&decode(value)))
+            (encode(&decode(name)), encode(&decode(value)))
         })
         .collect();
     pairs.sort();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Percent-encoded text as it was. Bytes that are not text stay encoded.
-fn decode(text: &str) -> String {
+/// Percent-encoded text as the bytes that it was.
+fn decode(text: &str) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
+        match (bytes[at], digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
                 at += 3;
             }
-            None => {
-                out.push(bytes[at]);
+            (byte, ..) => {
+                out.push(byte);
                 at += 1;
             }
         }
     }
-    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
+    out
+}
+
+/// [`percent_encode`] of bytes that need not be text.
+fn encode(bytes: &[u8]) -> String {
+    bytes.utf8_chunks().fold(String::new(), |mut out, chunk| {
+        out.push_str(&percent_encode(chunk.valid()));
+        out.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02X}")));
+        out
+    })
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -5,13 +5,14 @@
 //! before it gives the lease back. A redemption runs to its end even if the call that needed it is cancelled: a refresh
 //! token that was redeemed and not written down would be lost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
+use http::StatusCode;
 use onetool_outbound::AllowedHosts;
 use onetool_sdk::{ErrorKind, Redactor, ToolError};
 use onetool_state::State;
@@ -23,16 +24,20 @@ use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 
+use super::clock::Learned;
 use super::oauth2::{OAuth2, ReadyOAuth2, Refusal, Token};
 use super::sign_text::hex;
 use crate::engine::HttpEngine;
 use crate::exchange::not_allowed;
 use crate::limits::{LEASE_POLL, LEASE_TTL, TOKEN_TIMEOUT, TOKENS};
+use crate::retry::{backoff, retry_after};
 
 /// A refusal that another process was given so recently is not asked for again.
 const REFUSED_FOR: TimeDelta = TimeDelta::seconds(30);
 /// Attempts at a token that may be asked for again.
 const ATTEMPTS: u32 = 3;
+/// A token endpoint that asks for more patience than this is not waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
 /// What a token is wanted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,10 +62,11 @@ pub(crate) struct TokenStore {
     slots: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Record>>>>,
 }
 
-/// What is known of one token.
+/// What is known of the tokens that belong together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    token: Option<Token>,
+    /// By what each was asked for.
+    tokens: BTreeMap<String, Token>,
     /// The refresh token that rotation left.
     refresh: Option<String>,
     refused: Option<Refused>,
@@ -97,6 +103,13 @@ enum Failed {
     Error(ToolError),
 }
 
+impl TokenOrder {
+    /// Tells what is asked for from what others ask for with the same refresh token.
+    fn variant(&self) -> String {
+        hex(derived(b"onetool token variant", &self.ready.identity()).as_ref())[..16].to_owned()
+    }
+}
+
 impl TokenStore {
     fn slot(&self, name: &str) -> Arc<tokio::sync::Mutex<Record>> {
         let mut slots = self.slots.lock();
@@ -111,18 +124,25 @@ impl TokenStore {
 impl Record {
     /// The token, or the refusal, that answers without asking anybody.
     fn answer(&self, order: &TokenOrder) -> Option<Result<Token, ToolError>> {
-        let token = self.token.as_ref().filter(|token| {
-            order.method.is_fresh(token) && !matches!(&order.wanted, Wanted::Instead(old) if old.contains(&token.value))
-        });
-        if let Some(token) = token {
+        if let Some(token) = self.usable(order).filter(|token| token.is_fresh()) {
             return Some(Ok(token.clone()));
         }
         let refused = self.refused.as_ref().filter(|_| order.wanted != Wanted::Probe)?;
         let age = Utc::now() - refused.at;
-        (age >= TimeDelta::zero() && age < REFUSED_FOR).then(|| {
-            let message = format!("{} (asked {} s ago)", refused.message, age.num_seconds());
-            Err(refusal_error(&refused.code, message, None))
+        (age >= TimeDelta::zero() && age < REFUSED_FOR).then(|| match self.usable(order) {
+            // There is no other, but this one is still good.
+            Some(token) => Ok(token.clone()),
+            None => {
+                let message = format!("{} (asked {} s ago)", refused.message, age.num_seconds());
+                Err(refusal_error(&refused.code, message, None))
+            }
         })
+    }
+
+    /// The token, if it has not expired and was not refused to whoever asks.
+    fn usable(&self, order: &TokenOrder) -> Option<&Token> {
+        let was_refused = |token: &Token| matches!(&order.wanted, Wanted::Instead(old) if old.contains(&token.value));
+        self.tokens.get(&order.variant()).filter(|token| token.is_valid() && !was_refused(token))
     }
 }
 
@@ -202,8 +222,17 @@ impl HttpEngine {
         outcome.map(|token| (token, TokenAge::New))
     }
 
-    /// Redeems, and notes in the record what came of it.
+    /// Redeems, and notes in the record what came of it. Where that fails, a token that is still good goes on.
     async fn redeem_into(self: &Arc<Self>, order: &TokenOrder, record: &mut Record) -> Result<Token, ToolError> {
+        let outcome = self.redeem_anew(order, record).await;
+        let kept = record.usable(order).filter(|_| order.wanted != Wanted::Probe);
+        match (outcome, kept) {
+            (Err(_), Some(token)) => Ok(token.clone()),
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn redeem_anew(self: &Arc<Self>, order: &TokenOrder, record: &mut Record) -> Result<Token, ToolError> {
         let outcome = tokio::time::timeout(TOKEN_TIMEOUT, self.redeem(order, record.refresh.as_deref())).await;
         let host = order.method.token_url.host_str().unwrap_or_default();
         let outcome = outcome.unwrap_or_else(|_| {
@@ -218,7 +247,8 @@ impl HttpEngine {
             Ok(token) => {
                 record.refresh = token.refresh.clone().or(record.refresh.take());
                 record.refused = None;
-                record.token = Some(token.clone());
+                record.tokens.retain(|_, token| token.is_valid());
+                record.tokens.insert(order.variant(), token.clone());
                 Ok(token)
             }
             Err(Failed::Error(mut error)) => {
@@ -246,22 +276,38 @@ impl HttpEngine {
         }
         let host = url.host_str().unwrap_or_default().to_owned();
         let mut attempt = 1;
+        let mut is_clock_right = false;
         loop {
             let now = self.clocks.now(&host);
             let request = order.method.request(&order.ready, refresh, now).map_err(Failed::Error)?;
-            let reply = self.send(&request).await;
-            let again = match &reply {
-                Ok(reply) => order.method.may_repeat() && matches!(reply.status.as_u16(), 429 | 502 | 503 | 504),
+            let sent = self.send(&request).await;
+            let wait = match &sent {
+                // Refused because of its rate, a request was not looked at: it may be repeated.
+                Ok((reply, _)) if reply.status == StatusCode::TOO_MANY_REQUESTS => {
+                    Some(retry_after(&reply.headers).unwrap_or_else(|| backoff(attempt)))
+                }
+                Ok((reply, _)) if order.method.may_repeat() && matches!(reply.status.as_u16(), 502..=504) => {
+                    Some(retry_after(&reply.headers).unwrap_or_else(|| backoff(attempt)))
+                }
                 // Nothing was sent when connecting failed.
-                Err(failure) => failure.is_unsent || failure.may_retry && order.method.may_repeat(),
+                Err(failure) if failure.is_unsent || failure.may_retry && order.method.may_repeat() => {
+                    Some(backoff(attempt))
+                }
+                _ => None,
             };
-            if again && attempt < ATTEMPTS {
-                tokio::time::sleep(crate::retry::backoff(attempt)).await;
+            if let Some(wait) = wait.filter(|wait| attempt < ATTEMPTS && *wait <= LONGEST_WAIT) {
+                tokio::time::sleep(wait).await;
                 attempt += 1;
                 continue;
             }
-            let reply = reply.map_err(|failure| Failed::Error(failure.error))?;
+            let (reply, learned) = sent.map_err(|failure| Failed::Error(failure.error))?;
             let status = reply.status;
+            // An assertion of the wrong time says nothing about the secrets.
+            let is_clock_wrong = status.is_client_error() && learned == Learned::Something;
+            if is_clock_wrong && order.method.depends_on_time() && !is_clock_right {
+                is_clock_right = true;
+                continue;
+            }
             return order.method.read(status.is_success(), &reply.body).map_err(|mut refusal| {
                 if refusal.code.is_empty() && refusal.description.is_empty() {
                     refusal.description = format!("it answered {status}");
@@ -298,15 +344,17 @@ fn no_state(error: StateError) -> ToolError {
 
 /// A name that says nothing of what it stands for.
 fn record_name(ready: &ReadyOAuth2) -> String {
-    hex(derived(b"onetool token name", ready).as_ref())[..40].to_owned()
+    hex(derived(b"onetool token name", &ready.family()).as_ref())[..40].to_owned()
 }
 
-fn derived(purpose: &[u8], ready: &ReadyOAuth2) -> hmac::Tag {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, purpose), ready.identity().as_bytes())
+fn derived(purpose: &[u8], text: &str) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, purpose), text.as_bytes())
 }
 
 fn key(ready: &ReadyOAuth2) -> Option<LessSafeKey> {
-    UnboundKey::new(&CHACHA20_POLY1305, derived(b"onetool token seal", ready).as_ref()).ok().map(LessSafeKey::new)
+    UnboundKey::new(&CHACHA20_POLY1305, derived(b"onetool token seal", &ready.family()).as_ref())
+        .ok()
+        .map(LessSafeKey::new)
 }
 
 fn seal(record: &Record, ready: &ReadyOAuth2) -> Option<Vec<u8>> {

@@ -1,11 +1,16 @@
 //! From what was read to what is stored: what to do with what is there already, then all at once.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use onetool_state::bundles::{
-    BundleDraft, BundleError, BundleId, BundleStore, BundleView, Intake, IntakeBundle, Slug, ToolDraft, Version,
+    BundleDraft, BundleError, BundleId, BundleStore, BundleView, Intake, IntakeBundle, PackedDraft, Slug, ToolDraft,
+    Version,
 };
 use serde::{Deserialize, Serialize};
+
+use super::{Imported, Unexpressed, repair};
+use crate::HttpEngine;
 
 /// What happens to a tool whose slug and version are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,30 +79,109 @@ pub fn store_bundle(
     on_conflict: OnConflict,
     mode: ImportMode,
 ) -> Result<StoredBundle, BundleError> {
-    let existing = store.own_bundle(&bundle.slug);
-    let (bundle, kept, stored) = match existing {
-        None => {
-            let stored = tools.iter().map(|(slug, version, _)| created(slug, version)).collect();
-            (IntakeBundle::New(Box::new(bundle)), tools, stored)
+    let tools = tools.into_iter().map(|(slug, version, draft)| (slug, version, draft.into())).collect();
+    let prepared = Prepared::new(store, bundle, tools, on_conflict)?;
+    let view = prepared.put(store, mode)?;
+    Ok(prepared.stored(view))
+}
+
+/// The same for what was read from a document: tools that can't be stored as the document has them are made so that they
+/// can, or are left out, and listed with the others that could not be expressed.
+pub fn store_document(
+    store: &BundleStore,
+    engine: &HttpEngine,
+    imported: Imported,
+    on_conflict: OnConflict,
+    mode: ImportMode,
+) -> Result<(StoredBundle, Vec<Unexpressed>), BundleError> {
+    let mut unexpressed = imported.unexpressed;
+    let tools = imported.tools.into_iter().map(|tool| (tool.slug, tool.version, tool.draft)).collect();
+    let mut prepared = Prepared::new(store, imported.bundle, tools, on_conflict)?;
+    let view = match prepared.put(store, mode) {
+        Err(BundleError::Invalid(reason)) => {
+            let changed = prepared.repair(store, engine)?;
+            if changed.is_empty() || prepared.intake.tools.is_empty() {
+                return Err(BundleError::Invalid(reason));
+            }
+            unexpressed.extend(changed);
+            prepared.put(store, mode)?
         }
-        Some(_) if on_conflict == OnConflict::Fail => {
-            return Err(BundleError::Conflict(format!(
-                "there is a bundle '{}' already; import under another slug, or say what to do: skip or new-version",
-                bundle.slug
-            )));
-        }
-        Some(id) => {
-            let (kept, stored) = merged(store, id, tools, on_conflict)?;
-            (IntakeBundle::Existing(id), kept, stored)
-        }
+        other => other?,
     };
-    let is_new = matches!(bundle, IntakeBundle::New(_));
-    let view = match (mode, &bundle) {
-        (ImportMode::Show, _) => None,
-        (ImportMode::Store, IntakeBundle::Existing(id)) if kept.is_empty() => Some(store.bundle(*id)?),
-        (ImportMode::Store, _) => Some(store.take_in(Intake { bundle, tools: kept })?),
-    };
-    Ok(StoredBundle { view, is_new, tools: stored })
+    Ok((prepared.stored(view), unexpressed))
+}
+
+/// What is to be stored, and what will have become of each tool.
+struct Prepared {
+    intake: Intake,
+    tools: Vec<StoredTool>,
+}
+
+impl Prepared {
+    fn new(
+        store: &BundleStore,
+        bundle: BundleDraft,
+        tools: Vec<(Slug, Version, PackedDraft)>,
+        on_conflict: OnConflict,
+    ) -> Result<Self, BundleError> {
+        let (bundle, kept, stored) = match store.own_bundle(&bundle.slug) {
+            None => {
+                let stored = tools.iter().map(|(slug, version, _)| created(slug, version)).collect();
+                (IntakeBundle::New(Box::new(bundle)), tools, stored)
+            }
+            Some(_) if on_conflict == OnConflict::Fail => {
+                return Err(BundleError::Conflict(format!(
+                    "there is a bundle '{}' already; import under another slug, or say what to do: skip or new-version",
+                    bundle.slug
+                )));
+            }
+            Some(id) => {
+                let (kept, stored) = merged(store, id, tools, on_conflict)?;
+                (IntakeBundle::Existing(id), kept, stored)
+            }
+        };
+        Ok(Self { intake: Intake { bundle, tools: kept }, tools: stored })
+    }
+
+    fn put(&self, store: &BundleStore, mode: ImportMode) -> Result<Option<BundleView>, BundleError> {
+        match (mode, &self.intake.bundle) {
+            (ImportMode::Show, _) => store.check_in(&self.intake).map(|()| None),
+            (ImportMode::Store, IntakeBundle::Existing(id)) if self.intake.tools.is_empty() => {
+                store.bundle(*id).map(Some)
+            }
+            (ImportMode::Store, _) => store.take_in(&self.intake).map(Some),
+        }
+    }
+
+    fn repair(&mut self, store: &BundleStore, engine: &HttpEngine) -> Result<Vec<Unexpressed>, BundleError> {
+        let bundle = match &self.intake.bundle {
+            IntakeBundle::New(draft) => Arc::new(draft.trial()),
+            IntakeBundle::Existing(id) => store.bundle(*id)?.bundle,
+        };
+        let mut changed = Vec::new();
+        let mut note = |slug: &Slug, reason| changed.push(Unexpressed { what: slug.to_string(), reason });
+        let mut left_out = HashSet::new();
+        self.intake.tools.retain_mut(|(slug, version, draft)| {
+            let compile = |draft: &ToolDraft| engine.compile(&bundle, &draft.trial(bundle.id, slug, version));
+            let mut open = draft.open();
+            let Err(reason) = compile(&open) else { return true };
+            let repairs = repair::schemas(&mut open);
+            if !repairs.is_empty() && compile(&open).is_ok() {
+                repairs.into_iter().for_each(|reason| note(slug, reason));
+                *draft = open.into();
+                return true;
+            }
+            note(slug, reason);
+            left_out.insert((slug.clone(), version.clone()));
+            false
+        });
+        self.tools.retain(|tool| !left_out.contains(&(tool.slug.clone(), tool.version.clone())));
+        Ok(changed)
+    }
+
+    fn stored(self, view: Option<BundleView>) -> StoredBundle {
+        StoredBundle { view, is_new: matches!(self.intake.bundle, IntakeBundle::New(_)), tools: self.tools }
+    }
 }
 
 fn created(slug: &Slug, version: &Version) -> StoredTool {
@@ -109,9 +193,9 @@ fn created(slug: &Slug, version: &Version) -> StoredTool {
 fn merged(
     store: &BundleStore,
     id: BundleId,
-    tools: Vec<(Slug, Version, ToolDraft)>,
+    tools: Vec<(Slug, Version, PackedDraft)>,
     on_conflict: OnConflict,
-) -> Result<(Vec<(Slug, Version, ToolDraft)>, Vec<StoredTool>), BundleError> {
+) -> Result<(Vec<(Slug, Version, PackedDraft)>, Vec<StoredTool>), BundleError> {
     let present = store.tools_of(id)?;
     let mut taken: HashSet<(Slug, Version)> =
         present.iter().map(|view| (view.tool.slug.clone(), view.tool.version.clone())).collect();
@@ -123,7 +207,8 @@ fn merged(
             continue;
         }
         // The same again, under any version, is nothing new.
-        let is_there = present.iter().any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft);
+        let is_there =
+            present.iter().any(|view| view.tool.slug == slug && ToolDraft::from(view.tool.clone()) == draft.open());
         if on_conflict == OnConflict::Skip || is_there {
             stored.push(StoredTool { slug, version, outcome: StoredOutcome::Skipped });
             continue;

@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::naming::{self, Slugs, shortened};
 use super::openapi::operation_slug;
-use super::settings::{DESCRIPTION_CHARS, ImportSettings};
+use super::schemas::{Direction, Standalone, follow};
+use super::settings::{ARGUMENT_BYTES, DESCRIPTION_CHARS, ImportSettings};
 use super::{Format, ImportOptions, Imported, ImportedTool, Unexpressed};
 
 pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSettings) -> Result<Imported, String> {
@@ -51,19 +52,19 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
             sources: &sources,
             pack: slug.identifier(),
             names: &names,
+            shared: workflow.get("parameters").and_then(Json::as_array).cloned().unwrap_or_default(),
             outputs: HashMap::new(),
             notes: Vec::new(),
         };
+        if workflow.get("dependsOn").and_then(Json::as_array).is_some_and(|others| !others.is_empty()) {
+            reader.notes.push((String::new(), "the workflows that it depends on are not called".to_owned()));
+        }
         let sequence = reader.sequence(workflow);
         unexpressed
             .extend(reader.notes.into_iter().map(|(at, reason)| Unexpressed { what: format!("{id}{at}"), reason }));
         match sequence {
             Ok(sequence) => {
-                let mut schema = workflow.get("inputs").cloned().unwrap_or_else(|| json!({"type": "object"}));
-                if !schema.is_object() || schema.get("$ref").is_some() {
-                    schema = json!({"type": "object"});
-                }
-                schema["type"] = json!("object");
+                let schema = inputs(document, workflow);
                 let description = if text("description").is_empty() { text("summary") } else { text("description") };
                 let draft = ToolDraft {
                     display_name: shortened(if text("summary").is_empty() { id } else { text("summary") }, 200),
@@ -78,7 +79,7 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
                     translations: onetool_state::bundles::Translations::default(),
                 };
                 let version = naming::version(options.version.as_ref())?;
-                tools.push(ImportedTool { slug: own.clone(), version, draft });
+                tools.push(ImportedTool { slug: own.clone(), version, draft: draft.into() });
             }
             Err((at, reason)) => unexpressed.push(Unexpressed { what: format!("{id}{at}"), reason }),
         }
@@ -104,6 +105,8 @@ struct Workflow<'a> {
     sources: &'a [String],
     pack: String,
     names: &'a HashMap<String, onetool_state::bundles::Slug>,
+    /// Parameters of every step.
+    shared: Vec<Json>,
     /// Step, and output → reference.
     outputs: HashMap<(String, String), String>,
     notes: Vec<Refusal>,
@@ -166,7 +169,9 @@ impl Workflow<'_> {
             }
         };
         let mut args = Map::new();
-        for parameter in step.get("parameters").and_then(Json::as_array).into_iter().flatten() {
+        let own = step.get("parameters").and_then(Json::as_array).into_iter().flatten();
+        // Those of the workflow count for every step; the step's own come last, and win.
+        for parameter in self.shared.iter().chain(own) {
             let parameter =
                 self.component(parameter).ok_or_else(|| refuse("a parameter refers to nothing".to_owned()))?;
             let name = parameter.get("name").and_then(Json::as_str);
@@ -198,7 +203,7 @@ impl Workflow<'_> {
                 "{kind} after a success can't be expressed: steps follow from what they refer to"
             )));
         }
-        let retry = self.retry(step).map_err(refuse)?;
+        let retry = self.retry(step, &at).map_err(refuse)?;
         let depends_on = step.get("dependsOn").and_then(Json::as_array).into_iter().flatten();
         let depends_on = depends_on
             .filter_map(Json::as_str)
@@ -221,19 +226,33 @@ impl Workflow<'_> {
         })
     }
 
-    fn retry(&self, step: &Json) -> Result<Option<StepRetry>, String> {
+    fn retry(&mut self, step: &Json, at: &str) -> Result<Option<StepRetry>, String> {
         let mut retry = None;
         for action in step.get("onFailure").and_then(Json::as_array).into_iter().flatten() {
-            let action = self.component(action).ok_or("a failure action refers to nothing")?;
+            let action = self.component(action).cloned().ok_or("a failure action refers to nothing")?;
             match action.get("type").and_then(Json::as_str) {
                 Some("retry") => {
                     let number = |key: &str| action.get(key).and_then(Json::as_f64);
+                    let mut on = Vec::new();
+                    for criterion in action.get("criteria").and_then(Json::as_array).into_iter().flatten() {
+                        let condition = criterion.get("condition").and_then(Json::as_str).unwrap_or_default();
+                        match statuses(condition) {
+                            Some(statuses) => on.extend(statuses),
+                            None => self.notes.push((
+                                at.to_owned(),
+                                format!("the criterion '{}' of its retry is not checked", shortened(condition, 100)),
+                            )),
+                        }
+                    }
+                    if on.is_empty() {
+                        on.push("any".to_owned());
+                    }
                     retry = Some(StepRetry {
                         max: number("retryLimit").unwrap_or(1.0).clamp(0.0, 10.0) as u32,
                         delay_ms: (number("retryAfter").unwrap_or(1.0).clamp(0.0, 60.0) * 1000.0) as u64,
                         factor: 1.0,
                         jitter: false,
-                        on: vec!["any".to_owned()],
+                        on,
                         allow_effects: false,
                     });
                 }
@@ -319,6 +338,32 @@ impl Workflow<'_> {
         }
         Err(format!("the expression '{}' can't be expressed", shortened(text, 100)))
     }
+}
+
+/// The schema of a workflow's inputs, standing alone.
+fn inputs(document: &Json, workflow: &Json) -> Json {
+    let given = workflow.get("inputs").and_then(|inputs| follow(document, inputs));
+    let mut standalone = Standalone::new(document, ARGUMENT_BYTES, Direction::Request);
+    let mut schema = given.map_or_else(|| json!({}), |given| standalone.convert(given, 0));
+    if !schema.is_object() {
+        schema = json!({});
+    }
+    schema["type"] = json!("object");
+    let finished = standalone.finish([&mut schema]);
+    if !finished.definitions.is_empty() {
+        schema["$defs"] = Json::Object(finished.definitions);
+    }
+    schema
+}
+
+/// The statuses that `$statusCode == 503 || $statusCode == 429` names.
+fn statuses(condition: &str) -> Option<Vec<String>> {
+    let plain: String = condition.split_whitespace().collect();
+    let status = |part: &str| {
+        let status = part.strip_prefix("$statusCode==")?;
+        (status.len() == 3 && status.chars().all(|c| c.is_ascii_digit())).then(|| status.to_owned())
+    };
+    plain.split("||").map(status).collect()
 }
 
 /// `$response.body#/a/0` of a step as a reference to its value.

@@ -1,46 +1,45 @@
 //! A `curl` command as a tool: what it sends is the template, what it gives for names are the arguments' defaults.
 //!
 //! Values under names that look like secrets (headers, the query, fields of the body, `-u`) become named secrets; their
-//! values are not kept.
+//! values are not kept. Shell variables and `{placeholders}` of the path become arguments, or secrets by their names.
+
+mod command;
+mod words;
 
 use std::collections::BTreeSet;
 
-use onetool_state::bundles::{ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft};
+use onetool_state::bundles::{
+    ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, SigV4Auth, ToolAuth, ToolDraft,
+};
 use reqwest::Url;
 use serde_json::{Map, Value as Json, json};
 
 use super::naming;
+use super::schemas::percent_decoded;
 use super::{Format, ImportOptions, Imported, ImportedTool, Unexpressed};
+use crate::request::RESERVED_HEADERS;
 use crate::template::percent_encode;
+use command::Command;
+use words::{CLOSE, OPEN, literal};
 
 /// The longest command.
 const MAX_BYTES: usize = 256 * 1024;
+const FORM: &str = "application/x-www-form-urlencoded";
+const SESSION_TOKEN: &str = "x-amz-security-token";
 
-/// What the options of a command come to.
-#[derive(Debug, Default)]
-struct Command {
-    method: Option<String>,
-    url: Option<String>,
-    headers: Vec<(String, String)>,
-    data: Vec<String>,
-    is_json: bool,
-    as_query: bool,
-    user: Option<(String, String)>,
-    ignored: Vec<Unexpressed>,
+/// Whether a text is a command rather than a document.
+pub(super) fn is_command(text: &str) -> bool {
+    let text = text.trim_start();
+    let text = text.strip_prefix(['$', '%']).map_or(text, str::trim_start);
+    text.strip_prefix("curl").is_some_and(|rest| rest.starts_with(char::is_whitespace) || rest.starts_with(".exe"))
 }
 
 pub(super) fn read(line: &str, options: &ImportOptions) -> Result<Imported, String> {
     if line.len() > MAX_BYTES {
         return Err(format!("a command has at most {MAX_BYTES} bytes"));
     }
-    let words = split(line)?;
-    let command = Command::parse(&words)?;
-    let url = command.url.clone().ok_or("the command names no address")?;
-    let url = if url.contains("://") { url } else { format!("https://{url}") };
-    let url = Url::parse(&url).map_err(|error| format!("the address is not valid: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("{} addresses are not supported", url.scheme()));
-    }
+    let mut command = Command::parse(words::split(line)?)?;
+    let url = address(&command)?;
     let host = url.host_str().unwrap_or_default();
     let labels: Vec<&str> =
         host.split('.').filter(|label| !matches!(*label, "www" | "api" | "com" | "org" | "net" | "io")).collect();
@@ -48,10 +47,12 @@ pub(super) fn read(line: &str, options: &ImportOptions) -> Result<Imported, Stri
     let bundle = slug.to_string();
     let mut builder = Builder::new(&bundle);
     let draft = builder.tool(&command, &url)?;
-    let method = builder.method(&command);
-    let name = format!("{} {}", method.to_lowercase(), url.path().trim_end_matches('/'));
+    command.ignored.append(&mut builder.ignored);
+    let path = percent_decoded(url.path());
+    let name = format!("{} {}", builder.method(&command).to_lowercase(), path.trim_end_matches('/'));
     let tool_slug = naming::slug(&name).ok_or("the address gives no name for a tool")?;
-    let tool = ImportedTool { slug: tool_slug, version: naming::version(options.version.as_ref())?, draft };
+    let tool =
+        ImportedTool { slug: tool_slug, version: naming::version(options.version.as_ref())?, draft: draft.into() };
     Ok(Imported {
         format: Format::Curl,
         bundle: BundleDraft {
@@ -65,33 +66,100 @@ pub(super) fn read(line: &str, options: &ImportOptions) -> Result<Imported, Stri
     })
 }
 
+fn address(command: &Command) -> Result<Url, String> {
+    let url = command.url.clone().ok_or("the command names no address")?;
+    let url = if url.contains("://") { url } else { format!("https://{url}") };
+    let authority = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
+    if authority.rsplit('@').next().is_some_and(|host| host.contains(OPEN)) {
+        return Err(format!("its host is a shell variable ({}); write it out", literal(authority)));
+    }
+    let url = Url::parse(&url).map_err(|error| format!("the address is not valid: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{} addresses are not supported", url.scheme()));
+    }
+    Ok(url)
+}
+
 /// A request as templates, with what its variables are.
 struct Builder<'a> {
     bundle: &'a str,
     properties: Map<String, Json>,
+    required: Vec<String>,
     secrets: BTreeSet<String>,
+    ignored: Vec<Unexpressed>,
 }
 
 impl<'a> Builder<'a> {
     fn new(bundle: &'a str) -> Self {
-        Self { bundle, properties: Map::new(), secrets: BTreeSet::new() }
+        Self { bundle, properties: Map::new(), required: Vec::new(), secrets: BTreeSet::new(), ignored: Vec::new() }
     }
 
     fn method(&self, command: &Command) -> String {
-        let has_body = !command.data.is_empty() && !command.as_query;
+        let has_body = command.data.is_some() && !command.as_query;
         command.method.clone().unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned()).to_uppercase()
     }
 
     fn secret(&mut self, word: &str) -> String {
-        let name = naming::secret(self.bundle, word);
-        self.secrets.insert(name.clone());
-        format!("${{{name}}}")
+        self.secret_named(naming::secret(self.bundle, word))
+    }
+
+    fn secret_named(&mut self, name: String) -> String {
+        let template = format!("${{{name}}}");
+        self.secrets.insert(name);
+        template
+    }
+
+    /// A credential: a secret called like the shell variable that stands for it, or like its place.
+    fn credential(&mut self, value: &str, word: &str) -> String {
+        match only_variable(value) {
+            Some(name) => self.secret_named(name.to_ascii_uppercase()),
+            None => self.secret(word),
+        }
+    }
+
+    /// What a shell variable becomes.
+    fn shell_variable(&mut self, name: &str) -> String {
+        if naming::is_secret_header(name) {
+            return self.secret_named(name.to_ascii_uppercase());
+        }
+        self.required_argument(&name.to_ascii_lowercase())
+    }
+
+    fn required_argument(&mut self, name: &str) -> String {
+        let argument = naming::argument(name);
+        if !self.properties.contains_key(&argument) {
+            self.properties.insert(argument.clone(), json!({"type": "string"}));
+            self.required.push(argument.clone());
+        }
+        format!("${{{argument}}}")
+    }
+
+    /// A text as a template, in which only shell variables are variables.
+    fn text(&mut self, text: &str) -> String {
+        let mut made = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(OPEN) {
+            made.push_str(&escaped(before));
+            let (name, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+            made.push_str(&self.shell_variable(name));
+            rest = after;
+        }
+        made.push_str(&escaped(rest));
+        made
     }
 
     /// A value as a variable: a secret, or an argument with this default.
     fn variable(&mut self, name: &str, value: Json) -> String {
+        let text = value.as_str().unwrap_or_default();
         if naming::is_secret(name) {
-            return self.secret(name);
+            return self.credential(text, name);
+        }
+        if text.contains(OPEN) {
+            return match only_variable(text) {
+                Some(variable) if naming::is_secret_header(variable) => self.shell_variable(variable),
+                Some(_) => self.required_argument(name),
+                None => self.text(text),
+            };
         }
         let plain = naming::argument(name);
         let argument = std::iter::once(plain.clone())
@@ -118,71 +186,34 @@ impl<'a> Builder<'a> {
     fn tool(&mut self, command: &Command, url: &Url) -> Result<ToolDraft, String> {
         let mut http =
             HttpImplementation { method: self.method(command), timeout_ms: 30_000, ..HttpImplementation::get("") };
-        let mut auth = None;
-        if let Some(password) = url.password() {
-            auth = Some(self.basic(url.username(), password));
+        let content_type = self.headers(command, url, &mut http)?;
+        let mut query = Vec::new();
+        for pair in url.query().into_iter().chain(command.query.iter().map(String::as_str)) {
+            query.extend(self.form(pair));
         }
-        if let Some((user, password)) = &command.user {
-            auth = Some(self.basic(user, password));
-        }
-        let mut content_type = None;
-        for (name, value) in &command.headers {
-            let lower = name.to_ascii_lowercase();
-            match lower.as_str() {
-                "authorization" => {
-                    let (scheme, rest) = value.split_once(' ').unwrap_or(("", value));
-                    auth = Some(match scheme.to_ascii_lowercase().as_str() {
-                        "bearer" => Auth::Bearer { token: self.secret("token") },
-                        "basic" if !rest.is_empty() => self.basic("", ""),
-                        _ => {
-                            let secret = self.secret("authorization");
-                            Auth::ApiKey { place: ApiKeyPlace::Header, name: "Authorization".to_owned(), value: secret }
-                        }
-                    });
-                }
-                "host" | "content-length" | "connection" | "accept-encoding" | "transfer-encoding" | "expect" => {}
-                "content-type" => {
-                    content_type = Some(value.to_ascii_lowercase());
-                    http.headers.insert(name.clone(), value.clone());
-                }
-                _ if naming::is_secret_header(&lower) => {
-                    let secret = self.secret(&lower);
-                    http.headers.insert(name.clone(), secret);
-                }
-                _ => {
-                    http.headers.insert(name.clone(), escaped(value));
-                }
+        match &command.data {
+            Some(data) if command.as_query => query.extend(self.form(data)),
+            Some(data) => {
+                http.body_template = self.body(data, command.is_json, content_type.as_deref(), &mut http)?;
             }
+            None => {}
         }
-        http.auth = auth.map_or(ToolAuth::Inherited, ToolAuth::from);
-        let mut query: Vec<String> = Vec::new();
-        let pairs: Vec<(String, String)> =
-            url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
-        for (name, value) in pairs {
-            query.push(format!("{}={}", percent_encode(&name), self.variable(&name, Json::from(value))));
-        }
-        let data = command.data.join("&");
-        if command.as_query {
-            query.extend(self.form(&data));
-        } else if !command.data.is_empty() {
-            http.body_template = self.body(&data, command.is_json, content_type.as_deref(), &mut http)?;
-        }
-        let mut base = url.clone();
-        let _ = base.set_username("");
-        let _ = base.set_password(None);
-        base.set_query(None);
-        base.set_fragment(None);
+        let path = self.path(url.path());
         let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
-        http.url_template = format!("{}{query}", escaped(base.as_str()));
+        http.url_template = format!("{}{path}{query}", url.origin().ascii_serialization());
         http.secrets = self.secrets.iter().cloned().collect();
-        let (name, path) = (http.method.clone(), url.path());
+        let (name, path) = (http.method.clone(), literal(&percent_decoded(url.path())));
+        let mut arg_schema = json!({"type": "object", "properties": self.properties, "additionalProperties": false});
+        if !self.required.is_empty() {
+            arg_schema["required"] = Json::from(self.required.clone());
+        }
         Ok(ToolDraft {
             display_name: format!("{name} {path}"),
             description: format!("{name} {}{path}", url.host_str().unwrap_or_default()),
             tags: Vec::new(),
             implementation: Implementation::Http(Box::new(http)),
             is_enabled: true,
-            arg_schema: json!({"type": "object", "properties": self.properties, "additionalProperties": false}),
+            arg_schema,
             output_schema: None,
             max_calls_per_minute: None,
             example: None,
@@ -190,18 +221,143 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn basic(&mut self, _user: &str, _password: &str) -> Auth {
-        Auth::Basic { username: self.secret("username"), password: self.secret("password") }
+    /// Fills in the headers and who the request says it is; gives the content type.
+    fn headers(
+        &mut self,
+        command: &Command,
+        url: &Url,
+        http: &mut HttpImplementation,
+    ) -> Result<Option<String>, String> {
+        let mut auth = match (&command.sigv4, &command.user) {
+            (Some(provider), user) => Some(self.sigv4(provider, user.as_deref(), command, url)?),
+            (None, Some(user)) => {
+                let (name, password) = user.split_once(':').map_or((user.as_str(), None), |(a, b)| (a, Some(b)));
+                Some(self.basic(name, password))
+            }
+            (None, None) if !url.username().is_empty() || url.password().is_some() => {
+                Some(self.basic(url.username(), url.password().or(Some(""))))
+            }
+            (None, None) => None,
+        };
+        let mut content_type = None;
+        for (name, value) in &command.headers {
+            let (name, lower) = (literal(name), name.to_ascii_lowercase());
+            match lower.as_str() {
+                "authorization" => {
+                    let (scheme, rest) = value.split_once(' ').unwrap_or(("", value));
+                    auth = Some(match scheme.to_ascii_lowercase().as_str() {
+                        "bearer" => Auth::Bearer { token: self.credential(rest.trim(), "token") },
+                        "basic" if !rest.is_empty() => self.basic("user", None),
+                        _ => {
+                            let secret = self.credential(value, "authorization");
+                            Auth::ApiKey { place: ApiKeyPlace::Header, name: "Authorization".to_owned(), value: secret }
+                        }
+                    });
+                }
+                reserved if RESERVED_HEADERS.contains(&reserved) => {}
+                SESSION_TOKEN if command.sigv4.is_some() => {}
+                "content-type" => {
+                    content_type = Some(value.to_ascii_lowercase());
+                    http.headers.insert(name, literal(value));
+                }
+                _ if naming::is_secret_header(&lower) => {
+                    let secret = self.credential(value, &lower);
+                    http.headers.insert(name, secret);
+                }
+                _ => {
+                    let value = self.text(value);
+                    http.headers.insert(name, value);
+                }
+            }
+        }
+        if command.is_json && !http.headers.keys().any(|name| name.eq_ignore_ascii_case("accept")) {
+            http.headers.insert("Accept".to_owned(), "application/json".to_owned());
+        }
+        http.auth = auth.map_or(ToolAuth::Inherited, ToolAuth::from);
+        Ok(content_type)
     }
 
+    /// A password that is known to be empty is no secret.
+    fn basic(&mut self, user: &str, password: Option<&str>) -> Auth {
+        let username = if user.is_empty() { String::new() } else { self.credential(user, "username") };
+        let password = match password {
+            Some("") => String::new(),
+            other => self.credential(other.unwrap_or_default(), "password"),
+        };
+        Auth::Basic { username, password }
+    }
+
+    /// `aws:amz:REGION:SERVICE`; what is missing stands in the host, as in `service.region.amazonaws.com`.
+    fn sigv4(&mut self, provider: &str, user: Option<&str>, command: &Command, url: &Url) -> Result<Auth, String> {
+        let parts: Vec<&str> = provider.split(':').collect();
+        let labels: Vec<&str> = url.host_str().unwrap_or_default().split('.').collect();
+        let labels = labels.iter().rev().skip_while(|label| **label != "amazonaws").skip(1).collect::<Vec<_>>();
+        let region = parts.get(2).copied().or_else(|| labels.first().map(|label| **label));
+        let service = parts.get(3).copied().or_else(|| labels.get(1).map(|label| **label));
+        let (Some(region), Some(service), Some("aws")) = (region, service, parts.first().copied()) else {
+            return Err("--aws-sigv4 must name region and service, as in aws:amz:us-east-1:execute-api".to_owned());
+        };
+        let (key, secret) = user.and_then(|user| user.split_once(':')).unwrap_or(("", ""));
+        let token = command.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(SESSION_TOKEN));
+        Ok(Auth::SigV4(Box::new(SigV4Auth {
+            service: service.to_owned(),
+            region: region.to_owned(),
+            access_key_id: self.credential(key, "access_key_id"),
+            secret_access_key: self.credential(secret, "secret_access_key"),
+            session_token: token.map(|(_, value)| self.credential(value, "session_token")),
+            ..SigV4Auth::default()
+        })))
+    }
+
+    /// A path, with `{name}` and shell variables as variables. The library has encoded what stands around them.
+    fn path(&mut self, path: &str) -> String {
+        let path = path.replace(&percent_encode(&OPEN.to_string()), &OPEN.to_string());
+        let path = path.replace(&percent_encode(&CLOSE.to_string()), &CLOSE.to_string());
+        let mut made = String::new();
+        let mut rest = path.as_str();
+        while let Some((before, after)) = rest.split_once(OPEN) {
+            made.push_str(&self.placeholders(before));
+            let (name, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+            made.push_str(&self.shell_variable(name));
+            rest = after;
+        }
+        made.push_str(&self.placeholders(rest));
+        made
+    }
+
+    fn placeholders(&mut self, path: &str) -> String {
+        let mut made = String::new();
+        let mut rest = path;
+        while let Some((before, after)) = rest.split_once("%7B") {
+            made.push_str(&escaped(before));
+            rest = after;
+            match after.split_once("%7D") {
+                Some((name, after)) if is_word(name) => {
+                    made.push_str(&self.required_argument(name));
+                    rest = after;
+                }
+                _ => made.push_str("%7B"),
+            }
+        }
+        made.push_str(&escaped(rest));
+        made
+    }
+
+    /// The pairs of a query or a form as templates.
     fn form(&mut self, data: &str) -> Vec<String> {
-        // An address with this query: the library takes it apart.
-        let Ok(url) = Url::parse(&format!("http://form.invalid/?{data}")) else { return Vec::new() };
-        let pairs: Vec<(String, String)> =
-            url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
+        let decoded = |text: &str| percent_decoded(&text.replace('+', " "));
+        let pairs = data.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
         pairs
-            .into_iter()
-            .map(|(name, value)| format!("{}={}", percent_encode(&name), self.variable(&name, Json::from(value))))
+            .map(|pair| match pair.split_once('=') {
+                Some((name, value)) => {
+                    let name = literal(&decoded(name));
+                    format!("{}={}", percent_encode(&name), self.variable(&name, Json::from(decoded(value))))
+                }
+                None => match only_variable(pair) {
+                    Some(name) => self.shell_variable(name),
+                    None => percent_encode(&literal(&decoded(pair))),
+                },
+            })
             .collect()
     }
 
@@ -212,8 +368,11 @@ impl<'a> Builder<'a> {
         content_type: Option<&str>,
         http: &mut HttpImplementation,
     ) -> Result<String, String> {
+        if content_type.is_some_and(|kind| kind.contains("multipart/")) {
+            return Err("multipart forms are not supported: a tool's body is JSON, a form or text".to_owned());
+        }
         let says_json = is_json || content_type.is_some_and(|kind| kind.contains("json"));
-        let parsed = serde_json::from_str::<Json>(data).ok().filter(|value| value.is_object() || value.is_array());
+        let parsed = parse(data).filter(|value| says_json || value.is_object() || value.is_array());
         if says_json || (content_type.is_none() && parsed.is_some()) {
             let value = parsed.ok_or("its data is said to be JSON but is not")?;
             if content_type.is_none() {
@@ -221,31 +380,33 @@ impl<'a> Builder<'a> {
             }
             return Ok(self.json_body(value));
         }
-        if content_type.is_none_or(|kind| kind.contains("x-www-form-urlencoded")) {
+        if content_type.is_none_or(|kind| kind.contains(FORM)) {
             if content_type.is_none() {
-                http.headers.insert("Content-Type".to_owned(), "application/x-www-form-urlencoded".to_owned());
+                http.headers.insert("Content-Type".to_owned(), FORM.to_owned());
             }
             return Ok(self.form(data).join("&"));
         }
         Ok(self.variable("body", Json::from(data)))
     }
 
-    /// Every member of the outermost object is a variable; secrets deeper inside are found too.
+    /// Every member of the outermost object is a variable; secrets and shell variables deeper inside are found too.
     fn json_body(&mut self, value: Json) -> String {
         match value {
             Json::Object(members) => {
                 let parts: Vec<String> = members
                     .into_iter()
                     .map(|(key, value)| {
-                        let name = escaped(&Json::from(key.as_str()).to_string());
-                        let holds_secret = has_secret(&value);
-                        let value = if holds_secret { self.masked(value) } else { self.variable(&key, value) };
+                        let name = key_text(&key);
+                        let is_plain = value.is_string() && naming::is_secret(&key)
+                            || !needs_look(&value)
+                            || is_one_variable(&value);
+                        let value = if is_plain { self.variable(&key, value) } else { self.masked(value) };
                         format!("{name}: {value}")
                     })
                     .collect();
                 format!("{{{}}}", parts.join(", "))
             }
-            other if has_secret(&other) => self.masked(other),
+            other if needs_look(&other) => self.masked(other),
             other => self.variable("body", other),
         }
     }
@@ -256,9 +417,10 @@ impl<'a> Builder<'a> {
                 let parts: Vec<String> = members
                     .into_iter()
                     .map(|(key, value)| {
-                        let name = escaped(&Json::from(key.as_str()).to_string());
-                        let value = if naming::is_secret(&key) { self.secret(&key) } else { self.masked(value) };
-                        format!("{name}: {value}")
+                        let is_secret = naming::is_secret(&key);
+                        let text = value.as_str().unwrap_or_default();
+                        let value = if is_secret { self.credential(text, &key) } else { self.masked(value) };
+                        format!("{}: {value}", key_text(&key))
                     })
                     .collect();
                 format!("{{{}}}", parts.join(", "))
@@ -267,15 +429,47 @@ impl<'a> Builder<'a> {
                 let items: Vec<String> = items.into_iter().map(|item| self.masked(item)).collect();
                 format!("[{}]", items.join(", "))
             }
+            Json::String(text) => match only_variable(&text) {
+                Some(name) => self.shell_variable(name),
+                // JSON's escapes stand around the variables.
+                None => self.text(&Json::from(text).to_string()),
+            },
             scalar => escaped(&scalar.to_string()),
         }
     }
 }
 
-fn has_secret(value: &Json) -> bool {
+/// JSON in which a shell variable may also stand for a whole value.
+fn parse(data: &str) -> Option<Json> {
+    serde_json::from_str(data).ok().or_else(|| {
+        let quoted = data.replace(OPEN, &format!("\"{OPEN}")).replace(CLOSE, &format!("{CLOSE}\""));
+        serde_json::from_str(&quoted).ok()
+    })
+}
+
+fn key_text(key: &str) -> String {
+    escaped(&Json::from(literal(key)).to_string())
+}
+
+/// The name of the shell variable that a text is, and nothing else.
+fn only_variable(text: &str) -> Option<&str> {
+    text.strip_prefix(OPEN)?.strip_suffix(CLOSE).filter(|name| !name.contains([OPEN, CLOSE]))
+}
+
+fn is_one_variable(value: &Json) -> bool {
+    value.as_str().is_some_and(|text| only_variable(text).is_some())
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// Whether a value has secrets or shell variables inside.
+fn needs_look(value: &Json) -> bool {
     match value {
-        Json::Object(members) => members.iter().any(|(key, value)| naming::is_secret(key) || has_secret(value)),
-        Json::Array(items) => items.iter().any(has_secret),
+        Json::Object(members) => members.iter().any(|(key, value)| naming::is_secret(key) || needs_look(value)),
+        Json::Array(items) => items.iter().any(needs_look),
+        Json::String(text) => text.contains(OPEN),
         _ => false,
     }
 }
@@ -283,239 +477,4 @@ fn has_secret(value: &Json) -> bool {
 /// A text in which a template reads no variable.
 pub(super) fn escaped(text: &str) -> String {
     text.replace("${", "$${")
-}
-
-impl Command {
-    fn parse(words: &[String]) -> Result<Self, String> {
-        let mut words = words.iter();
-        match words.next().map(String::as_str) {
-            Some("curl") => {}
-            _ => return Err("the command must start with curl".to_owned()),
-        }
-        let mut command = Self::default();
-        while let Some(word) = words.next() {
-            let (option, attached) = match word.as_str() {
-                long if long.starts_with("--") => match long.split_once('=') {
-                    Some((option, value)) => (option.to_owned(), Some(value.to_owned())),
-                    None => (long.to_owned(), None),
-                },
-                short if short.starts_with('-') && short.len() > 1 => match short_option(short, &mut command)? {
-                    Some(found) => found,
-                    None => continue,
-                },
-                address => {
-                    if command.url.replace(address.to_owned()).is_some() {
-                        return Err("the command names several addresses".to_owned());
-                    }
-                    continue;
-                }
-            };
-            if is_switch(&option) {
-                command.switch(&option);
-                continue;
-            }
-            let value = match attached {
-                Some(value) => value,
-                None => words.next().cloned().ok_or_else(|| format!("{option} needs a value"))?,
-            };
-            command.option(&option, value)?;
-        }
-        Ok(command)
-    }
-
-    fn switch(&mut self, option: &str) {
-        match option {
-            "-G" | "--get" => self.as_query = true,
-            "-I" | "--head" => self.method = Some("HEAD".to_owned()),
-            "-k" | "--insecure" => self
-                .ignored
-                .push(Unexpressed { what: option.to_owned(), reason: "certificates are always checked".to_owned() }),
-            _ => {}
-        }
-    }
-
-    fn option(&mut self, option: &str, value: String) -> Result<(), String> {
-        match option {
-            "-X" | "--request" => self.method = Some(value),
-            "-H" | "--header" => {
-                if let Some((name, value)) = value.split_once(':') {
-                    self.headers.push((name.trim().to_owned(), value.trim().to_owned()));
-                }
-            }
-            "-d" | "--data" | "--data-ascii" | "--data-binary" | "--data-raw" | "--json" => {
-                if value.starts_with('@') && option != "--data-raw" {
-                    return Err(format!("{option} {value} reads a file; put the data into the command"));
-                }
-                if option == "--json" {
-                    self.is_json = true;
-                    self.headers.push(("Accept".to_owned(), "application/json".to_owned()));
-                }
-                self.data.push(value);
-            }
-            "--data-urlencode" => {
-                let (name, value) = value.split_once('=').unwrap_or(("", &value));
-                if value.starts_with('@') || name.contains('@') {
-                    return Err("--data-urlencode reads a file; put the data into the command".to_owned());
-                }
-                let encoded = percent_encode(value);
-                self.data.push(if name.is_empty() { encoded } else { format!("{name}={encoded}") });
-            }
-            "-F" | "--form" | "--form-string" => {
-                return Err("multipart forms (-F) are not supported: a tool's body is JSON, a form or text".to_owned());
-            }
-            "-T" | "--upload-file" => return Err("uploads of files (-T) are not supported".to_owned()),
-            "-u" | "--user" => {
-                let (user, password) = value.split_once(':').unwrap_or((&value, ""));
-                self.user = Some((user.to_owned(), password.to_owned()));
-            }
-            "-A" | "--user-agent" => self.headers.push(("User-Agent".to_owned(), value)),
-            "-e" | "--referer" => self.headers.push(("Referer".to_owned(), value)),
-            "-b" | "--cookie" => self.headers.push(("Cookie".to_owned(), value)),
-            "--oauth2-bearer" => self.headers.push(("Authorization".to_owned(), format!("Bearer {value}"))),
-            "--url" => self.url = Some(value),
-            "-m" | "--max-time" | "--connect-timeout" | "-o" | "--output" | "-w" | "--write-out" | "--retry"
-            | "--retry-delay" | "-c" | "--cookie-jar" | "-D" | "--dump-header" => self.ignored.push(Unexpressed {
-                what: option.to_owned(),
-                reason: "it says how curl behaves, not what is sent".to_owned(),
-            }),
-            other => {
-                return Err(format!("the option {other} is not supported"));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn is_switch(option: &str) -> bool {
-    matches!(
-        option,
-        "-G" | "--get"
-            | "-I"
-            | "--head"
-            | "-k"
-            | "--insecure"
-            | "-L"
-            | "--location"
-            | "-s"
-            | "--silent"
-            | "-S"
-            | "--show-error"
-            | "-v"
-            | "--verbose"
-            | "-i"
-            | "--include"
-            | "--compressed"
-            | "-f"
-            | "--fail"
-            | "--http1.1"
-            | "--http2"
-            | "-N"
-            | "--no-buffer"
-            | "-4"
-            | "-6"
-            | "-g"
-            | "--globoff"
-            | "--fail-with-body"
-            | "-O"
-            | "--remote-name"
-            | "-#"
-            | "--progress-bar"
-            | "--basic"
-    )
-}
-
-/// `-sSL`, `-XPOST`: the switches before the last letter, and the option that takes the rest.
-fn short_option(word: &str, command: &mut Command) -> Result<Option<(String, Option<String>)>, String> {
-    let letters: Vec<char> = word.chars().skip(1).collect();
-    for (at, letter) in letters.iter().enumerate() {
-        let option = format!("-{letter}");
-        if is_switch(&option) {
-            command.switch(&option);
-            continue;
-        }
-        let rest: String = letters[at + 1..].iter().collect();
-        return Ok(Some((option, (!rest.is_empty()).then_some(rest))));
-    }
-    Ok(None)
-}
-
-/// The words of a command, as a shell splits them. Nothing is expanded.
-fn split(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = line.trim().chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' => {
-                let word = word.get_or_insert_with(String::new);
-                loop {
-                    match chars.next() {
-                        Some('\'') => break,
-                        Some(c) => word.push(c),
-                        None => return Err("a quote is not closed".to_owned()),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_with(String::new);
-                loop {
-                    match chars.next() {
-                        Some('"') => break,
-                        Some('\\') => match chars.next() {
-                            Some(c @ ('"' | '\\' | '$' | '`')) => word.push(c),
-                            Some('\n') => {}
-                            Some(c) => word.extend(['\\', c]),
-                            None => return Err("a quote is not closed".to_owned()),
-                        },
-                        Some(c) => word.push(c),
-                        None => return Err("a quote is not closed".to_owned()),
-                    }
-                }
-            }
-            '$' if chars.peek() == Some(&'\'') => {
-                chars.next();
-                ansi(&mut chars, word.get_or_insert_with(String::new))?;
-            }
-            '\\' => match chars.next() {
-                Some('\n') | None => {}
-                Some('\r') => {
-                    chars.next_if_eq(&'\n');
-                }
-                Some(c) => word.get_or_insert_with(String::new).push(c),
-            },
-            '|' | ';' | '&' | '>' | '<' if word.is_none() => {
-                return Err(format!("'{c}' ends a command; give one curl command alone"));
-            }
-            c if c.is_whitespace() => words.extend(word.take()),
-            c => word.get_or_insert_with(String::new).push(c),
-        }
-    }
-    words.extend(word);
-    Ok(words)
-}
-
-/// `$'…'`, as browsers copy it.
-fn ansi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, word: &mut String) -> Result<(), String> {
-    loop {
-        let open = || "a quote is not closed".to_owned();
-        match chars.next().ok_or_else(open)? {
-            '\'' => return Ok(()),
-            '\\' => match chars.next().ok_or_else(open)? {
-                'n' => word.push('\n'),
-                'r' => word.push('\r'),
-                't' => word.push('\t'),
-                'u' | 'x' => {
-                    let mut code = 0;
-                    for _ in 0..4 {
-                        let Some(digit) = chars.peek().and_then(|c| c.to_digit(16)) else { break };
-                        code = code * 16 + digit;
-                        chars.next();
-                    }
-                    word.push(char::from_u32(code).unwrap_or('\u{fffd}'));
-                }
-                other => word.push(other),
-            },
-            c => word.push(c),
-        }
-    }
 }

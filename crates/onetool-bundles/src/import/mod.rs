@@ -13,16 +13,17 @@ mod fetch;
 mod naming;
 mod openapi;
 mod postman;
+mod repair;
 mod schemas;
 mod settings;
 
 use std::collections::BTreeSet;
 
-use onetool_state::bundles::{BundleDraft, Slug, ToolDraft, Version};
+use onetool_state::bundles::{BundleDraft, PackedDraft, Slug, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-pub use apply::{ImportMode, OnConflict, StoredBundle, StoredOutcome, StoredTool, store_bundle};
+pub use apply::{ImportMode, OnConflict, StoredBundle, StoredOutcome, StoredTool, store_bundle, store_document};
 pub use settings::{IMPORTS, ImportKeys, ImportSettings};
 
 /// What a document is.
@@ -57,7 +58,7 @@ pub struct ImportOptions {
 pub struct ImportedTool {
     pub slug: Slug,
     pub version: Version,
-    pub draft: ToolDraft,
+    pub draft: PackedDraft,
 }
 
 /// Something that could not be expressed.
@@ -96,7 +97,7 @@ pub fn read_document(
     }
     let format = match format {
         Some(format) => format,
-        None if text.trim_start().starts_with("curl") => Format::Curl,
+        None if curl::is_command(text) => Format::Curl,
         None => return of_json(&parse(text)?, None, options, settings),
     };
     match format {
@@ -134,6 +135,7 @@ fn recognised(document: &Json) -> Option<Format> {
     if document.get("arazzo").is_some() {
         return Some(Format::Arazzo);
     }
+    let document = document.get("collection").unwrap_or(document);
     let is_collection = document.get("info").is_some() && document.get("item").is_some_and(Json::is_array);
     is_collection.then_some(Format::Postman)
 }

@@ -8,10 +8,12 @@ use onetool_state::bundles::{
 use reqwest::Url;
 use serde_json::{Map, Value as Json, json};
 
+use super::curl::escaped;
 use super::naming::{self, Slugs, shortened};
-use super::schemas::{Standalone, follow, members};
-use super::settings::{ARGUMENT_BYTES, DESCRIPTION_CHARS, ImportSettings, OUTPUT_BYTES, REMARK_CHARS};
+use super::schemas::{Direction, Standalone, follow, members};
+use super::settings::{DESCRIPTION_CHARS, ImportSettings, REMARK_CHARS, Shares};
 use super::{Format, ImportOptions, Imported, ImportedTool, Unexpressed};
+use crate::request::header_name;
 use crate::template::percent_encode;
 
 mod security;
@@ -35,6 +37,7 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
         version: naming::version(options.version.as_ref())?,
         security: Security::read(document, &slug),
         slugs: Slugs::default(),
+        shares: Shares::of(0),
         unexpressed: Vec::new(),
         secrets: BTreeSet::new(),
     };
@@ -69,6 +72,7 @@ struct Reader<'a> {
     version: Version,
     security: Security<'a>,
     slugs: Slugs,
+    shares: Shares,
     unexpressed: Vec<Unexpressed>,
     secrets: BTreeSet<String>,
 }
@@ -95,27 +99,34 @@ struct Request<'a> {
 
 impl<'a> Reader<'a> {
     fn tools(&mut self, settings: &ImportSettings) -> Result<Vec<ImportedTool>, String> {
-        let mut tools = Vec::new();
+        let mut operations = Vec::new();
         let paths = self.document.get("paths").and_then(Json::as_object);
         for (path, item) in paths.into_iter().flatten() {
-            let Some(item) = follow(self.document, item) else { continue };
+            let Some(item) = follow(self.document, item) else {
+                self.note(path.clone(), "it refers to something that is not in the document");
+                continue;
+            };
             for method in METHODS {
                 let Some(json) = item.get(*method) else { continue };
                 let label = format!("{} {path}", method.to_uppercase());
                 let operation = Operation { label, method, path, item, json };
-                if !self.is_wanted(&operation) {
-                    continue;
+                if self.is_wanted(&operation) {
+                    operations.push(operation);
                 }
-                if tools.len() >= settings.max_tools {
-                    return Err(format!(
-                        "there are more than {} operations; choose some by tag or pattern, or raise imports.max_tools",
-                        settings.max_tools
-                    ));
-                }
-                match self.tool(&operation) {
-                    Ok(tool) => tools.push(tool),
-                    Err(reason) => self.unexpressed.push(Unexpressed { what: operation.label, reason }),
-                }
+            }
+        }
+        if operations.len() > settings.max_tools {
+            return Err(format!(
+                "there are more than {} operations; choose some by tag or pattern, or raise imports.max_tools",
+                settings.max_tools
+            ));
+        }
+        self.shares = Shares::of(operations.len());
+        let mut tools = Vec::with_capacity(operations.len());
+        for operation in operations {
+            match self.tool(&operation) {
+                Ok(tool) => tools.push(tool),
+                Err(reason) => self.unexpressed.push(Unexpressed { what: operation.label, reason }),
             }
         }
         if tools.is_empty() {
@@ -150,7 +161,7 @@ impl<'a> Reader<'a> {
         }
         let base = self.base(operation)?;
         let mut request = Request {
-            schemas: Standalone::new(self.document, ARGUMENT_BYTES),
+            schemas: Standalone::new(self.document, self.shares.argument_bytes, Direction::Request),
             properties: Map::new(),
             required: Vec::new(),
             taken: HashSet::new(),
@@ -170,19 +181,30 @@ impl<'a> Reader<'a> {
             self.note(operation.label.clone(), reason);
         }
         request.http.headers.extend(auth.headers);
+        request.query.extend(auth.query);
         request.http.auth = auth.auth;
         let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query.join("&")) };
         request.http.url_template = format!("{base}{path}{query}");
-        if request.schemas.was_cut {
+        let finished = request.schemas.finish(request.properties.values_mut());
+        if finished.was_cut {
             self.note(operation.label.clone(), "its argument schemas are too large: parts of them take anything");
+        }
+        for reference in finished.missing {
+            let reference = shortened(&reference, 100);
+            self.note(
+                operation.label.clone(),
+                format!("'{reference}' is not in the document: that part takes anything"),
+            );
+        }
+        if operation.json.get("callbacks").and_then(Json::as_object).is_some_and(|calls| !calls.is_empty()) {
+            self.note(operation.label.clone(), "its callbacks are requests to you, not to the API");
         }
         let mut arg_schema = json!({
             "type": "object", "properties": request.properties, "required": request.required,
             "additionalProperties": false,
         });
-        let definitions = request.schemas.definitions();
-        if !definitions.is_empty() {
-            arg_schema["$defs"] = Json::Object(definitions);
+        if !finished.definitions.is_empty() {
+            arg_schema["$defs"] = Json::Object(finished.definitions);
         }
         let text = |key: &str| operation.json.get(key).and_then(Json::as_str).unwrap_or_default();
         let id = Some(text("operationId")).filter(|id| !id.is_empty()).unwrap_or(&operation.label);
@@ -194,6 +216,8 @@ impl<'a> Reader<'a> {
             (summary, description) if description.starts_with(summary) => description.to_owned(),
             (summary, description) => format!("{}\n\n{description}", summary.trim_end()),
         };
+        let is_deprecated = operation.json.get("deprecated") == Some(&Json::Bool(true));
+        let description = if is_deprecated { format!("Deprecated. {description}") } else { description };
         let display_name = if summary.is_empty() { slug.to_string() } else { shortened(summary, 200) };
         let tags = operation.json.get("tags").and_then(Json::as_array).into_iter().flatten();
         let draft = ToolDraft {
@@ -208,7 +232,7 @@ impl<'a> Reader<'a> {
             example: None,
             translations: onetool_state::bundles::Translations::default(),
         };
-        Ok(ImportedTool { slug, version: self.version.clone(), draft })
+        Ok(ImportedTool { slug, version: self.version.clone(), draft: draft.into() })
     }
 
     /// Where an operation's API is, without a slash at the end.
@@ -225,6 +249,9 @@ impl<'a> Reader<'a> {
         for (name, variable) in variables.into_iter().flatten() {
             let default = variable.get("default").and_then(Json::as_str).unwrap_or_default();
             url = url.replace(&format!("{{{name}}}"), default);
+        }
+        if url.starts_with("//") {
+            url.insert_str(0, "https:");
         }
         if url.starts_with("http://") || url.starts_with("https://") {
             if url.contains(['{', '}', '$', '?', '#']) {
@@ -256,7 +283,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let mut path = operation.path.replace('$', "$$").replace("$${", "$$${");
+        let mut path = escaped(operation.path);
         for (place, name) in order {
             let Some(parameter) = all.get(&(place, name)).copied() else { continue };
             let is_required = place == "path" || parameter.get("required") == Some(&Json::Bool(true));
@@ -268,12 +295,23 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let argument = request.argument(name, place);
-            let schema = parameter.get("schema").cloned().unwrap_or_else(|| json!({"type": "string"}));
-            let mut property = request.schemas.convert(&schema, 0);
-            if let (Some(text), Some(object)) =
-                (parameter.get("description").and_then(Json::as_str), property.as_object_mut())
-            {
-                object.insert("description".to_owned(), Json::from(shortened(text, REMARK_CHARS)));
+            let text = parameter.get("description").and_then(Json::as_str).unwrap_or_default();
+            let (property, text) = match self.separator(place, parameter) {
+                // Templates write scalars: a list in one value is the text that it comes to.
+                Some(separator) => {
+                    let text = shortened(text, REMARK_CHARS - 40);
+                    let gap = if text.is_empty() { "" } else { " " };
+                    (json!({"type": "string"}), format!("{text}{gap}(values separated by '{separator}')"))
+                }
+                None => {
+                    let anything = json!({"type": "string"});
+                    let schema = parameter.get("schema").unwrap_or(&anything);
+                    (request.schemas.convert(schema, 0), shortened(text, REMARK_CHARS))
+                }
+            };
+            let mut property = property;
+            if let Some(object) = property.as_object_mut().filter(|_| !text.is_empty()) {
+                object.insert("description".to_owned(), Json::from(text));
             }
             request.properties.insert(argument.clone(), property);
             if is_required {
@@ -281,7 +319,10 @@ impl<'a> Reader<'a> {
             }
             match place {
                 "path" => path = path.replace(&format!("{{{name}}}"), &format!("${{{argument}}}")),
-                "query" => request.query.push(format!("{}=${{{argument}}}", percent_encode(name))),
+                "query" => {
+                    let brackets = if self.is_deep_list(parameter, parameter.get("schema")) { "%5B%5D" } else { "" };
+                    request.query.push(format!("{}{brackets}=${{{argument}}}", percent_encode(name)));
+                }
                 _ => drop(request.http.headers.insert(name.to_owned(), format!("${{{argument}}}"))),
             }
         }
@@ -302,32 +343,50 @@ impl<'a> Reader<'a> {
     /// Why a parameter can't be expressed.
     fn hindrance(&self, place: &str, parameter: &Json) -> Option<&'static str> {
         const OURS: &[&str] = &["accept", "content-type", "authorization"];
-        const CONNECTION: &[&str] = &["host", "content-length", "connection", "transfer-encoding", "accept-encoding"];
         let name = parameter.get("name").and_then(Json::as_str).unwrap_or_default().to_ascii_lowercase();
         match place {
             "cookie" => return Some("is a cookie"),
             "header" if OURS.contains(&name.as_str()) => return Some("is set by the tool itself"),
-            "header" if CONNECTION.contains(&name.as_str()) => return Some("belongs to the connection"),
+            "header" if header_name(&name).is_err() => return Some("is a header that is not a tool's to set"),
             "path" | "query" | "header" => {}
             _ => return Some("is in a place that OpenAPI does not know"),
         }
         if parameter.get("content").is_some() {
             return Some("is encoded as a document of its own");
         }
-        let schema = parameter.get("schema").and_then(|schema| follow(self.document, schema));
-        let kind = schema.and_then(|schema| schema.get("type")).and_then(Json::as_str);
         let style = parameter.get("style").and_then(Json::as_str);
-        match (kind, place) {
-            (Some("object"), _) => Some("is an object"),
-            (Some("array"), "query") if style.is_some_and(|style| style != "form") => {
-                Some("is a list in a style other than form")
-            }
-            (Some("array"), "query") if parameter.get("explode") == Some(&Json::Bool(false)) => {
-                Some("is a list in one value (explode: false)")
-            }
-            (Some("array"), "path" | "header") => Some("is a list outside of the query"),
+        match (self.kind(parameter.get("schema")), place, style) {
+            // `name[key]=value`, as templates write an object.
+            (Some("object"), "query", Some("deepObject")) => None,
+            (Some("object"), ..) => Some("is an object"),
+            (_, "path", Some("label" | "matrix")) => Some("is in a style other than simple"),
             _ => None,
         }
+    }
+
+    /// The type of a schema, `null` aside.
+    fn kind<'s>(&'s self, schema: Option<&'s Json>) -> Option<&'s str> {
+        let kind = schema.and_then(|schema| follow(self.document, schema))?.get("type")?;
+        kind.as_str().or_else(|| kind.as_array()?.iter().filter_map(Json::as_str).find(|kind| *kind != "null"))
+    }
+
+    /// What stands between the items of a list that is sent as one value.
+    fn separator(&self, place: &str, parameter: &Json) -> Option<char> {
+        if self.kind(parameter.get("schema")) != Some("array") {
+            return None;
+        }
+        match (place, parameter.get("style").and_then(Json::as_str)) {
+            ("query", Some("deepObject")) => None,
+            ("query", Some("spaceDelimited")) => Some(' '),
+            ("query", Some("pipeDelimited")) => Some('|'),
+            ("query", _) if parameter.get("explode") != Some(&Json::Bool(false)) => None,
+            _ => Some(','),
+        }
+    }
+
+    /// Whether something is a list that is written as `name[]=…`.
+    fn is_deep_list(&self, rules: &Json, schema: Option<&Json>) -> bool {
+        rules.get("style").is_some_and(|style| style == "deepObject") && self.kind(schema) == Some("array")
     }
 
     fn body(&mut self, operation: &Operation<'a>, request: &mut Request<'a>) -> Result<(), String> {
@@ -371,8 +430,11 @@ impl<'a> Reader<'a> {
                 if required.contains(&key) {
                     request.required.push(argument.clone());
                 }
+                let encoding = media.get("encoding").and_then(|encoding| encoding.get(key));
+                let brackets = encoding.is_some_and(|rules| self.is_deep_list(rules, Some(property)));
                 parts.push(if is_form(name) {
-                    format!("{}=${{{argument}}}", percent_encode(key))
+                    let brackets = if brackets { "%5B%5D" } else { "" };
+                    format!("{}{brackets}=${{{argument}}}", percent_encode(key))
                 } else {
                     format!("{}: ${{{argument}}}", literal(key))
                 });
@@ -423,16 +485,11 @@ impl<'a> Reader<'a> {
             request.http.headers.entry("Accept".to_owned()).or_insert_with(|| name.clone());
         }
         let Some(schema) = media.get("schema") else { return Ok(None) };
-        let mut standalone = Standalone::new(self.document, OUTPUT_BYTES);
-        let converted = standalone.convert(schema, 0);
-        if standalone.was_cut {
-            // Half a promise is none.
-            return Ok(None);
-        }
-        let definitions = standalone.definitions();
-        let mut converted = converted;
-        if let (Some(object), false) = (converted.as_object_mut(), definitions.is_empty()) {
-            object.insert("$defs".to_owned(), Json::Object(definitions));
+        let mut standalone = Standalone::new(self.document, self.shares.output_bytes, Direction::Response);
+        let mut converted = standalone.convert(schema, 0);
+        let finished = standalone.finish([&mut converted]);
+        if let (Some(object), false) = (converted.as_object_mut(), finished.definitions.is_empty()) {
+            object.insert("$defs".to_owned(), Json::Object(finished.definitions));
         }
         Ok(converted.as_object().is_some_and(|schema| !schema.is_empty()).then_some(converted))
     }
@@ -457,7 +514,7 @@ impl Request<'_> {
 
 /// A key of a body as JSON, where a template reads no variable in it.
 fn literal(key: &str) -> String {
-    Json::from(key).to_string().replace("${", "$${")
+    escaped(&Json::from(key).to_string())
 }
 
 /// Where a path still has `{name}` that is not a variable of ours.
@@ -476,7 +533,7 @@ fn undescribed(path: &str) -> Option<(usize, usize)> {
 /// Keeps a tool's own block only where it differs from the bundle's.
 pub(super) fn inherited(tools: Vec<ImportedTool>, shared: &ToolAuth) -> Vec<ImportedTool> {
     let inherit = |mut tool: ImportedTool| {
-        if let Implementation::Http(http) = &mut tool.draft.implementation {
+        if let Implementation::Http(http) = tool.draft.implementation_mut() {
             if http.auth == *shared {
                 http.auth = ToolAuth::Inherited;
             } else if http.auth == ToolAuth::Inherited {

@@ -2,18 +2,24 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use onetool_state::bundles::{ApiKeyPlace, Auth, BundleDraft, HttpImplementation, Implementation, ToolAuth, ToolDraft};
+use onetool_state::bundles::{
+    ApiKeyPlace, Auth, BundleDraft, ClientAuth, HttpImplementation, Implementation, OAuth2Auth, SigV4Auth, ToolAuth,
+    ToolDraft,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::naming::{self, Slugs, shortened};
 use super::settings::{DESCRIPTION_CHARS, ImportSettings};
 use super::{Format, ImportOptions, Imported, ImportedTool, Unexpressed};
+use crate::request::header_name;
 use crate::template::percent_encode;
 
 /// How deep folders may nest.
 const FOLDERS: usize = 32;
 
 pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSettings) -> Result<Imported, String> {
+    // As Postman's own API gives it.
+    let document = document.get("collection").unwrap_or(document);
     let info = document.get("info");
     let title = info.and_then(|info| info.get("name")).and_then(Json::as_str).unwrap_or_default();
     let schema = info.and_then(|info| info.get("schema")).and_then(Json::as_str).unwrap_or_default();
@@ -37,7 +43,7 @@ pub(super) fn read(document: &Json, options: &ImportOptions, settings: &ImportSe
         reader.note("the collection", reason);
     }
     reader.scripts("the collection", document);
-    reader.items(document, &mut Vec::new(), 0)?;
+    reader.items(document, &mut Vec::new(), None)?;
     if reader.tools.is_empty() {
         let why = reader.unexpressed.first().map(|first| format!("; {}: {}", first.what, first.reason));
         return Err(format!("no request can be imported{}", why.unwrap_or_default()));
@@ -122,8 +128,9 @@ impl Reader<'_> {
         }
     }
 
-    fn items(&mut self, place: &Json, folders: &mut Vec<String>, depth: usize) -> Result<(), String> {
-        if depth > FOLDERS {
+    /// The requests of a folder; `auth` is that of the innermost folder that has its own.
+    fn items(&mut self, place: &Json, folders: &mut Vec<String>, auth: Option<&Json>) -> Result<(), String> {
+        if folders.len() > FOLDERS {
             return Err(format!("folders nest more than {FOLDERS} deep"));
         }
         for item in place.get("item").and_then(Json::as_array).into_iter().flatten() {
@@ -131,10 +138,7 @@ impl Reader<'_> {
             if item.get("item").is_some() {
                 folders.push(shortened(&name, 100));
                 self.scripts(&name, item);
-                if item.get("auth").is_some() {
-                    self.note(&name, "the folder's own auth is not imported; that of its requests is");
-                }
-                self.items(item, folders, depth + 1)?;
+                self.items(item, folders, own_auth(item).or(auth))?;
                 folders.pop();
                 continue;
             }
@@ -148,7 +152,7 @@ impl Reader<'_> {
                 ));
             }
             self.scripts(&name, item);
-            match self.tool(&name, item, folders) {
+            match self.tool(&name, item, folders, auth) {
                 Ok(tool) => self.tools.push(tool),
                 Err(reason) => self.note(&name, reason),
             }
@@ -162,7 +166,13 @@ impl Reader<'_> {
             && (patterns.is_empty() || patterns.iter().any(|pattern| naming::fits(pattern, name)))
     }
 
-    fn tool(&mut self, name: &str, item: &Json, folders: &[String]) -> Result<ImportedTool, String> {
+    fn tool(
+        &mut self,
+        name: &str,
+        item: &Json,
+        folders: &[String],
+        auth: Option<&Json>,
+    ) -> Result<ImportedTool, String> {
         let request = item.get("request").ok_or("it has no request")?;
         let text_url = request.as_str();
         let mut vars = Vars::default();
@@ -180,10 +190,14 @@ impl Reader<'_> {
             if key.is_empty() || header.get("disabled") == Some(&Json::Bool(true)) {
                 continue;
             }
-            let value = if naming::is_secret_header(key) && !value.contains("{{") {
-                self.secret(key)
-            } else {
-                self.template(value, &mut vars)
+            if header_name(key).is_err() {
+                self.note(name, format!("the header '{}' is not a tool's to set", shortened(key, 60)));
+                continue;
+            }
+            let value = match value.split_once(' ') {
+                _ if value.contains("{{") || !naming::is_secret_header(key) => self.template(value, &mut vars),
+                Some((scheme @ ("Bearer" | "Basic" | "Token"), _)) => format!("{scheme} {}", self.secret(key)),
+                _ => self.secret(key),
             };
             http.headers.insert(key.to_owned(), value);
         }
@@ -191,7 +205,7 @@ impl Reader<'_> {
             self.body(body, &mut http, &mut vars)?;
         }
         let mut notes = Vec::new();
-        http.auth = self.auth(request.get("auth"), &mut vars, &mut notes);
+        http.auth = self.auth(own_auth(request).or(auth), &mut vars, &mut notes);
         for reason in notes {
             self.note(name, reason);
         }
@@ -212,13 +226,45 @@ impl Reader<'_> {
             example: None,
             translations: onetool_state::bundles::Translations::default(),
         };
-        Ok(ImportedTool { slug, version: naming::version(self.options.version.as_ref())?, draft })
+        Ok(ImportedTool { slug, version: naming::version(self.options.version.as_ref())?, draft: draft.into() })
     }
 
     fn secret(&mut self, word: &str) -> String {
         let name = naming::secret(&self.bundle, word);
         self.secrets.insert(name.clone());
         format!("${{{name}}}")
+    }
+
+    /// A body of JSON: literal secrets become named ones, and a variable may stand for a whole value.
+    fn json_template(&mut self, value: &Json, vars: &mut Vars) -> String {
+        match value {
+            Json::Object(members) => {
+                let parts: Vec<String> = members
+                    .iter()
+                    .map(|(key, value)| {
+                        let is_literal = value.as_str().is_some_and(|text| !text.is_empty() && !text.contains("{{"));
+                        let value = if naming::is_secret(key) && is_literal {
+                            self.secret(key)
+                        } else {
+                            self.json_template(value, vars)
+                        };
+                        format!("{}: {value}", self.template(&Json::from(key.as_str()).to_string(), vars))
+                    })
+                    .collect();
+                format!("{{{}}}", parts.join(", "))
+            }
+            Json::Array(items) => {
+                let items: Vec<String> = items.iter().map(|item| self.json_template(item, vars)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Json::String(text) => match text.strip_prefix(WHOLE) {
+                Some(name) if self.known.contains_key(name) => self.template(&format!("{{{{{name}}}}}"), vars),
+                Some(name) if naming::is_secret(name) => self.secret(name),
+                Some(name) => format!("${{{}}}", vars.add(name, json!({}), true)),
+                None => self.template(&Json::from(text.as_str()).to_string(), vars),
+            },
+            scalar => scalar.to_string(),
+        }
     }
 
     /// `{{name}}` as what it stands for: a value of the collection, a secret, or an argument.
@@ -344,7 +390,10 @@ impl Reader<'_> {
                     return Ok(());
                 }
                 let language = body.pointer("/options/raw/language").and_then(Json::as_str);
-                http.body_template = self.template(raw, vars);
+                http.body_template = match marked(raw) {
+                    Some(json) => self.json_template(&json, vars),
+                    None => self.template(raw, vars),
+                };
                 if language == Some("json") && !has_type {
                     http.headers.insert("Content-Type".to_owned(), "application/json".to_owned());
                 }
@@ -405,6 +454,42 @@ impl Reader<'_> {
                 password: self.credential(part("password"), "password", vars),
             }
             .into(),
+            "awsv4" => {
+                let given = |name: &str| part(name).filter(|value| !value.is_empty() && !value.contains("{{"));
+                let (Some(service), Some(region)) = (given("service"), given("region")) else {
+                    notes.push("its auth 'awsv4' names no service and region; declare it on the bundle".to_owned());
+                    return ToolAuth::Inherited;
+                };
+                let token = part("sessionToken").filter(|token| !token.is_empty());
+                Auth::SigV4(Box::new(SigV4Auth {
+                    service,
+                    region,
+                    access_key_id: self.credential(part("accessKey"), "access_key_id", vars),
+                    secret_access_key: self.credential(part("secretKey"), "secret_access_key", vars),
+                    session_token: token.map(|token| self.credential(Some(token), "session_token", vars)),
+                    ..SigV4Auth::default()
+                }))
+                .into()
+            }
+            "oauth2" => {
+                let url = part("accessTokenUrl").filter(|url| url.starts_with("http") && !url.contains("{{"));
+                match url.filter(|_| part("grant_type").as_deref() == Some("client_credentials")) {
+                    Some(token_url) => Auth::OAuth2(Box::new(OAuth2Auth {
+                        token_url,
+                        client_id: self.credential(part("clientId"), "client_id", vars),
+                        client_secret: Some(self.credential(part("clientSecret"), "client_secret", vars)),
+                        client_auth: match part("client_authentication").as_deref() {
+                            Some("body") => ClientAuth::Body,
+                            _ => ClientAuth::Basic,
+                        },
+                        scopes: part("scope").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+                        ..OAuth2Auth::default()
+                    }))
+                    .into(),
+                    // A person signs in elsewhere; the token is what we can hold.
+                    None => Auth::Bearer { token: self.credential(part("accessToken"), "token", vars) }.into(),
+                }
+            }
             "apikey" => {
                 let name = part("key").filter(|name| !name.contains("{{")).unwrap_or_else(|| "X-Api-Key".to_owned());
                 let place =
@@ -424,4 +509,41 @@ impl Reader<'_> {
         let word = variable.filter(|name| !name.is_empty()).unwrap_or(word).to_owned();
         self.secret(&word)
     }
+}
+
+/// The block of a folder or a request, unless it says that it inherits one.
+fn own_auth(place: &Json) -> Option<&Json> {
+    place.get("auth").filter(|auth| auth.is_object() && auth.get("type").is_none_or(|kind| kind != "inherit"))
+}
+
+/// Stands before the name of a variable that is a whole value.
+const WHOLE: char = '\u{e0f0}';
+
+/// A body as JSON, with `{{name}}` outside of strings as a text that begins with [`WHOLE`]; `None` for another body.
+fn marked(raw: &str) -> Option<Json> {
+    let mut text = String::with_capacity(raw.len() + 16);
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = raw;
+    while let Some(c) = rest.chars().next() {
+        if let Some((name, after)) =
+            rest.strip_prefix("{{").filter(|_| !in_string).and_then(|after| after.split_once("}}"))
+            && !name.contains(['"', '{', '\n'])
+        {
+            text.push_str(&Json::from(format!("{WHOLE}{}", name.trim())).to_string());
+            rest = after;
+            continue;
+        }
+        match c {
+            '"' if !escaped => in_string = !in_string,
+            WHOLE => {
+                rest = &rest[c.len_utf8()..];
+                continue;
+            }
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        text.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    serde_json::from_str(&text).ok().filter(|json: &Json| json.is_object() || json.is_array())
 }

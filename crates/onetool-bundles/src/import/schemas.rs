@@ -3,12 +3,12 @@
 //! A reference into the document becomes one into `$defs`, which holds what is referred to, and only that. What is too
 //! large for its share becomes a schema that takes anything. The words of OpenAPI 3.0 become those of JSON Schema.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::{Map, Value as Json, json};
 
 use super::naming::shortened;
-use super::settings::{DEFINITIONS, REMARK_CHARS, SCHEMA_DEPTH};
+use super::settings::{DEFINITION_BYTES, DEFINITIONS, REMARK_CHARS, SCHEMA_DEPTH};
 
 /// Follows `#/…` in a document; `None` for what is not there, or elsewhere.
 pub(super) fn follow<'a>(document: &'a Json, value: &'a Json) -> Option<&'a Json> {
@@ -27,7 +27,7 @@ fn pointer(reference: &str) -> Option<String> {
     Some(percent_decoded(pointer))
 }
 
-fn percent_decoded(text: &str) -> String {
+pub(super) fn percent_decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }
@@ -50,24 +50,69 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Makes schemas stand alone, within a number of bytes.
+/// Which way what a schema describes goes: what is `readOnly` is not sent, and what is `writeOnly` does not come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Request,
+    Response,
+}
+
+/// Makes schemas stand alone, within a number of bytes. What is near the root comes first: where the bytes end, it is the
+/// depths that take anything.
 pub(super) struct Standalone<'a> {
     document: &'a Json,
+    direction: Direction,
     left: usize,
+    /// How many definitions there may be.
+    most: usize,
+    /// How long remarks may be.
+    remarks: usize,
     /// Reference → name in `$defs`.
     names: HashMap<String, String>,
     definitions: Map<String, Json>,
+    /// Definitions that are yet to be made.
+    waiting: VecDeque<(String, &'a Json)>,
+    was_cut: bool,
+    missing: BTreeSet<String>,
+}
+
+/// What schemas refer to, and what they lack.
+pub(super) struct Finished {
+    /// To be put into `$defs`.
+    pub(super) definitions: Map<String, Json>,
     pub(super) was_cut: bool,
+    /// References that lead nowhere, or to another document.
+    pub(super) missing: BTreeSet<String>,
 }
 
 impl<'a> Standalone<'a> {
-    pub(super) fn new(document: &'a Json, bytes: usize) -> Self {
-        Self { document, left: bytes, names: HashMap::new(), definitions: Map::new(), was_cut: false }
+    pub(super) fn new(document: &'a Json, bytes: usize, direction: Direction) -> Self {
+        Self {
+            document,
+            direction,
+            left: bytes,
+            most: (bytes / DEFINITION_BYTES).clamp(4, DEFINITIONS),
+            remarks: (bytes / 50).clamp(60, REMARK_CHARS),
+            names: HashMap::new(),
+            definitions: Map::new(),
+            waiting: VecDeque::new(),
+            was_cut: false,
+            missing: BTreeSet::new(),
+        }
     }
 
-    /// What the schemas so far refer to, to be put into `$defs`.
-    pub(super) fn definitions(self) -> Map<String, Json> {
-        self.definitions
+    /// Makes the definitions that the schemas so far, `roots`, refer to.
+    pub(super) fn finish<'r>(mut self, roots: impl IntoIterator<Item = &'r mut Json>) -> Finished {
+        while let Some((name, target)) = self.waiting.pop_front() {
+            let made = self.convert(target, 0);
+            self.definitions.insert(name, made);
+        }
+        let Self { mut definitions, was_cut, missing, .. } = self;
+        if was_cut || !missing.is_empty() {
+            roots.into_iter().for_each(loosen);
+            definitions.values_mut().for_each(loosen);
+        }
+        Finished { definitions, was_cut, missing }
     }
 
     pub(super) fn convert(&mut self, schema: &Json, depth: usize) -> Json {
@@ -79,7 +124,7 @@ impl<'a> Standalone<'a> {
             return json!({});
         }
         if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-            return self.reference(reference, object, depth);
+            return self.reference(reference, object);
         }
         let mut made = Map::new();
         for (key, value) in object {
@@ -102,7 +147,7 @@ impl<'a> Standalone<'a> {
                 | "unevaluatedProperties"
                 | "unevaluatedItems" => self.convert(value, depth + 1),
                 "description" | "title" => match value.as_str() {
-                    Some(text) => Json::from(shortened(text, REMARK_CHARS)),
+                    Some(text) => Json::from(shortened(text, self.remarks)),
                     None => continue,
                 },
                 "type" | "enum" | "const" | "default" | "format" | "pattern" | "minimum" | "maximum" | "multipleOf"
@@ -115,9 +160,27 @@ impl<'a> Standalone<'a> {
             made.insert(key.clone(), value);
         }
         in_current_words(&mut made, object);
+        self.require_only_what_goes(&mut made, object);
         let bytes: usize = made.iter().map(|(key, value)| key.len() + scalar_size(value)).sum();
         self.left = self.left.saturating_sub(bytes);
         Json::Object(made)
+    }
+
+    /// A property that does not go this way is not required.
+    fn require_only_what_goes(&self, made: &mut Map<String, Json>, schema: &Map<String, Json>) {
+        let (Some(Json::Array(required)), Some(properties)) = (made.get_mut("required"), schema.get("properties"))
+        else {
+            return;
+        };
+        let mark = match self.direction {
+            Direction::Request => "readOnly",
+            Direction::Response => "writeOnly",
+        };
+        required.retain(|name| {
+            let property = name.as_str().and_then(|name| properties.get(name));
+            let property = property.and_then(|property| follow(self.document, property));
+            property.and_then(|property| property.get(mark)) != Some(&Json::Bool(true))
+        });
     }
 
     fn each(&mut self, value: &Json, depth: usize) -> Json {
@@ -125,21 +188,25 @@ impl<'a> Standalone<'a> {
         Json::Object(members.map(|(key, value)| (key.clone(), self.convert(value, depth + 1))).collect())
     }
 
-    fn reference(&mut self, reference: &str, around: &Map<String, Json>, depth: usize) -> Json {
+    fn reference(&mut self, reference: &str, around: &Map<String, Json>) -> Json {
         if let Some(name) = self.names.get(reference) {
             return named(name, around);
         }
         let target = pointer(reference).and_then(|pointer| self.document.pointer(&pointer));
-        let Some(target) = target.filter(|_| self.names.len() < DEFINITIONS) else {
-            self.was_cut = true;
+        let Some(target) = target else {
+            self.missing.insert(reference.to_owned());
             return json!({});
         };
+        if self.names.len() >= self.most || self.left == 0 {
+            self.was_cut = true;
+            return json!({});
+        }
         let name = self.name(reference);
         self.names.insert(reference.to_owned(), name.clone());
-        // In its place before it is made: it may refer to itself.
+        // In its place before it is made: others may refer to it, and it to itself.
         self.definitions.insert(name.clone(), json!({}));
-        let made = self.convert(target, depth + 1);
-        self.definitions.insert(name.clone(), made);
+        self.left = self.left.saturating_sub(2 * name.len());
+        self.waiting.push_back((name.clone(), target));
         named(&name, around)
     }
 
@@ -157,10 +224,44 @@ impl<'a> Standalone<'a> {
 
 fn named(name: &str, around: &Map<String, Json>) -> Json {
     let mut made = json!({"$ref": format!("#/$defs/{name}")});
+    if around.get("nullable") == Some(&Json::Bool(true)) {
+        made = json!({"anyOf": [made, {"type": "null"}]});
+    }
     if let Some(text) = around.get("description").and_then(Json::as_str) {
         made["description"] = Json::from(shortened(text, REMARK_CHARS));
     }
+    if let Some(default) = around.get("default") {
+        made["default"] = default.clone();
+    }
     made
+}
+
+/// A part that takes anything must not make the whole take less: of alternatives any may fit, and nothing is excluded.
+fn loosen(schema: &mut Json) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for key in ["not", "if", "then", "else"] {
+        object.remove(key);
+    }
+    if let Some(alternatives) = object.remove("oneOf")
+        && !object.contains_key("anyOf")
+    {
+        object.insert("anyOf".to_owned(), alternatives);
+    }
+    for (key, value) in object.iter_mut() {
+        match key.as_str() {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(loosen);
+            }
+            "allOf" | "anyOf" | "prefixItems" => value.as_array_mut().into_iter().flatten().for_each(loosen),
+            "items"
+            | "additionalProperties"
+            | "contains"
+            | "propertyNames"
+            | "unevaluatedProperties"
+            | "unevaluatedItems" => loosen(value),
+            _ => {}
+        }
+    }
 }
 
 fn scalar_size(value: &Json) -> usize {

@@ -8,7 +8,7 @@ keys! {
         /// Size of a document, in megabytes.
         max_document_mb: usize [Shape::Count(1, 100)] = 20, live;
         /// Size of an archive, in megabytes.
-        max_archive_mb: usize [Shape::Count(1, 100)] = 20, live;
+        max_archive_mb: usize [Shape::Count(1, 100)] = 50, live;
         /// Size of what an archive holds, unpacked, in megabytes.
         max_unpacked_mb: usize [Shape::Count(1, MAX_MB)] = 100, live;
         /// Tools that one import may bring.
@@ -54,6 +54,13 @@ impl Default for ImportSettings {
 /// The schemas of one tool: arguments, and value.
 pub(super) const ARGUMENT_BYTES: usize = 48 * 1024;
 pub(super) const OUTPUT_BYTES: usize = 16 * 1024;
+/// The same of all tools of one document together. Of thousands of operations each has less, but never less than…
+pub(super) const ALL_ARGUMENT_BYTES: usize = 10 * 1024 * 1024;
+pub(super) const ALL_OUTPUT_BYTES: usize = 5 * 1024 * 1024;
+/// …this.
+pub(super) const LEAST_BYTES: usize = 1024;
+/// A definition has about so many.
+pub(super) const DEFINITION_BYTES: usize = 200;
 /// The longest description that is taken over.
 pub(super) const DESCRIPTION_CHARS: usize = 1000;
 pub(super) const REMARK_CHARS: usize = 300;
@@ -61,3 +68,21 @@ pub(super) const REMARK_CHARS: usize = 300;
 pub(super) const DEFINITIONS: usize = 200;
 /// How deep a schema may nest.
 pub(super) const SCHEMA_DEPTH: usize = 64;
+
+/// What the schemas of one tool may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) argument_bytes: usize,
+    pub(super) output_bytes: usize,
+}
+
+impl Shares {
+    /// Of so many tools.
+    pub(super) fn of(tools: usize) -> Self {
+        let share = |all: usize, most: usize| (all / tools.max(1)).clamp(LEAST_BYTES, most);
+        Self {
+            argument_bytes: share(ALL_ARGUMENT_BYTES, ARGUMENT_BYTES),
+            output_bytes: share(ALL_OUTPUT_BYTES, OUTPUT_BYTES),
+        }
+    }
+}

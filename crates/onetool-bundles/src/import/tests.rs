@@ -10,14 +10,14 @@ fn read(text: &str) -> Result<Imported, String> {
 }
 
 fn http(tool: &ImportedTool) -> &HttpImplementation {
-    match &tool.draft.implementation {
+    match tool.draft.implementation() {
         Implementation::Http(http) => http,
         other => panic!("{other:?}"),
     }
 }
 
 fn sequence(tool: &ImportedTool) -> &SequenceImplementation {
-    match &tool.draft.implementation {
+    match tool.draft.implementation() {
         Implementation::Sequence(sequence) => sequence,
         other => panic!("{other:?}"),
     }
@@ -83,11 +83,14 @@ fn operations_become_tools() {
     let names: Vec<&str> = imported.tools.iter().map(|tool| tool.slug.as_str()).collect();
     assert_eq!(names, ["get-pet-by-id", "delete-pet", "create-pet", "patch-pets"]);
     let get = &imported.tools[0];
-    assert_eq!(http(get).url_template, "https://eu.pets.example/v1/pets/${petId}?fields%5B%5D=${fields}");
+    assert_eq!(
+        http(get).url_template,
+        "https://eu.pets.example/v1/pets/${petId}?fields%5B%5D=${fields}&filter=${filter}"
+    );
     assert_eq!(http(get).headers.get("X-Trace").unwrap(), "${X_Trace}");
-    assert_eq!(get.draft.arg_schema["required"], json!(["petId"]));
-    assert_eq!(get.draft.arg_schema["properties"]["X_Trace"]["type"], json!(["string", "null"]));
-    let output = get.draft.output_schema.as_ref().unwrap();
+    assert_eq!(get.draft.arg_schema()["required"], json!(["petId"]));
+    assert_eq!(get.draft.arg_schema()["properties"]["X_Trace"]["type"], json!(["string", "null"]));
+    let output = &get.draft.output_schema().unwrap();
     assert_eq!(output["$ref"], "#/$defs/Pet");
     assert_eq!(output["$defs"]["Pet"]["properties"]["mother"]["$ref"], "#/$defs/Pet");
     assert_eq!(output["$defs"]["Pet"]["properties"]["name"], json!({"type": ["string", "null"]}));
@@ -97,7 +100,7 @@ fn operations_become_tools() {
     assert!(!validator.is_valid(&json!({"mother": {"name": 5}})));
     let create = &imported.tools[2];
     assert_eq!(http(create).body_template, r#"{"name": ${name}, "parent": ${parent}}"#);
-    assert_eq!(create.draft.arg_schema["required"], json!(["name"]));
+    assert_eq!(create.draft.arg_schema()["required"], json!(["name"]));
     let block = imported.bundle.auth.as_ref().unwrap();
     assert!(matches!(&block.auth, Auth::ApiKey { name, value, .. } if name == "X-Key" && value == "${PET_STORE_KEY}"));
     assert_eq!((&http(get).auth, &http(&imported.tools[1]).auth), (&ToolAuth::Inherited, &ToolAuth::Off));
@@ -110,10 +113,10 @@ fn operations_become_tools() {
         matches!(&form.auth, ToolAuth::Own(block) if matches!(&block.auth, Auth::OAuth2(oauth) if oauth.scopes == ["pets:write"]))
     );
     let listed: Vec<String> = imported.unexpressed.iter().map(|one| format!("{}: {}", one.what, one.reason)).collect();
-    for part in ["'filter' is an object", "'session' is a cookie", "PUT /pets: its body is multipart/form-data"] {
+    for part in ["'session' is a cookie", "PUT /pets: its body is multipart/form-data"] {
         assert!(listed.iter().any(|line| line.contains(part)), "{part}: {listed:?}");
     }
-    assert_eq!(listed.len(), 3, "{listed:?}");
+    assert_eq!(listed.len(), 2, "{listed:?}");
 }
 
 #[test]
@@ -158,8 +161,58 @@ fn schemas_that_never_end_are_cut() {
         "paths": {"/x": {"post": {"requestBody": {"content": {"application/json": {"schema": {"oneOf": [{"$ref": "#/components/schemas/S1"}]}}}}}}},
         "components": {"schemas": schemas}});
     let imported = read(&document.to_string()).unwrap();
-    assert!(imported.tools[0].draft.arg_schema.to_string().len() < 200_000);
+    assert!(imported.tools[0].draft.arg_schema().to_string().len() < 200_000);
     assert!(imported.unexpressed.iter().any(|one| one.reason.contains("too large")));
+}
+
+#[test]
+fn what_is_cut_takes_anything_and_what_is_near_stays() {
+    let mut schemas = serde_json::Map::new();
+    for number in 0..40 {
+        let properties: serde_json::Map<String, Json> = (0..40)
+            .map(|more| {
+                (format!("p{more}"), json!({"type": "string", "description": format!("{number} {more}").repeat(20)}))
+            })
+            .chain([("next".to_owned(), json!({"$ref": format!("#/components/schemas/S{}", number + 1)}))])
+            .collect();
+        schemas.insert(format!("S{number}"), json!({"type": "object", "properties": properties}));
+    }
+    schemas.insert(
+        "S40".to_owned(),
+        json!({"oneOf": [{"$ref": "#/components/schemas/S0"}, {"$ref": "#/components/schemas/S1"}]}),
+    );
+    let document = json!({"openapi": "3.0.0", "info": {"title": "Deep"}, "servers": [{"url": "https://d.example"}],
+        "paths": {"/x": {"post": {"requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": {
+            "choice": {"oneOf": [{"$ref": "#/components/schemas/S0"}, {"$ref": "#/components/schemas/S20"}]},
+            "last": {"type": "integer"}}}}}}}}},
+        "components": {"schemas": schemas}});
+    let imported = read(&document.to_string()).unwrap();
+    let schema = imported.tools[0].draft.arg_schema();
+    assert_eq!(schema["properties"]["last"]["type"], "integer", "what is near the root stays");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&json!({"choice": {"p1": "x", "next": {"next": {"p3": "y"}}}, "last": 1})));
+    assert!(!validator.is_valid(&json!({"choice": {"p1": 7}})));
+}
+
+#[test]
+fn of_many_operations_each_has_less() {
+    let schema = json!({"type": "object", "properties": (0..50).map(|n| (format!("p{n}"), json!({"type": "string", "description": "x".repeat(100)})))
+        .collect::<serde_json::Map<_, _>>()});
+    let paths: serde_json::Map<String, Json> = (0..4000)
+        .map(|n| {
+            let content = json!({"application/json": {"schema": {"type": "object", "properties": {"a": {"$ref": "#/components/schemas/S"}}}}});
+            (format!("/x{n}"), json!({"post": {"requestBody": {"content": content}}}))
+        })
+        .collect();
+    let document = json!({"openapi": "3.0.0", "info": {"title": "Many"}, "servers": [{"url": "https://m.example"}],
+        "paths": paths, "components": {"schemas": {"S": schema}}});
+    let imported = read(&document.to_string()).unwrap();
+    assert_eq!(imported.tools.len(), 4000);
+    let longest = imported.tools.iter().map(|tool| tool.draft.arg_schema().to_string().len()).max().unwrap();
+    assert!(longest < 6000, "{longest}");
+    let some = ImportOptions { patterns: vec!["* /x1".to_owned()], ..ImportOptions::default() };
+    let imported = of_json(&document, None, &some, &ImportSettings::default()).unwrap();
+    assert!(imported.unexpressed.is_empty() && imported.tools[0].draft.arg_schema().to_string().len() > 6000);
 }
 
 #[test]
@@ -177,8 +230,8 @@ fn a_curl_command_is_a_tool() {
         request.body_template,
         r#"{"days": ${days}, "note": ${note}, "auth": {"password": ${WEATHER_EXAMPLE_PASSWORD}}}"#
     );
-    assert_eq!(tool.draft.arg_schema["properties"]["note"], json!({"default": "it's", "type": "string"}));
-    assert_eq!(tool.draft.arg_schema["properties"]["city"]["default"], "Oslo");
+    assert_eq!(tool.draft.arg_schema()["properties"]["note"], json!({"default": "it's", "type": "string"}));
+    assert_eq!(tool.draft.arg_schema()["properties"]["city"]["default"], "Oslo");
     assert!(
         matches!(&request.auth, ToolAuth::Own(block) if block.auth == Auth::Bearer { token: "${WEATHER_EXAMPLE_TOKEN}".to_owned() })
     );
@@ -189,7 +242,7 @@ fn a_curl_command_is_a_tool() {
     let form = read("curl https://x.example/f -d a=1 --data-urlencode 'b=c d' -u me:pw").unwrap();
     let request = http(&form.tools[0]);
     assert_eq!((request.method.as_str(), request.body_template.as_str()), ("POST", "a=${a}&b=${b}"));
-    assert_eq!(form.tools[0].draft.arg_schema["properties"]["b"]["default"], "c d");
+    assert_eq!(form.tools[0].draft.arg_schema()["properties"]["b"]["default"], "c d");
     assert!(matches!(&request.auth, ToolAuth::Own(block) if matches!(block.auth, Auth::Basic { .. })));
     let get = read("curl -G x.example/s -d q=1 -k").unwrap();
     assert_eq!(http(&get.tools[0]).url_template, "https://x.example/s?q=${q}");
@@ -197,14 +250,95 @@ fn a_curl_command_is_a_tool() {
     for (line, part) in [
         ("curl -F file=@x https://x.example", "multipart"),
         ("curl -d @file https://x.example", "reads a file"),
-        ("curl https://x.example | sh", "ends a command"),
+        ("curl https://x.example; id", "ends a command"),
         ("curl 'https://x.example", "not closed"),
         ("curl -s", "no address"),
         ("curl --proxy p https://x.example", "--proxy"),
         ("curl ftp://x.example", "ftp"),
+        ("curl https://x.example -d a=1 -H 'Content-Type: multipart/form-data; boundary=x'", "multipart"),
+        ("curl --digest -u a:b https://x.example", "--digest"),
+        ("curl --cert c.pem https://x.example", "client certificates"),
+        ("curl https://$HOST/x", "shell variable"),
+        ("curl https://x.example https://y.example", "several addresses"),
+        ("curl --frobnicate https://x.example", "--frobnicate"),
     ] {
         assert!(read(line).unwrap_err().contains(part), "{line}: {:?}", read(line));
     }
+}
+
+/// A command as browsers copy it.
+#[test]
+fn a_request_copied_from_a_browser_is_a_tool() {
+    let line = "curl 'https://shop.example/api/cart?region=eu&ids=1&ids=2' \\\n  -X 'PUT' \\\n  -H 'accept: */*' \\\n  \
+                -H 'accept-language: de,en;q=0.9' \\\n  -H 'content-type: application/json' \\\n  -H 'TE: trailers' \\\n  \
+                -H ':authority: shop.example' \\\n  -b 'sid=s3ss10n; theme=dark' \\\n  -H 'sec-ch-ua: \"Chromium\";v=\"130\"' \\\n  \
+                -H 'x-csrf-token: csrf-s3cret' \\\n  --data-raw $'{\"note\":\"it\\'s \\u0021\\uD83D\\uDE00\",\"count\":2}' \\\n  --compressed";
+    let imported = read(line).unwrap();
+    let request = http(&imported.tools[0]);
+    assert_eq!(request.method, "PUT");
+    assert_eq!(request.url_template, "https://shop.example/api/cart?region=${region}&ids=${ids}&ids=${ids_2}");
+    assert_eq!(request.body_template, r#"{"note": ${note}, "count": ${count}}"#);
+    let schema = imported.tools[0].draft.arg_schema();
+    let properties = &schema["properties"];
+    assert_eq!((&properties["note"]["default"], &properties["count"]["default"]), (&json!("it's !😀"), &json!(2)));
+    assert_eq!(request.headers["Cookie"], "${SHOP_EXAMPLE_COOKIE}");
+    assert_eq!(request.headers["x-csrf-token"], "${SHOP_EXAMPLE_X_CSRF_TOKEN}");
+    assert_eq!(request.headers["sec-ch-ua"], "\"Chromium\";v=\"130\"");
+    assert!(!request.headers.contains_key("TE") && imported.unexpressed.is_empty(), "{imported:?}");
+    let stored = format!("{imported:?}");
+    assert!(!stored.contains("s3ss10n") && !stored.contains("csrf-s3cret"), "{stored}");
+}
+
+/// Commands as documentation shows them.
+#[test]
+fn commands_of_documentation_are_tools() {
+    let one = |line: &str| {
+        let imported = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let request = http(&imported.tools[0]).clone();
+        (imported, request)
+    };
+    let (imported, request) = one(
+        "$ curl https://api.ai.example/v1/chat -H \"Authorization: Bearer $AI_API_KEY\" -d '{\"model\": \"'$MODEL'\", \"n\": 1}' | jq .",
+    );
+    assert!(
+        matches!(&request.auth, ToolAuth::Own(block) if block.auth == Auth::Bearer { token: "${AI_API_KEY}".to_owned() })
+    );
+    assert_eq!(request.body_template, r#"{"model": ${model}, "n": ${n}}"#);
+    assert_eq!(imported.tools[0].draft.arg_schema()["required"], json!(["model"]));
+    assert_eq!(imported.unexpressed[0].what, "| jq .");
+    let (_, request) = one(
+        "curl https://api.pay.example/v1/c -u \"sk_test_123:\" -d \"name=Jenny Rosen\" -d 'color=#fff' -d 'metadata[id]'=7",
+    );
+    assert_eq!(request.body_template, "name=${name}&color=${color}&metadata%5Bid%5D=${metadata_id}");
+    let basic = Auth::Basic { username: "${PAY_EXAMPLE_USERNAME}".to_owned(), password: String::new() };
+    assert!(matches!(&request.auth, ToolAuth::Own(block) if block.auth == basic), "{:?}", request.auth);
+    let (imported, request) = one(
+        "curl -sSfL --max-time 5 -G 'https://x.example/users/{userId}/$count' --url-query 'q=a b' --url-query '+raw=1' -d a=1",
+    );
+    assert_eq!(request.url_template, "https://x.example/users/${userId}/$count?q=${q}&raw=${raw}&a=${a}");
+    assert_eq!(imported.tools[0].draft.arg_schema()["required"], json!(["userId"]));
+    assert_eq!(imported.unexpressed[0].what, "--max-time");
+    let (_, request) = one("curl --json '{\"a\":' --json '[1]}' https://x.example");
+    assert_eq!((request.method.as_str(), request.body_template.as_str()), ("POST", r#"{"a": ${a}}"#));
+    assert_eq!(
+        (request.headers["Accept"].as_str(), request.headers["Content-Type"].as_str()),
+        ("application/json", "application/json")
+    );
+    let (_, request) = one("curl https://t.example/bot$BOT_TOKEN/send -d text=hi");
+    assert_eq!(request.url_template, "https://t.example/bot${BOT_TOKEN}/send");
+    let (_, request) = one("curl https://me@x.example/ -H 'X-Empty;' -H 'Accept:'");
+    assert!(matches!(&request.auth, ToolAuth::Own(block) if matches!(block.auth, Auth::Basic { .. })));
+    assert!(request.headers.contains_key("X-Empty") && !request.headers.contains_key("Accept"));
+    let (_, request) = one(
+        "curl --aws-sigv4 aws:amz --user \"$AWS_KEY:$AWS_SECRET\" -H \"x-amz-security-token: $AWS_SESSION_TOKEN\" https://sqs.eu-west-1.amazonaws.com/",
+    );
+    let ToolAuth::Own(block) = &request.auth else { panic!() };
+    let Auth::SigV4(sigv4) = &block.auth else { panic!() };
+    assert_eq!((sigv4.region.as_str(), sigv4.service.as_str()), ("eu-west-1", "sqs"));
+    assert_eq!(
+        (sigv4.access_key_id.as_str(), sigv4.session_token.as_deref()),
+        ("${AWS_KEY}", Some("${AWS_SESSION_TOKEN}"))
+    );
 }
 
 #[test]
@@ -230,10 +364,10 @@ fn a_postman_collection_is_a_bundle() {
     assert_eq!((imported.bundle.slug.as_str(), names.as_slice()), ("my-api", ["get-user", "create"].as_slice()));
     let get = &imported.tools[0];
     assert_eq!(http(get).url_template, "https://p.example/api/users/${id}?full=${full}&page=${page}");
-    assert_eq!(get.draft.arg_schema["required"], json!(["id"]));
+    assert_eq!(get.draft.arg_schema()["required"], json!(["id"]));
     assert_eq!(
-        (&get.draft.tags, http(get).headers["X-Api-Key"].as_str()),
-        (&vec!["Users".to_owned()], "${MY_API_X_API_KEY}")
+        (get.draft.tags(), http(get).headers["X-Api-Key"].as_str()),
+        (["Users".to_owned()].as_slice(), "${MY_API_X_API_KEY}")
     );
     let create = http(&imported.tools[1]);
     assert_eq!((create.body_template.as_str(), &create.auth), (r#"{"name": "${name}", "n": 1}"#, &ToolAuth::Off));
@@ -282,4 +416,174 @@ fn an_arazzo_workflow_is_a_sequence() {
     let listed: Vec<String> = imported.unexpressed.iter().map(|one| format!("{}: {}", one.what, one.reason)).collect();
     assert!(listed.iter().any(|line| line.contains("a sequence does not jump")), "{listed:?}");
     assert!(listed.iter().any(|line| line.contains("'$response.body#/ok == true' is not checked")), "{listed:?}");
+}
+
+fn openapi(operation: Json) -> Json {
+    json!({
+        "openapi": "3.1.0", "info": {"title": "Odd"}, "servers": [{"url": "https://odd.example"}],
+        "paths": {"/x/{id}": {"post": operation}},
+        "components": {
+            "schemas": {
+                "Account": {"type": "object", "required": ["id", "password"], "properties": {
+                    "id": {"type": "integer", "readOnly": true}, "password": {"type": "string", "writeOnly": true}}},
+            },
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "query", "name": "key"},
+                "token": {"type": "apiKey", "in": "query", "name": "to ken"},
+            },
+        },
+    })
+}
+
+fn listed(imported: &Imported) -> String {
+    imported.unexpressed.iter().map(|one| format!("{}: {}\n", one.what, one.reason)).collect()
+}
+
+#[test]
+fn lists_and_objects_in_a_query_are_written_as_their_style_says() {
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let parameter = |name: &str, place: &str, more: Json| {
+        let mut made = json!({"name": name, "in": place, "schema": list});
+        made.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        made
+    };
+    let imported = read(
+        &openapi(json!({"operationId": "x", "parameters": [
+            parameter("plain", "query", json!({})),
+            parameter("commas", "query", json!({"explode": false, "description": "Fields"})),
+            parameter("pipes", "query", json!({"style": "pipeDelimited", "required": true})),
+            parameter("deep", "query", json!({"style": "deepObject"})),
+            parameter("id", "path", json!({"required": true})),
+            parameter("filter", "query", json!({"style": "deepObject", "schema": {"type": ["object", "null"]}})),
+            parameter("Keep-Alive", "header", json!({})),
+            parameter("spread", "query", json!({"schema": {"type": "object"}})),
+        ]}))
+        .to_string(),
+    )
+    .unwrap();
+    let tool = &imported.tools[0];
+    assert_eq!(
+        http(tool).url_template,
+        "https://odd.example/x/${id}?plain=${plain}&commas=${commas}&pipes=${pipes}&deep%5B%5D=${deep}&filter=${filter}"
+    );
+    let schema = tool.draft.arg_schema();
+    let properties = &schema["properties"];
+    assert_eq!(properties["commas"], json!({"type": "string", "description": "Fields (values separated by ',')"}));
+    assert_eq!(properties["plain"]["type"], "array");
+    let listed = listed(&imported);
+    assert!(
+        listed.contains("'Keep-Alive' is a header that is not a tool's") && listed.contains("'spread' is an object")
+    );
+}
+
+#[test]
+fn oddities_of_documents_are_understood_or_listed() {
+    let mut document = openapi(json!({
+        "operationId": "x", "deprecated": true, "summary": "Old", "security": [{"key": [], "token": []}],
+        "requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object", "properties": {
+            "account": {"$ref": "#/components/schemas/Account"},
+            "other": {"$ref": "other.yaml#/Thing"},
+            "maybe": {"$ref": "#/components/schemas/Account", "nullable": true, "description": "Or not"}}}}}},
+        "responses": {"200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Account"}}}}},
+        "callbacks": {"done": {}},
+    }));
+    document["paths"]["/users/$count"] = json!({"get": {"operationId": "count"}});
+    document["paths"]["/elsewhere"] = json!({"$ref": "paths.yaml#/x"});
+    document["servers"][0]["url"] = json!("//odd.example/v1");
+    let imported = read(&document.to_string()).unwrap();
+    let by_name = |slug: &str| imported.tools.iter().find(|tool| tool.slug.as_str() == slug).unwrap();
+    let tool = by_name("x");
+    assert_eq!(http(by_name("count")).url_template, "https://odd.example/v1/users/$count");
+    assert_eq!(tool.draft.description(), "Deprecated. Old");
+    // What is only read is not required of a request, and what is only written not of a reply.
+    assert_eq!(tool.draft.arg_schema()["$defs"]["Account"]["required"], json!(["password"]));
+    assert_eq!(tool.draft.output_schema().unwrap()["$defs"]["Account"]["required"], json!(["id"]));
+    assert_eq!(
+        tool.draft.arg_schema()["properties"]["maybe"],
+        json!({"anyOf": [{"$ref": "#/$defs/Account"}, {"type": "null"}], "description": "Or not"})
+    );
+    // Two keys are needed at once: one by auth, one in the query.
+    assert!(http(tool).url_template.ends_with("?to%20ken=${ODD_TOKEN}"), "{}", http(tool).url_template);
+    let listed = listed(&imported);
+    for part in
+        ["/elsewhere: it refers to", "'other.yaml#/Thing' is not in the document", "callbacks are requests to you"]
+    {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+}
+
+#[test]
+fn schemas_that_are_not_valid_take_anything() {
+    let mut document = openapi(json!({"operationId": "x", "parameters": [
+        {"name": "bad", "in": "query", "description": "Bad", "schema": {"type": "string", "pattern": "["}},
+        {"name": "worse", "in": "query", "schema": {"type": "int"}},
+        {"name": "good", "in": "query", "schema": {"type": "integer"}},
+    ], "requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": {
+        "account": {"$ref": "#/components/schemas/Account"}}}}}}}));
+    document["components"]["schemas"]["Account"]["minProperties"] = json!("one");
+    let mut draft = read(&document.to_string()).unwrap().tools.remove(0).draft.open();
+    assert!(jsonschema::validator_for(&draft.arg_schema).is_err());
+    let changed = repair::schemas(&mut draft);
+    assert_eq!(changed.len(), 3, "{changed:?}");
+    let validator = jsonschema::validator_for(&draft.arg_schema).unwrap();
+    assert!(validator.is_valid(&json!({"id": "1", "bad": 1, "worse": "x", "good": 3, "account": 7})));
+    assert!(!validator.is_valid(&json!({"id": "1", "good": "x"})));
+    assert_eq!(draft.arg_schema["properties"]["bad"], json!({"description": "Bad"}));
+}
+
+#[test]
+fn collections_have_folders_with_auth_and_secrets_in_bodies() {
+    let request = |name: &str, more: Json| {
+        let mut request = json!({"method": "POST", "url": "https://p.example/x"});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"name": name, "request": request})
+    };
+    let raw = |text: &str| json!({"body": {"mode": "raw", "raw": text, "options": {"raw": {"language": "json"}}}});
+    let collection = json!({"collection": {"info": {"name": "C"}, "item": [
+        {"name": "F", "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "l1teral"}]}, "item": [
+            request("inherits", json!({})),
+            request("own", json!({"auth": {"type": "noauth"}})),
+        ]},
+        request("body", raw(r#"{"n": {{count}}, "name": "Hi {{name}}", "password": "hunter2", "deep": [{"api_key": "{{key}}"}]}"#)),
+        request("headers", json!({"header": [{"key": "Authorization", "value": "Bearer abc123"}, {"key": "Host", "value": "x"}]})),
+        request("aws", json!({"auth": {"type": "awsv4", "awsv4": [{"key": "service", "value": "s3"}, {"key": "region", "value": "eu-west-1"},
+            {"key": "accessKey", "value": "AKIA1"}, {"key": "secretKey", "value": "{{aws_secret}}"}]}})),
+    ]}});
+    let imported = read(&collection.to_string()).unwrap();
+    let by_name = |slug: &str| http(imported.tools.iter().find(|tool| tool.slug.as_str() == slug).unwrap());
+    assert_eq!(by_name("inherits").auth, Auth::Bearer { token: "${C_TOKEN}".to_owned() }.into());
+    assert_eq!(by_name("own").auth, ToolAuth::Off);
+    assert_eq!(
+        by_name("body").body_template,
+        r#"{"n": ${count}, "name": "Hi ${name}", "password": ${C_PASSWORD}, "deep": [{"api_key": "${C_KEY}"}]}"#
+    );
+    assert_eq!(by_name("headers").headers["Authorization"], "Bearer ${C_AUTHORIZATION}");
+    assert!(matches!(&by_name("aws").auth, ToolAuth::Own(block) if matches!(&block.auth, Auth::SigV4(_))));
+    let stored = format!("{imported:?}");
+    for secret in ["l1teral", "hunter2", "abc123", "AKIA1"] {
+        assert!(!stored.contains(secret), "{secret}");
+    }
+    assert!(listed(&imported).contains("'Host' is not a tool's to set"));
+}
+
+#[test]
+fn workflows_share_parameters_and_refer_to_inputs() {
+    let document = json!({
+        "arazzo": "1.0.1", "info": {"title": "W", "version": "1"},
+        "sourceDescriptions": [{"name": "api", "url": "./openapi.yaml", "type": "openapi"}],
+        "components": {"inputs": {"who": {"type": "object", "required": ["name"], "properties": {"name": {"$ref": "#/components/inputs/text"}}},
+                                  "text": {"type": "string"}}},
+        "workflows": [{"workflowId": "w", "inputs": {"$ref": "#/components/inputs/who"},
+            "parameters": [{"name": "lang", "in": "query", "value": "de"}, {"name": "page", "in": "query", "value": 1}],
+            "steps": [{"stepId": "a", "operationId": "getIt", "parameters": [{"name": "page", "in": "query", "value": 2}],
+                "onFailure": [{"name": "again", "type": "retry", "retryLimit": 2,
+                    "criteria": [{"condition": "$statusCode == 503 || $statusCode == 429"}, {"condition": "$response.header.X == 1"}]}]}]}],
+    });
+    let imported = read(&document.to_string()).unwrap();
+    let made = sequence(&imported.tools[0]);
+    assert_eq!(Json::Object(made.steps[0].args.clone()), json!({"lang": "de", "page": 2}));
+    assert_eq!(made.steps[0].retry.as_ref().unwrap().on, ["503", "429"]);
+    let schema = imported.tools[0].draft.arg_schema();
+    assert_eq!((&schema["required"], &schema["$defs"]["text"]), (&json!(["name"]), &json!({"type": "string"})));
+    assert!(listed(&imported).contains("'$response.header.X == 1' of its retry is not checked"));
 }

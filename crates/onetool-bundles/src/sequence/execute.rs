@@ -14,6 +14,8 @@ use onetool_state::bundles::{ErrorMode, StepRetry};
 use serde_json::{Map, Value as Json};
 use tokio::sync::Semaphore;
 
+use crate::reply::wanted_wait;
+
 use super::reference::{Budget, Node, SKIPPED, Scope, StepResult, is_true};
 use super::settings::{CAUSE_CHARS, LONGEST_WAIT, SequenceSettings};
 use super::trace::StepTrace;
@@ -419,8 +421,9 @@ fn pause(retry: &StepRetry, attempts: u32, error: &ToolError) -> Duration {
         1.0
     };
     let own = Duration::from_secs_f64(longest * share / 1000.0);
-    match error.kind {
-        ErrorKind::RateLimited { retry_after } => own.max(retry_after),
+    match (&error.kind, wanted_wait(error)) {
+        (ErrorKind::RateLimited { retry_after }, _) => own.max(*retry_after),
+        (_, Some(wait)) => own.max(wait),
         _ => own,
     }
 }

@@ -130,6 +130,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) encoding: ResponseEncoding,
     pub(crate) url: &'a Url,
     pub(crate) redactor: &'a Redactor,
+    /// What must not be seen, not even in pieces.
+    pub(crate) masks: &'a [&'a str],
     pub(crate) progress: Arc<dyn ProgressSink>,
 }
 
@@ -145,6 +147,8 @@ impl HttpEngine {
         let mut events = EventReader::new(framing);
         let mut gathered = Gathered::default();
         let mut is_over = false;
+        // Text that has not been reported.
+        let mut shown = String::new();
         while !is_over {
             let host = host_of(reader.url);
             let chunk = tokio::time::timeout(settings.max_stream_idle, response.chunk())
@@ -164,7 +168,6 @@ impl HttpEngine {
                 }
                 None => events.finish().into_iter().collect(),
             };
-            let mut shown = String::new();
             for event in arrived {
                 gathered.count += 1;
                 if gathered.count > settings.max_stream_events {
@@ -179,9 +182,15 @@ impl HttpEngine {
                     }
                 }
             }
+            // What may be the beginning of a secret waits for what follows.
+            let is_last = is_over || chunk.is_none();
+            let kept = if is_last { 0 } else { reader.masks.iter().map(|mask| begun(&shown, mask)).max().unwrap_or(0) };
+            let rest = shown.split_off(shown.len() - kept);
             if !shown.is_empty() {
-                let message = reader.redactor.owned(shown);
+                let message = reader.redactor.owned(std::mem::replace(&mut shown, rest));
                 reader.progress.report(Progress { done: gathered.count as f64, total: None, message: Some(message) });
+            } else {
+                shown = rest;
             }
             if chunk.is_none() {
                 if reader.stream.must_end && !is_over {
@@ -243,6 +252,14 @@ impl Reader<'_> {
     }
 }
 
+/// How many bytes at the end of a text are the beginning of a secret.
+fn begun(text: &str, secret: &str) -> usize {
+    let longest = text.len().min(secret.len().saturating_sub(1));
+    let is_begun =
+        |bytes: &usize| text.is_char_boundary(text.len() - bytes) && secret.starts_with(&text[text.len() - bytes..]);
+    (1..=longest).rev().find(is_begun).unwrap_or(0)
+}
+
 fn idle(host: &str, patience: Duration, events: usize) -> ToolError {
     let seconds = patience.as_secs_f64();
     let message = format!("{host} sent nothing for {seconds} s, after {events} events of its stream");
@@ -252,4 +269,23 @@ fn idle(host: &str, patience: Duration, events: usize) -> ToolError {
 fn too_large(what: &str, limit: usize, key: &str) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, format!("the stream has more than {limit} {what}"))
         .with_hint(format!("ask for less, or raise {key}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_secret_is_seen_at_the_end_of_a_text() {
+        for (text, secret, bytes) in [
+            ("say abc", "abcd", 3),
+            ("abcd", "abcd", 0),
+            ("xa", "aab", 1),
+            ("é", "é!", 2),
+            ("", "abc", 0),
+            ("a", "a", 0),
+        ] {
+            assert_eq!(begun(text, secret), bytes, "{text} {secret}");
+        }
+    }
 }

@@ -9,10 +9,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use onetool_bundles::{
     Format, ImportMode, ImportOptions, OnConflict, StoredBundle, Unexpressed, export_bundle, of_json, read_archive,
-    read_document, store_bundle,
+    read_document, store_bundle, store_document,
 };
 use onetool_sdk::QualifiedName;
-use onetool_state::bundles::{Bundle, BundleDraft, Slug, Tool, ToolDraft, Version};
+use onetool_state::bundles::{Bundle, Slug, Tool, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -218,7 +218,9 @@ pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportRepl
                 if let Some(slug) = slug {
                     archive.bundle.slug = slug.parse()?;
                 }
-                finish(&bundles, archive.bundle, archive.tools, Vec::new(), on_conflict, mode)
+                let (slug, secrets) = (archive.bundle.slug.clone(), archive.bundle.secrets.clone());
+                let stored = store_bundle(&bundles.store, archive.bundle, archive.tools, on_conflict, mode)?;
+                Ok(reply(&bundles, &slug, &secrets, stored, Vec::new()))
             })
             .await
         }
@@ -263,24 +265,22 @@ async fn document(bundles: &Bundles, body: ImportBody) -> Result<ImportReply, Ap
         }
         .map_err(ApiError::invalid)?;
         drop(content);
-        let tools = imported.tools.into_iter().map(|tool| (tool.slug, tool.version, tool.draft)).collect();
-        finish(&bundles, imported.bundle, tools, imported.unexpressed, on_conflict, mode)
+        let (slug, secrets) = (imported.bundle.slug.clone(), imported.bundle.secrets.clone());
+        let (stored, unexpressed) = store_document(&bundles.store, &bundles.engine, imported, on_conflict, mode)?;
+        Ok(reply(&bundles, &slug, &secrets, stored, unexpressed))
     })
     .await
 }
 
-fn finish(
+fn reply(
     bundles: &Bundles,
-    bundle: BundleDraft,
-    tools: Vec<(Slug, Version, ToolDraft)>,
+    slug: &Slug,
+    secrets: &[String],
+    stored: StoredBundle,
     unexpressed: Vec<Unexpressed>,
-    on_conflict: OnConflict,
-    mode: ImportMode,
-) -> Result<ImportReply, ApiError> {
-    let slug = bundle.slug.to_string();
-    let is_missing = |name: &&String| bundles.engine.secrets().get(&slug, name).is_none();
-    let missing_secrets: Vec<String> = bundle.secrets.iter().filter(is_missing).cloned().collect();
-    let stored: StoredBundle = store_bundle(&bundles.store, bundle, tools, on_conflict, mode)?;
+) -> ImportReply {
+    let is_missing = |name: &&String| bundles.engine.secrets().get(slug.as_str(), name).is_none();
+    let missing_secrets: Vec<String> = secrets.iter().filter(is_missing).cloned().collect();
     let row = |tool: &onetool_bundles::StoredTool| ImportedRow {
         slug: tool.slug.to_string(),
         version: tool.version.to_string(),
@@ -289,14 +289,14 @@ fn finish(
             .and_then(|outcome| outcome.as_str().map(str::to_owned))
             .unwrap_or_default(),
     };
-    Ok(ImportReply {
+    ImportReply {
         ok: true,
         bundle: stored.view.as_ref().map(BundleReply::from),
-        slug,
+        slug: slug.to_string(),
         is_new: stored.is_new,
         tools: stored.tools.iter().map(row).collect(),
         unexpressed: unexpressed.into_iter().map(|one| UnexpressedRow { what: one.what, reason: one.reason }).collect(),
         missing_secrets,
-        dry_run: mode == ImportMode::Show,
-    })
+        dry_run: stored.view.is_none(),
+    }
 }

@@ -188,6 +188,9 @@ pub struct BundleReply {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub docs: Option<String>,
     pub tool_count: usize,
+    /// Why none of its tools can be called: a secret or an address that is not set.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disabled_reason: Option<String>,
     pub created_at: DateTime<Utc>,
     pub modified_at: DateTime<Utc>,
 }
@@ -207,6 +210,7 @@ impl From<&BundleView> for BundleReply {
             translations: shown(&bundle.translations),
             docs: bundle.docs.clone(),
             tool_count: view.tool_count,
+            disabled_reason: view.disabled_reason.clone(),
             created_at: bundle.created_at,
             modified_at: bundle.modified_at,
         }

@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use serde_json::Value as Json;
 
 use super::auth::AuthBlock;
+use super::changes::{new_bundle, new_tool, now};
 use super::model::{Bundle, Implementation, Tool};
-use super::names::Slug;
+use super::names::{BundleId, Slug, Version};
 use super::translations::Translations;
 
 /// A bundle without what the store adds.
@@ -36,6 +37,13 @@ impl BundleDraft {
             auth: None,
             translations: Translations::default(),
         }
+    }
+}
+
+impl BundleDraft {
+    /// The bundle that it would become now.
+    pub fn trial(&self) -> Bundle {
+        new_bundle(BundleId::generate(), self.clone(), now(), now())
     }
 }
 
@@ -70,6 +78,64 @@ impl ToolDraft {
             translations: Translations::default(),
         }
     }
+}
+
+impl ToolDraft {
+    /// The tool that it would become now.
+    pub fn trial(&self, bundle: BundleId, slug: &Slug, version: &Version) -> Tool {
+        new_tool(bundle, (slug, version), self.clone(), now())
+    }
+}
+
+/// A draft whose schemas are text. As values they take ten times the memory, and thousands may wait to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PackedDraft {
+    rest: ToolDraft,
+    arg_schema: Box<str>,
+    output_schema: Option<Box<str>>,
+}
+
+impl From<ToolDraft> for PackedDraft {
+    fn from(mut draft: ToolDraft) -> Self {
+        let arg_schema = std::mem::take(&mut draft.arg_schema).to_string().into();
+        let output_schema = draft.output_schema.take().map(|schema| schema.to_string().into());
+        Self { rest: draft, arg_schema, output_schema }
+    }
+}
+
+impl PackedDraft {
+    pub fn open(&self) -> ToolDraft {
+        ToolDraft { arg_schema: self.arg_schema(), output_schema: self.output_schema(), ..self.rest.clone() }
+    }
+
+    pub fn arg_schema(&self) -> Json {
+        unpacked(&self.arg_schema)
+    }
+
+    pub fn output_schema(&self) -> Option<Json> {
+        self.output_schema.as_deref().map(unpacked)
+    }
+
+    pub fn description(&self) -> &str {
+        &self.rest.description
+    }
+
+    pub fn tags(&self) -> &[String] {
+        &self.rest.tags
+    }
+
+    pub fn implementation(&self) -> &Implementation {
+        &self.rest.implementation
+    }
+
+    pub fn implementation_mut(&mut self) -> &mut Implementation {
+        &mut self.rest.implementation
+    }
+}
+
+/// What was JSON before it was text.
+fn unpacked(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 impl From<Bundle> for BundleDraft {

@@ -8,7 +8,7 @@ use crate::interface::{Collection, Guard, Key};
 use crate::wait;
 
 use super::changes::{key, new_bundle, new_tool, now, require_enabled, require_free_slug};
-use super::draft::{BundleDraft, ToolDraft};
+use super::draft::{BundleDraft, PackedDraft};
 use super::error::BundleError;
 use super::feed::{bundle_key, tool_key};
 use super::model::Bundle;
@@ -20,7 +20,7 @@ use super::store::{BundleStore, LOAD_WAIT, Neighbours};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intake {
     pub bundle: IntakeBundle,
-    pub tools: Vec<(Slug, Version, ToolDraft)>,
+    pub tools: Vec<(Slug, Version, PackedDraft)>,
 }
 
 /// Where they go.
@@ -50,12 +50,12 @@ impl Neighbours for Together<'_> {
 
 impl BundleStore {
     /// Stores tools together, or says why none of them was stored.
-    pub fn take_in(&self, intake: Intake) -> Result<BundleView, BundleError> {
+    pub fn take_in(&self, intake: &Intake) -> Result<BundleView, BundleError> {
         let shared = &self.shared;
         shared.wait_loaded(LOAD_WAIT);
         let turn = shared.writer.lock();
         let id = shared.retried(|seen| {
-            let (id, bundle, documents) = self.decide(&intake)?;
+            let (id, bundle, documents) = self.decide(intake)?;
             // A new bundle has a name, which is everybody's; its tools are its own.
             let prefix = if bundle.is_some() { String::new() } else { format!("{id}/") };
             let documents: Vec<(Key, Vec<u8>)> =
@@ -65,6 +65,12 @@ impl BundleStore {
         })?;
         drop(turn);
         self.bundle(id)
+    }
+
+    /// Says why tools would not be stored together, and stores nothing.
+    pub fn check_in(&self, intake: &Intake) -> Result<(), BundleError> {
+        self.shared.wait_loaded(LOAD_WAIT);
+        self.decide(intake).map(drop)
     }
 
     /// Everything that is to be written, checked: the tools, and the bundle where it is new.
@@ -79,9 +85,13 @@ impl BundleStore {
                 require_free_slug(&state, id, &draft.slug)?;
                 let own = state.bundles.values().filter(|entry| !entry.bundle.is_built_in).count();
                 if own >= shared.limits.bundles {
-                    return Err(BundleError::Limit(format!("there may be at most {} bundles", shared.limits.bundles)));
+                    return Err(BundleError::Limit(format!(
+                        "there may be at most {} bundles (bundles.max_bundles)",
+                        shared.limits.bundles
+                    )));
                 }
                 let bundle = new_bundle(id, BundleDraft::clone(draft), now, now);
+                bundle.translations.check().map_err(BundleError::Invalid)?;
                 (shared.check_bundle)(&bundle).map_err(BundleError::Invalid)?;
                 (bundle, true)
             }
@@ -97,16 +107,19 @@ impl BundleStore {
         let present = if is_new { 0 } else { state.live(bundle.id)?.tools.len() };
         if present + intake.tools.len() > shared.limits.tools_per_bundle {
             return Err(BundleError::Limit(format!(
-                "a bundle may have at most {} tools",
+                "a bundle may have at most {} tools (bundles.max_tools_per_bundle)",
                 shared.limits.tools_per_bundle
             )));
         }
         if state.tools.values().filter(|tool| !tool.is_built_in).count() + intake.tools.len() > shared.limits.tools {
-            return Err(BundleError::Limit(format!("there may be at most {} tools", shared.limits.tools)));
+            return Err(BundleError::Limit(format!(
+                "there may be at most {} tools (bundles.max_tools)",
+                shared.limits.tools
+            )));
         }
         let mut coming: HashMap<String, Vec<_>> = HashMap::new();
         for (slug, version, draft) in &intake.tools {
-            let calls = draft.implementation.calls();
+            let calls = draft.implementation().calls();
             let name = format!("{}.{}", bundle.slug.identifier(), slug.identifier());
             coming.entry(name).or_default().push((version.to_string(), calls));
         }
@@ -119,9 +132,9 @@ impl BundleStore {
             if is_taken || !names.insert((slug.clone(), version.clone())) {
                 return Err(BundleError::Conflict(format!("there is a tool {slug} {version} already")));
             }
-            let tool = new_tool(bundle.id, (slug, version), draft.clone(), now);
-            (shared.check)(&bundle, &tool, &together)
-                .map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
+            let tool = new_tool(bundle.id, (slug, version), draft.open(), now);
+            let checked = tool.translations.check().and_then(|()| (shared.check)(&bundle, &tool, &together));
+            checked.map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
             let text = shared.render(&tool).map_err(|error| match error {
                 BundleError::Limit(reason) => BundleError::Limit(format!("tool {slug} {version}: {reason}")),
                 other => other,

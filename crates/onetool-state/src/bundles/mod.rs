@@ -48,7 +48,7 @@ pub use auth::{
     TimestampFormat, TimestampOffset, TimestampRule, ToolAuth,
 };
 pub use builtin::{BuiltInBundle, BuiltInTool};
-pub use draft::{BundleDraft, Precondition, ToolDraft, Written};
+pub use draft::{BundleDraft, PackedDraft, Precondition, ToolDraft, Written};
 pub use error::BundleError;
 pub use intake::{Intake, IntakeBundle};
 pub use limits::Limits;

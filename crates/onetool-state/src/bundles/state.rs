@@ -103,6 +103,8 @@ pub struct BundleView {
     pub bundle: Arc<Bundle>,
     pub etag: String,
     pub tool_count: usize,
+    /// Why none of its tools can be called, where nothing but their switches would let them: a secret that is not set.
+    pub disabled_reason: Option<String>,
     /// Changes with anything inside the bundle.
     pub generation: u64,
 }
@@ -411,7 +413,11 @@ impl State {
         }
         let etag =
             if entry.bundle.is_built_in { format!("{}-{}", entry.etag, u8::from(enabled)) } else { entry.etag.clone() };
-        BundleView { bundle, etag, tool_count: entry.tools.len(), generation: entry.generation }
+        // The first tool that can be called ends the search.
+        let reasons: Option<Vec<String>> =
+            entry.tools.iter().filter_map(|id| self.tools.get(id)).map(|tool| self.unavailable_reason(tool)).collect();
+        let disabled_reason = reasons.and_then(|reasons| reasons.into_iter().next());
+        BundleView { bundle, etag, tool_count: entry.tools.len(), disabled_reason, generation: entry.generation }
     }
 
     pub(crate) fn tool_view(&self, entry: &ToolEntry, usage: Usage) -> Result<ToolView, BundleError> {

@@ -127,9 +127,10 @@ fn an_imported_bundles_name_is_free_for_one_of_many() {
             if number == 0 {
                 return store.put_bundle(BundleId::generate(), draft, &Precondition::None).is_ok();
             }
-            let tools = ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it")));
+            let tools =
+                ["a", "b"].map(|slug| (slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it").into()));
             let intake = Intake { bundle: IntakeBundle::New(Box::new(draft)), tools: tools.into() };
-            match store.take_in(intake) {
+            match store.take_in(&intake) {
                 Ok(_) => true,
                 Err(error) => {
                     assert!(matches!(error, BundleError::Conflict(_)), "{error}");
@@ -158,8 +159,8 @@ fn tools_that_are_imported_twice_are_there_once() {
         let slug = format!("tool{round}");
         let outcomes: Vec<bool> = std::thread::scope(|scope| {
             let take = |store: &BundleStore| {
-                let tools = vec![(slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it"))];
-                store.take_in(Intake { bundle: IntakeBundle::Existing(bundle), tools }).is_ok()
+                let tools = vec![(slug.parse().unwrap(), "v1".parse().unwrap(), tool_draft("does it").into())];
+                store.take_in(&Intake { bundle: IntakeBundle::Existing(bundle), tools }).is_ok()
             };
             let handles: Vec<_> = stores.iter().map(|store| scope.spawn(move || take(store))).collect();
             handles.into_iter().map(|handle| handle.join().unwrap()).collect()

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::super::schemas::follow;
 use super::super::{ImportedTool, naming};
 use super::inherited;
+use crate::template::percent_encode;
 
 pub(super) struct Security<'a> {
     document: &'a Json,
@@ -21,6 +22,7 @@ pub(super) struct Needed {
     pub(super) auth: ToolAuth,
     /// Further keys, as templates.
     pub(super) headers: Vec<(String, String)>,
+    pub(super) query: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
@@ -63,9 +65,12 @@ impl<'a> Security<'a> {
                 needed.auth = auth.into();
                 continue;
             }
-            // One block authenticates; further keys in headers are headers.
+            // One block authenticates; further keys are headers, and pairs of the query.
             match auth {
                 Auth::ApiKey { place: ApiKeyPlace::Header, name, value } => needed.headers.push((name, value)),
+                Auth::ApiKey { place: ApiKeyPlace::Query, name, value } => {
+                    needed.query.push(format!("{}={value}", percent_encode(&name)));
+                }
                 _ => return Err(format!("the security scheme '{name}' is needed beside another")),
             }
         }
@@ -125,7 +130,7 @@ impl<'a> Security<'a> {
     pub(super) fn shared(&self, tools: Vec<ImportedTool>) -> (Option<AuthBlock>, Vec<ImportedTool>) {
         let mut counts: HashMap<String, (usize, ToolAuth)> = HashMap::new();
         for tool in &tools {
-            if let Implementation::Http(http) = &tool.draft.implementation
+            if let Implementation::Http(http) = tool.draft.implementation()
                 && http.auth != ToolAuth::Inherited
             {
                 let key = serde_json::to_string(&http.auth).unwrap_or_default();

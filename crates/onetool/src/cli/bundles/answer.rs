@@ -143,9 +143,10 @@ fn state(enabled: Enabled) -> (Tone, String) {
 pub(super) fn bundles_table(page: &BundlePage) -> Table {
     let row = |bundle: &BundleReply| {
         let text = if bundle.description.is_empty() { &bundle.display_name } else { &bundle.description };
+        let text = bundle.disabled_reason.as_ref().filter(|_| bundle.is_enabled).unwrap_or(text);
         vec![
             (Tone::Strong, bundle.slug.clone()),
-            state(bundle.is_enabled.into()),
+            state((bundle.is_enabled && bundle.disabled_reason.is_none()).into()),
             (Tone::Plain, bundle.tool_count.to_string()),
             (Tone::Faint, bundle.bundle_id.clone()),
             (Tone::Plain, text.clone()),

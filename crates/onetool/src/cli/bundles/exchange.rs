@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use indexmap::IndexMap;
 use onetool_bundles::{ImportMode, OnConflict};
 use onetool_http::rest::{self, ImportBody, ImportReply, ImportRequest};
 use onetool_http::{ApiError, Bundles};
@@ -157,10 +158,23 @@ fn summary(reply: &ImportReply) -> String {
     text
 }
 
-/// What is missing, a line each.
+/// How many are named of those that lack something for the same reason.
+const NAMED: usize = 3;
+
+/// What is missing, one line per reason.
 fn remarks(reply: &ImportReply) -> Option<String> {
-    let mut lines: Vec<String> =
-        reply.unexpressed.iter().map(|one| format!("not imported: {}: {}", one.what, one.reason)).collect();
+    let mut reasons: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for one in &reply.unexpressed {
+        reasons.entry(&one.reason).or_default().push(&one.what);
+    }
+    let mut lines: Vec<String> = reasons
+        .iter()
+        .map(|(reason, all)| {
+            let more = all.len().saturating_sub(NAMED);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            format!("not expressed: {}{more}: {reason}", all[..all.len().min(NAMED)].join(", "))
+        })
+        .collect();
     if !reply.missing_secrets.is_empty() {
         lines.push(format!("hint: set in secrets.yaml: {}", reply.missing_secrets.join(", ")));
     }

@@ -108,6 +108,65 @@ async fn eight_processes_at_a_tokens_end_redeem_once() {
     assert_clean(&bench.everything_written());
 }
 
+/// A token that lives shorter than it is usually replaced before its end is still used by everybody.
+#[tokio::test]
+async fn a_token_of_a_short_life_is_shared_as_well() {
+    let bench = Bench::start().await;
+    let mut auth = refresh();
+    auth.as_object_mut().unwrap().remove("refreshBefore");
+    assert_eq!(bench.bundle(auth).await.0, 201);
+    bench.tool("echo", json!({"urlTemplate": "UP/echo"})).await;
+    bench.upstream.set(json!({"lifetimes": [1, 50]})).await;
+    bench.value("echo").await;
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let calls = futures_util::future::join_all((0..8).map(|_| bench.invoke("echo")));
+    for (status, reply) in calls.await {
+        assert_eq!(status, 200, "{reply}");
+    }
+    let output = bench.project.command(&["bundles", "tools", "invoke", "svc", "echo"]).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(bench.upstream.redemptions().await, 2);
+}
+
+#[tokio::test]
+async fn one_refresh_token_serves_all_who_ask_for_different_things_with_it() {
+    let bench = Bench::start().await;
+    assert_eq!(bench.bundle(refresh()).await.0, 201);
+    bench.tool("echo", json!({"urlTemplate": "UP/echo"})).await;
+    bench.value("echo").await;
+    let mut narrow = refresh();
+    narrow["scopes"] = json!(["read"]);
+    bench.tool("narrow", json!({"urlTemplate": "UP/echo", "auth": narrow})).await;
+    bench.value("narrow").await;
+    bench.value("echo").await;
+    assert_eq!(bench.upstream.redemptions().await, 2);
+    // The block changes; the token that rotation left is still the one that counts.
+    let mut wide = refresh();
+    wide["scopes"] = json!(["read", "write"]);
+    assert_eq!(bench.bundle(wide).await.0, 200);
+    bench.value("echo").await;
+    assert_eq!(bench.upstream.redemptions().await, 3);
+}
+
+#[tokio::test]
+async fn a_token_endpoint_may_be_busy_and_have_another_clock() {
+    let bench = Bench::start().await;
+    let mut auth = client_credentials();
+    auth.as_object_mut().unwrap().remove("clientSecret");
+    auth["clientAuth"] = json!("private_key_jwt");
+    auth["privateKey"] = json!("${PRIVATE_KEY}");
+    auth["tokenUrl"] = json!("UP/token/ahead");
+    assert_eq!(bench.bundle(auth).await.0, 201);
+    bench.tool("echo", json!({"urlTemplate": "UP/echo"})).await;
+    bench.value("echo").await;
+    assert_eq!(bench.upstream.redemptions().await, 2, "the second assertion has the endpoint's time");
+    // A rate is not a refusal, not even for a refresh token.
+    bench.upstream.set(json!({"busy": 1})).await;
+    assert_eq!(bench.bundle(refresh()).await.0, 200);
+    bench.value("echo").await;
+    assert_eq!(bench.upstream.redemptions().await, 3);
+}
+
 #[tokio::test]
 async fn two_servers_on_one_database_redeem_once() {
     let database = tokio::task::spawn_blocking(onetool_state_postgres::testing::Server::start).await.unwrap();

@@ -24,6 +24,7 @@ class State:
     refresh = "refresh-0"
     revoked = False
     lifetimes = []
+    busy = 0
     seen = []
     counts = {}
     gone = 0
@@ -37,7 +38,7 @@ def b64url(text):
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def check_rs256(jwt):
+def check_rs256(jwt, ahead=0):
     """RSASSA-PKCS1-v1_5 with SHA-256, by hand."""
     head, body, signature = jwt.split(".")
     assert json.loads(b64url(head))["alg"] == "RS256", "alg"
@@ -47,7 +48,8 @@ def check_rs256(jwt):
     info = bytes.fromhex("3031300d060960864801650304020105000420") + digest
     assert plain == b"\x00\x01" + b"\xff" * (size - len(info) - 3) + b"\x00" + info, "the assertion's signature"
     claims = json.loads(b64url(body))
-    assert abs(claims["iat"] - time.time()) < 60 and claims["exp"] > time.time(), "the assertion's times"
+    now = time.time() + ahead
+    assert abs(claims["iat"] - now) < 60 and claims["exp"] > now, "the assertion's times"
     return claims
 
 
@@ -142,11 +144,15 @@ class Handler(BaseHTTPRequestHandler):
     def at_token(self, path, query, body):
         form = dict(urllib.parse.parse_qsl(body.decode()))
         basic = self.headers.get("Authorization", "")
+        self.ahead = 3600 if path.endswith("/ahead") else 0
         with LOCK:
+            if State.busy > 0:
+                State.busy -= 1
+                return self.answer(429, {"error": "slow down"}, [("Retry-After", "1")])
             State.redemptions += 1
             if "client_assertion" in form:
-                claims = check_rs256(form["client_assertion"])
-                good = claims["iss"] == claims["sub"] == "client" and claims["aud"].endswith("/token")
+                claims = check_rs256(form["client_assertion"], self.ahead)
+                good = claims["iss"] == claims["sub"] == "client" and claims["aud"].endswith(path)
             elif "assertion" in form:
                 good = check_rs256(form["assertion"])["sub"] == "somebody"
             elif basic:
