@@ -25,6 +25,7 @@ PYTHON = {
     "python-2": ("mcp>=2,<3", "mcp_client.py", "auto"),
     "python-2-legacy": ("mcp>=2,<3", "mcp_client.py", "legacy"),
     "fastmcp": ("fastmcp>=4,<5", "fastmcp_client.py", "auto"),
+    "fastmcp-legacy": ("fastmcp>=4,<5", "fastmcp_client.py", "legacy"),
 }
 TYPESCRIPT = {"typescript-1": "1", "typescript-2": "2", "typescript-2-legacy": "2-legacy"}
 CONFIGURATION = {
@@ -127,12 +128,14 @@ def main():
                     server.close()
                 shutil.rmtree(folder, ignore_errors=True)
             try:
-                results = json.loads(output.stdout)
+                told = json.loads(output.stdout)
+                revision, results = told["revision"], told["checks"]
             except ValueError:
-                results = {"start": "FAILED: " + output.stderr.strip()[-400:]}
+                revision, results = "", {"start": "FAILED: " + output.stderr.strip()[-400:]}
             bad = {check: result for check, result in results.items() if result.startswith("FAILED")}
             failed += len(bad)
-            print(f"{name:20} {transport:6} {len(results) - len(bad)} of {len(results)} work")
+            works = sum(result == "ok" for result in results.values())
+            print(f"{name:20} {transport:6} {revision:10}  {works} of {len(results)} work")
             for check, result in results.items():
                 if result != "ok":
                     print(f"    {check}: {result}")

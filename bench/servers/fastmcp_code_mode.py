@@ -1,6 +1,7 @@
 """The peer: FastMCP with its code mode, a number of trivial tools behind it.
 
-Its own limits are lifted (calls in one run, memory), so that it can do the same work.
+Its own limits are lifted (calls in one run, memory), so that it can do the same work. It speaks on standard input and output, or
+over HTTP with --port.
 """
 
 import argparse
@@ -11,7 +12,9 @@ from fastmcp.tools import Tool
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--tools", type=int, default=30)
-count = parser.parse_args().tools
+parser.add_argument("--port", type=int)
+options = parser.parse_args()
+count = options.tools
 
 sandbox = MontySandboxProvider(limits={"max_feed_duration_secs": 60.0, "max_memory": 1_000_000_000})
 server = FastMCP("peer", transforms=[CodeMode(sandbox_provider=sandbox, max_tool_calls=None)])
@@ -31,4 +34,9 @@ def work(text: str, count: int = 1, exact: bool = False) -> str:
 for number in range(count - 1):
     server.add_tool(Tool.from_function(work, name=f"work_invoice_{number}"))
 
-server.run(transport="stdio", show_banner=False)
+if options.port:
+    # Without sessions, and without a log of every request: as fast as it can be.
+    quiet = {"log_level": "warning", "access_log": False}
+    server.run(transport="http", port=options.port, stateless_http=True, json_response=True, show_banner=False, uvicorn_config=quiet)
+else:
+    server.run(transport="stdio", show_banner=False)

@@ -15,7 +15,18 @@ except ImportError:  # 1.x
 
 
 class Client(PythonClient):
+    # Set by the clients that shake hands themselves.
+    agreed = None
+
+    def __init__(self, *target):
+        super().__init__()
+        self.numbers = {}
+        self.open = lambda: opened(self, *target)
+
     async def on_elicit(self, _context, params):
+        if getattr(params, "url", None):
+            self.asked.append(params.url)
+            return types.ElicitResult(action="accept")
         schema = getattr(params, "requested_schema", None) or getattr(params, "requestedSchema", None) or {}
         return types.ElicitResult(action="accept", content=self.answer(params.message, schema.get("properties", {})))
 
@@ -26,11 +37,26 @@ class Client(PythonClient):
         async def report(done, _total, _message):
             progress(done)
 
+        if McpClient is None:
+            self.numbers[command] = self.session._request_id
         return await self.session.call_tool("run", {"command": command}, progress_callback=report if progress else None)
+
+    async def tell_cancelled(self, command):
+        if McpClient is None:
+            # 1.x leaves it to its user.
+            params = types.CancelledNotificationParams(requestId=self.numbers[command])
+            await self.session.send_notification(types.ClientNotification(types.CancelledNotification(params=params)))
 
     async def set_level(self):
         if McpClient is None or self.session.protocol_version < "2026-07-28":
             await super().set_level()
+
+    def revision(self):
+        return self.agreed or self.session.protocol_version
+
+    async def again(self, command):
+        async with self.open() as self.session:
+            return await self.run(command)
 
     async def task(self, command):
         experimental = getattr(self.session, "experimental", None)
@@ -60,13 +86,13 @@ async def opened(client, transport, mode, target):
 
     streams = stdio_client(target) if transport == "stdio" else streamablehttp_client(target)
     async with streams as (read, write, *_), ClientSession(read, write, **callbacks) as session:
-        await session.initialize()
+        client.agreed = (await session.initialize()).protocolVersion
         yield session
 
 
 async def main(transport, mode, target):
-    client = Client()
-    async with opened(client, transport, mode, target) as client.session:
+    client = Client(transport, mode, target)
+    async with client.open() as client.session:
         await all_checks(client)
 
 

@@ -1,4 +1,5 @@
-"""An MCP server without any package: an image, progress, and tools that ask the client's user and its model.
+"""An MCP server without any package: an image, progress, and tools that ask the client's user and its model. It counts how often
+`tick` is called, so that a run that was cancelled can be told from one that goes on.
 
 It speaks the revisions up to 2025-11-25, in which a server sends requests of its own; as `upstream.py new` it speaks 2026-07-28
 alone, in which a result says what is needed.
@@ -9,15 +10,16 @@ import sys
 import time
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-TOOLS = ["image", "steps", "ask", "sample"]
+TOOLS = ["image", "steps", "ask", "open", "sample", "tick", "ticks"]
 NEW = sys.argv[1:] == ["new"]
 QUESTIONS = {
     "ask": ("elicitation/create", {"mode": "form", "message": "What is your name?", "requestedSchema": {
         "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}),
+    "open": ("elicitation/create", {"mode": "url", "message": "Please sign in", "url": "https://example.org/in", "elicitationId": "e-1"}),
     "sample": ("sampling/createMessage", {"maxTokens": 10, "messages": [
         {"role": "user", "content": {"type": "text", "text": "Say something"}}]}),
 }
-own_id = 0
+own_id = tick_count = 0
 
 
 def send(message):
@@ -39,6 +41,11 @@ def request(method, params):
 def call(name, meta):
     if name == "image":
         return [{"type": "image", "data": PNG, "mimeType": "image/png"}]
+    if name in ("tick", "ticks"):
+        global tick_count
+        tick_count += name == "tick"
+        time.sleep(0.01)
+        return [{"type": "text", "text": str(tick_count)}]
     if name == "steps":
         for step in range(1, 4):
             if "progressToken" in meta:

@@ -10,6 +10,8 @@ names the binary (default: target/debug/onetool); `CONFORMANCE_DIR` where the su
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -72,7 +75,7 @@ class OneTool:
         self.next_id += 1
         id, self.answers[self.next_id] = self.next_id, queue.Queue()
         self.send({"id": id, "method": method, "params": params})
-        return self.answers[id].get(timeout=60)
+        return self.answers[id].get(timeout=240)
 
     def run(self, code):
         answer = self.ask("tools/call", {"name": "run", "arguments": {"command": code}})
@@ -96,6 +99,24 @@ def visit(url):
         print(f"the browser ends at: {error}", file=sys.stderr)
 
 
+@contextlib.contextmanager
+def one_of_few():
+    """Waits for a place: the suite starts all its clients at once, and some of its servers have clocks of their own, which begin
+    when a client comes."""
+    folder = os.environ.get("CONFORMANCE_PLACES")
+    while folder:
+        for number in range(os.cpu_count() or 2):
+            with open(pathlib.Path(folder, f"place-{number}"), "w") as place:
+                try:
+                    fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                yield
+                return
+        time.sleep(0.05)
+    yield
+
+
 def client(binary, url):
     """One scenario."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -104,18 +125,19 @@ def client(binary, url):
     with tempfile.TemporaryDirectory() as folder:
         project = pathlib.Path(folder)
         (project / ".onetool").mkdir()
-        server = {"type": "http", "url": url, "timeout": 20, "auth": {"client_metadata_url": CLIENT_METADATA}}
+        server = {"type": "http", "url": url, "timeout": 60, "auth": {"client_metadata_url": CLIENT_METADATA}}
         if revision:
             server["era"] = "modern" if revision >= "2026" else "legacy"
         if context.get("client_id"):
             server["auth"] |= {"client_id": context["client_id"], "client_secret": context.get("client_secret", "")}
         (project / ".onetool/onetool.yaml").write_text(json.dumps({"servers": {"it": server}}))
         environment = {**os.environ, "HOME": folder}
-        tool = OneTool(binary, folder, environment)
-        try:
-            work(tool, scenario, context)
-        finally:
-            tool.stop()
+        with one_of_few():
+            tool = OneTool(binary, folder, environment)
+            try:
+                work(tool, scenario, context)
+            finally:
+                tool.stop()
 
 
 def signatures(tool):
@@ -174,10 +196,10 @@ def suite(revisions, scenario):
     binary = os.environ.get("ONETOOL", str(ROOT / "target/debug/onetool"))
     if not shutil.which(binary):
         sys.exit(f"{binary} is missing\nhint: cargo build -p onetool")
-    environment = {**os.environ, "PATH": f"{folder / 'node_modules/.bin'}:{os.environ['PATH']}"}
+    environment = {**os.environ, "CONFORMANCE_PLACES": str(folder), "PATH": f"{folder / 'node_modules/.bin'}:{os.environ['PATH']}"}
     failed = False
     for revision in revisions:
-        command = [program, "client", "--command", f"{sys.executable} {__file__} {binary}", "--timeout", "120000", "-o", folder / f"client-{revision}"]
+        command = [program, "client", "--command", f"{sys.executable} {__file__} {binary}", "--timeout", "600000", "-o", folder / f"client-{revision}"]
         command += ["--scenario", scenario, "--spec-version", revision] if scenario else ["--requirements", revision]
         baseline = pathlib.Path(__file__).with_name(f"client-{revision}.yml")
         if baseline.exists() and not scenario:
@@ -186,7 +208,7 @@ def suite(revisions, scenario):
         log = folder / f"client-{revision}.txt"
         log.write_text(outcome.stdout + outcome.stderr)
         summary = outcome.stdout[outcome.stdout.rfind("=== SUMMARY"):] if "=== SUMMARY" in outcome.stdout else outcome.stdout[-3000:]
-        print(f"client {revision}: {'ok' if outcome.returncode == 0 else 'FAILED'} ({log})\n{summary}")
+        print(f"client {revision}: {'ok' if outcome.returncode == 0 else 'FAILED'} ({log})\n{summary}", flush=True)
         failed |= outcome.returncode != 0
     sys.exit(failed)
 

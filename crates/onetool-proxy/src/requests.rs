@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use onetool_sdk::{Arguments, CallContext, ErrorKind, Offer, ToolError, Value};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, GetPromptRequest, GetPromptRequestParams,
-    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, ErrorCode,
+    GetPromptRequest, GetPromptRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use super::calls::{Asks, CallLink};
 use super::connection::{Failure, ListKind, Waiting};
@@ -19,6 +19,9 @@ use super::server::Server;
 use super::settings::limits;
 use super::tasks;
 use super::text::clean_json;
+
+/// What HTTP calls a resource that is not there.
+const NOT_FOUND: u16 = 404;
 
 /// Makes a request, as often as it is sent.
 type RequestMaker<'a> = dyn Fn() -> ClientRequest + Send + Sync + 'a;
@@ -133,6 +136,26 @@ impl Request<'_> {
         self.send_with_answers(&request).await
     }
 
+    /// What may stand for an argument. A server that completes nothing has no values.
+    async fn complete(&self, params: Json) -> Result<Json, ToolError> {
+        let nothing = || json!({"completion": {"values": []}});
+        let connection = self.server.connection(self.ctx).await?;
+        if connection.peer_info().is_none_or(|info| info.capabilities.completions.is_none()) {
+            return Ok(nothing());
+        }
+        let params: CompleteRequestParams = serde_json::from_value(params)
+            .map_err(|error| ToolError::arguments(format!("invalid parameters of completion/complete: {error}")))?;
+        let request = || ClientRequest::CompleteRequest(CompleteRequest::new(params.clone()));
+        let link = CallLink::new(self.ctx, Asks::Other);
+        match self.try_send(&request, &link).await {
+            Ok(result) => serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string())),
+            Err(Attempt::Failed(Failure::Rejected(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                Ok(nothing())
+            }
+            Err(attempt) => Err(self.not_answered(attempt)),
+        }
+    }
+
     /// What the server offers besides tools, in the protocol's own form.
     pub(super) async fn offer(&self, offer: Offer) -> Result<Json, ToolError> {
         let kind = match offer {
@@ -145,6 +168,7 @@ impl Request<'_> {
                 return self.get_prompt(params).await;
             }
             Offer::Read { uri } => return self.read_resource(uri).await,
+            Offer::Complete { params } => return self.complete(params).await,
         };
         let mut items = self.list(kind).await?;
         for text in items.iter_mut().filter_map(Json::as_object_mut).flat_map(Map::iter_mut) {
@@ -252,10 +276,10 @@ impl Request<'_> {
             }
             Failure::Rejected(error) => {
                 let message = self.server.redactor.show(&error.message, limits::ERROR_CHARS);
-                let kind = if error.code == ErrorCode::INVALID_PARAMS {
-                    ErrorKind::Arguments
-                } else {
-                    ErrorKind::Upstream { status: None }
+                let kind = match error.code {
+                    ErrorCode::INVALID_PARAMS => ErrorKind::Arguments,
+                    ErrorCode::RESOURCE_NOT_FOUND => ErrorKind::Upstream { status: Some(NOT_FOUND) },
+                    _ => ErrorKind::Upstream { status: None },
                 };
                 ToolError::new(kind, format!("{function}: {message}"))
             }

@@ -453,6 +453,7 @@ impl ToolSource for ProxySource {
             Offer::Resources | Offer::ResourceTemplates | Offer::Read { .. } => {
                 has(|route| matches!(route, Route::Resources))
             }
+            Offer::Complete { .. } => has(|route| matches!(route, Route::Prompts | Route::Resources)),
         };
         if !is_there {
             return Ok(None);

@@ -163,10 +163,20 @@ pub struct HealthNote {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Offer {
     Prompts,
-    Prompt { name: String, arguments: serde_json::Map<String, serde_json::Value> },
+    Prompt {
+        name: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
+    },
     Resources,
     ResourceTemplates,
-    Read { uri: String },
+    Read {
+        uri: String,
+    },
+    /// What may stand for an argument of a prompt, or in a template of a URI: the protocol's parameters of
+    /// `completion/complete`, with the server's own names.
+    Complete {
+        params: serde_json::Value,
+    },
 }
 
 /// What an MCP server tells of its own accord, besides changes of its tools.

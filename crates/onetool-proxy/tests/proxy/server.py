@@ -418,14 +418,14 @@ def answer(request, emit):
         return {
             "protocolVersion": params["protocolVersion"],
             "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": options.news, **told},
-                             "prompts": told, "logging": {}},
+                             "prompts": told, "logging": {}, "completions": {}},
             "serverInfo": {"name": "fixture", "version": "1", "title": "Fixture"},
             "instructions": "Use\u200b echo.",
         }
     if method == "server/discover":
         capabilities = {"tools": told}
         if options.news:
-            capabilities |= {"prompts": told, "resources": {"subscribe": True, **told}}
+            capabilities |= {"prompts": told, "resources": {"subscribe": True, **told}, "completions": {}}
         if options.description == "rich":
             capabilities |= {"prompts": {}, "resources": {}, "completions": {}, "logging": {}, "tools": {"listChanged": True}, "extensions": {"a/b": {}}}
         return {
@@ -454,6 +454,21 @@ def answer(request, emit):
         return {"resources": [{"uri": "note://1", "name": "a note", "description": "x\u200by"}]}
     if method == "resources/templates/list":
         return {"resourceTemplates": [{"uriTemplate": "note://{id}", "name": "notes"}]}
+    if method == "completion/complete":
+        given = json.dumps([params["ref"].get("name") or params["ref"].get("uri"), params.get("context")])
+        values = [value for value in ("Ada", "Adam", "Bob", given) if value.startswith(params["argument"]["value"])]
+        return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+    if method in ("resources/read", "prompts/get") and "form" in (params.get("uri"), params.get("name")):
+        is_modern = "io.modelcontextprotocol/protocolVersion" in (params.get("_meta") or {})
+        result = want("form", request, emit, is_modern)
+        if "content" not in result:
+            return result
+        said = json.loads(result["content"][0]["text"])["content"]["name"]
+        if method == "resources/read":
+            return {"contents": [{"uri": "form", "text": f"for {said}"}]}
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": f"for {said}"}}]}
+    if method == "resources/read" and params["uri"] == "note://gone":
+        return {"error": {"code": -32002, "message": "there is no such note"}}
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": f"text of {params['uri']}"}]}
     if method == "prompts/list":
