@@ -164,6 +164,8 @@ test('the page says when the server is gone, and goes on when it is back', { ski
   try {
     await page.locator('main[data-live="open"]').waitFor();
     await page.getByText('Connection lost').waitFor({ state: 'detached' });
+    // Said once, in its place: no storm of messages.
+    assert.equal(await page.locator('.toast').count(), 0);
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await page.getByText('Succeeded').waitFor();
     await browser.close(second);

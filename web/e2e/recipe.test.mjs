@@ -98,3 +98,47 @@ test('a curl command becomes a tool, and a bundle goes out and comes in as a fil
     await page.getByRole('form', { name: 'Import' }).getByRole('button', { name: 'Import' }).click();
     await page.getByRole('link', { name: 'again' }).waitFor();
   }));
+
+const OPENAPI = `openapi: 3.1.0
+info: {title: Pets, version: "1"}
+servers: [{url: https://pets.example.com/v1}]
+paths:
+  /pets/{id}:
+    get:
+      operationId: getPet
+      summary: One pet
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
+      responses: {"200": {description: ok}}
+  /pets:
+    post:
+      operationId: addPet
+      requestBody: {content: {application/json: {schema: {type: object, properties: {name: {type: string}}, required: [name]}}}}
+      responses: {"201": {description: ok}}
+`;
+const POSTMAN = JSON.stringify({ info: { name: 'Shop', schema: 'https://schema.getpostman.com/json/collection/v2.1.0/collection.json' }, item: [{ name: 'List orders', request: { method: 'GET', url: { raw: 'https://shop.example.com/orders?page={{page}}', protocol: 'https', host: ['shop', 'example', 'com'], path: ['orders'], query: [{ key: 'page', value: '{{page}}' }] } } }] });
+
+test('OpenAPI and Postman documents are looked at first, and become tools with forms', { skip }, () =>
+  withPage({ server: { config: 'http: {allowed_hosts: ["*.example.com"]}\n' }, browser: { at: '#/editor' } }, async ({ page, browser }) => {
+    const form = page.getByRole('form', { name: 'Import' });
+    const open = () => page.getByRole('button', { name: 'Import' }).first().click();
+    await open();
+    await form.getByRole('textbox', { name: 'Or a curl command' }).fill(OPENAPI);
+    await form.getByRole('button', { name: 'Preview' }).click();
+    await form.getByRole('status').getByText('2 tools').waitFor();
+    await form.getByRole('button', { name: 'Import' }).click();
+    await page.getByText('pets was saved').waitFor();
+    await open();
+    await form.getByLabel('File (ZIP').setInputFiles({ name: 'shop.json', mimeType: 'application/json', buffer: Buffer.from(POSTMAN) });
+    await form.getByRole('button', { name: 'Import' }).click();
+    await page.getByText('shop was saved').waitFor();
+    await browser.show('#/tools/pets.get_pet');
+    await page.getByLabel('id', { exact: true }).fill('12');
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    await page.getByText('https://pets.example.com/v1/pets/12').first().waitFor();
+    // A document that is none says so.
+    await browser.show('#/editor');
+    await open();
+    await form.getByRole('textbox', { name: 'Or a curl command' }).fill('nothing of the kind');
+    await form.getByRole('button', { name: 'Preview' }).click();
+    await form.getByRole('alert').waitFor();
+  }));

@@ -92,7 +92,7 @@ test('a part is edited as JSON, and the whole too', { skip }, () =>
 
 test('schemas of every shape have a form, and none breaks the page', { skip }, () =>
   withPage({ server: { config: upstream('hostile') } }, async ({ page, browser }) => {
-    for (const name of ['recursive', 'endless', 'slow_pattern', 'nonsense', 'deep', 'markup', 'unions']) {
+    for (const name of ['recursive', 'endless', 'slow_pattern', 'nonsense', 'deep', 'markup', 'many_variants', 'unions']) {
       await browser.go(`#/tools/odd.${name}`);
       await page.getByRole('heading', { name: `odd.${name}` }).waitFor();
       await page.locator('.tester').waitFor();
@@ -126,6 +126,15 @@ test('schemas of every shape have a form, and none breaks the page', { skip }, (
       await page.getByRole('button', { name: 'Add item' }).last().click();
     }
     await page.getByLabel('name', { exact: true }).nth(3).fill('leaf');
+    // Variants of variants that hold themselves: only what is opened is made.
+    await browser.go('#/tools/odd.many_variants');
+    await page.getByLabel('Variant of tree', { exact: true }).selectOption({ label: 'outer 24' });
+    await page.getByLabel('Variant of outer 24', { exact: true }).selectOption({ label: 'kind: 24-24' });
+    await page.getByLabel('Variant of inner', { exact: true }).selectOption({ label: 'outer 3' });
+    await page.getByLabel('Variant of outer 3', { exact: true }).selectOption({ label: 'kind: 3-7' });
+    const nested = page.waitForRequest('**/invoke');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    assert.deepEqual(JSON.parse((await nested).postData()).args, { tree: { kind: '24-24', inner: { kind: '3-7' } } });
     // A pattern that would take the browser forever is given up in the background.
     await browser.go('#/tools/odd.slow_pattern');
     await page.getByLabel('text', { exact: true }).fill(`${'a'.repeat(40)}!`);

@@ -49,7 +49,7 @@ export function ImportForm({ onDone }: { onDone(slug: string | null): void }) {
     <form class="card" noValidate aria-label={t('exchange.title')} onSubmit={(event) => { event.preventDefault(); void submit(false); }}>
       <h2>{t('exchange.title')}</h2>
       <label class="field"><span class="label">{t('exchange.file')}</span><input type="file" accept=".zip,.json,.yaml,.yml" onChange={(event) => { setFile(event.currentTarget.files?.[0] ?? null); setPreview(null); }} /></label>
-      <label class="field"><span class="label">{t('exchange.text')}</span><textarea rows={6} spellcheck={false} disabled={file !== null} value={text} placeholder="curl https://api.example.com/v1/items -H 'Accept: application/json'" onInput={(event) => { setText(event.currentTarget.value); setPreview(null); }} /></label>
+      <label class="field"><span class="label">{t('exchange.text')}</span><textarea class="code" rows={6} spellcheck={false} disabled={file !== null} value={text} placeholder="curl https://api.example.com/v1/items -H 'Accept: application/json'" onInput={(event) => { setText(event.currentTarget.value); setPreview(null); }} /></label>
       <div class="row wrap">
         <label class="field"><span class="label">{t('exchange.slug')}</span><input value={slug} autocomplete="off" onInput={(event) => setSlug(event.currentTarget.value)} /></label>
         <label class="field"><span class="label">{t('exchange.patterns')}</span><input value={patterns} autocomplete="off" placeholder="/repos/*, list*" onInput={(event) => setPatterns(event.currentTarget.value)} /></label>
