@@ -104,8 +104,13 @@ def test_quickstart(tmp_path):
     entry = json.loads((tmp_path / "home/.cursor/mcp.json").read_text())["mcpServers"]
     assert list(entry) == ["onetool"], entry
     talk([entry["onetool"]["command"], *entry["onetool"]["args"]], environment, tmp_path)
-    now = must(["onetool", "run", "clock.get_current_time(timezone='Europe/Zurich')['timezone']"], environment, cwd=project)
-    assert now.strip() == "Europe/Zurich"
+    # A server of a busy machine may take longer to start than a run waits for it; the next run finds it faster.
+    call = ["onetool", "run", "clock.get_current_time(timezone='Europe/Zurich')['timezone']"]
+    while True:
+        done = subprocess.run(call, cwd=project, env=environment, capture_output=True, text=True, timeout=300)
+        if done.returncode == 0 or "was not ready within" not in done.stderr or time.monotonic() > deadline - 300:
+            break
+    assert done.stdout.strip() == "Europe/Zurich", done.stdout + done.stderr
     # And back.
     must(["onetool", "export", "--client", "cursor", "--write"], environment, cwd=project)
     assert json.loads((tmp_path / "home/.cursor/mcp.json").read_text()) == CLIENTS["home/.cursor/mcp.json"]

@@ -1,10 +1,12 @@
 //! One tool, called through the one call path, for commands that show what it answers.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, ToolCaller as _, ToolError, Value};
 
+use super::servers::tell_what_is_awaited;
 use crate::assemble::App;
 
 /// Servers get this long to connect before a command goes on without them.
@@ -24,7 +26,7 @@ pub fn context(app: &App) -> CallContext {
 pub async fn call(app: &App, name: &QualifiedName, arguments: Arguments) -> Result<Value, ToolError> {
     let ctx = context(app);
     let toolbox = app.runner.toolbox();
-    let call = toolbox.call_tool(name, arguments, &ctx);
+    let call = telling(app, toolbox.call_tool(name, arguments, &ctx));
     tokio::pin!(call);
     loop {
         tokio::select! {
@@ -45,10 +47,29 @@ pub async fn ot<'a>(
     function: &str,
     arguments: impl IntoIterator<Item = (&'a str, Option<String>)>,
 ) -> anyhow::Result<Value> {
-    connect(app).await;
+    if needs_servers(function) {
+        telling(app, connect(app)).await;
+    }
     let given = arguments.into_iter().filter_map(|(name, value)| Some((name, Value::Str(value?))));
     let answer = call(app, &QualifiedName::new("ot", function), Arguments::named(given)).await;
     answer.map_err(|error| anyhow::anyhow!(error.text()))
+}
+
+/// What was counted has nothing to do with what servers offer now.
+fn needs_servers(function: &str) -> bool {
+    function != "stats"
+}
+
+/// Says on a terminal which servers are waited for, as long as something takes.
+pub async fn telling<T>(app: &App, work: impl Future<Output = T>) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work.await;
+    }
+    let servers = app.servers();
+    tokio::select! {
+        outcome = work => outcome,
+        never = tell_what_is_awaited(&servers, &|_| true) => match never {},
+    }
 }
 
 async fn connect(app: &App) {

@@ -71,7 +71,7 @@ pub async fn main(args: DoctorArgs, at: Location) -> anyhow::Result<ExitCode> {
     let servers = app.servers();
     let findings = tokio::select! {
         findings = check(&app) => findings,
-        () = tell_what_is_awaited(&servers, &|_| true) => Vec::new(),
+        never = tell_what_is_awaited(&servers, &|_| true) => match never {},
     };
     app.shutdown().await;
     if args.output.is_json() {

@@ -86,6 +86,7 @@ async fn run(at: Location, code: &str, printed: Arc<PrintedOutput>) -> anyhow::R
         // A pipe takes it all; what is too much for a reader is stored.
         if is_terminal { app.runner.run(code, ctx).await } else { app.runner.run_whole(code, ctx).await }
     };
+    let run = super::ask::telling(&app, run);
     tokio::pin!(run);
     let mut interrupted = false;
     let reply = loop {

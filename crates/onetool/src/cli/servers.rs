@@ -4,6 +4,7 @@ mod edit;
 mod login;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -175,7 +176,7 @@ async fn test(app: &App, name: Option<&str>, wait: Duration, output: &OutputArgs
     });
     tokio::select! {
         _ = futures_util::future::join_all(connecting) => {}
-        () = tell_what_is_awaited(&servers, &is_meant) => {}
+        never = tell_what_is_awaited(&servers, &is_meant) => match never {},
     }
     let tested: Vec<ServerStatus> = servers.status().into_iter().filter(is_meant).collect();
     let rows: Vec<Json> = tested.iter().map(|server| row(app, server, server.state.as_str())).collect();
@@ -205,7 +206,10 @@ fn is_package_runner(app: &App, server: &str) -> bool {
 }
 
 /// Says on standard error what servers that take long are waited for, and until when.
-pub(super) async fn tell_what_is_awaited(servers: &ProxySource, is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync)) {
+pub(super) async fn tell_what_is_awaited(
+    servers: &ProxySource,
+    is_meant: &(dyn Fn(&ServerStatus) -> bool + Sync),
+) -> Infallible {
     let mut told: HashMap<String, (String, Duration)> = HashMap::new();
     loop {
         tokio::time::sleep(TOLD_FIRST).await;
