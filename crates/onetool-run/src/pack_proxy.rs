@@ -106,6 +106,31 @@ const MODULES: &[&str] = &[
     "uuid",
 ];
 
+/// Names of modules that are used most without their import.
+const IMPORTED: &[(&str, &str)] = &[
+    ("ABC", "abc"),
+    ("Counter", "collections"),
+    ("Decimal", "decimal"),
+    ("Enum", "enum"),
+    ("Fraction", "fractions"),
+    ("OrderedDict", "collections"),
+    ("Path", "pathlib"),
+    ("ThreadPoolExecutor", "concurrent.futures"),
+    ("ZoneInfo", "zoneinfo"),
+    ("dataclass", "dataclasses"),
+    ("date", "datetime"),
+    ("deepcopy", "copy"),
+    ("defaultdict", "collections"),
+    ("deque", "collections"),
+    ("lru_cache", "functools"),
+    ("namedtuple", "collections"),
+    ("partial", "functools"),
+    ("pprint", "pprint"),
+    ("reduce", "functools"),
+    ("timedelta", "datetime"),
+    ("timezone", "datetime"),
+];
+
 impl PackProxy {
     pub(crate) fn new(shared: Arc<Shared>, ctx: CallContext, used: HashMap<String, Use>) -> Self {
         Self {
@@ -195,6 +220,11 @@ impl PackProxy {
         let catalog = &self.shared.state.catalog;
         let packs: Vec<&str> = catalog.packs().map(|pack| pack.name.as_str()).collect();
         let message = format!("name '{name}' is not defined");
+        if let Some((_, module)) = IMPORTED.iter().find(|(known, _)| *known == name)
+            && self.shared.absence(name).is_none()
+        {
+            return ToolError::raised("NameError", format!("{message}; did you forget `from {module} import {name}`?"));
+        }
         let candidates = packs.iter().copied().chain(self.shared.state.aliases.keys().map(String::as_str));
         let meant = nearest(name, candidates).map(|near| format!("; did you mean '{near}'?"));
         let forgotten = || MODULES.contains(&name).then(|| format!("; did you forget `import {name}`?"));

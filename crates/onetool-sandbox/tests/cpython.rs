@@ -280,11 +280,32 @@ async fn errors_name_lines_of_the_users_text() {
     assert!(frames.len() <= 40 && frames[0] == frame(3, None), "{frames:?}");
     let (exception, message, _) = raised("import sys\nsys.exit(3)").await;
     assert_eq!((exception.as_str(), message.as_str()), ("SystemExit", "3"));
-    assert_eq!(raised("exit()").await.0, "SystemExit");
+    for end in ["exit()", "import sys\nsys.exit(0)", "raise SystemExit"] {
+        assert_eq!(value(end).await, Value::None, "{end}");
+    }
     let (exception, message, _) = raised("input('name? ')").await;
     assert_eq!((exception.as_str(), message.as_str()), ("EOFError", "no input in a sandbox"));
     let (exception, message, _) = raised("class Mine(Exception): pass\nraise Mine('m')").await;
     assert_eq!((exception.as_str(), message.as_str()), ("Mine", "m"));
+}
+
+#[tokio::test]
+async fn syntax_of_a_newer_python_names_it() {
+    if engine_version().await >= (3, 12) {
+        return;
+    }
+    for code in ["type X = int", "def first[T](items: list[T]) -> T: ...", "class Box[T]: ..."] {
+        let (exception, message, _) = raised(code).await;
+        assert_eq!(exception, "SyntaxError");
+        assert!(message.contains("it needs Python 3.12; this is 3.1"), "{message}");
+        assert!(message.contains("run.python: \"3.13\""), "{message}");
+    }
+}
+
+async fn engine_version() -> (u32, u32) {
+    let engine = engine();
+    run_in(&engine, "1", &Limits::default()).await.result.unwrap();
+    engine.version().unwrap()
 }
 
 #[tokio::test]

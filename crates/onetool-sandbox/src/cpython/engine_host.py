@@ -15,6 +15,7 @@ import sys as _sys
 import _thread
 
 _IN, _OUT = 3, 4  # of a forked child
+_write, _receive = _os.write, _os.read  # whatever a program makes of those
 _OWN_ID = 0x2A2A2A2A  # stands for the process id in the wall
 _REPORTING = 32 << 20  # more memory to report a failure with
 _THREAD_STACK = 1 << 20
@@ -64,7 +65,7 @@ class Channel:
         def emit(data):
             view = memoryview(data)
             while view:
-                view = view[_os.write(_OUT, view) :]
+                view = view[_write(_OUT, view) :]
 
         self.refuse_within_a_message()
         with self.writing:
@@ -90,7 +91,7 @@ class Channel:
         """One message from the host, waiting for it."""
         if not self.buffer:
             # Most messages come alone and whole.
-            piece = _os.read(_IN, _READ)
+            piece = _receive(_IN, _READ)
             if piece.endswith(b"\n") and piece.find(b"\n") == len(piece) - 1:
                 return _read(piece.decode())[0]
             if not piece:
@@ -103,7 +104,7 @@ class Channel:
                 parts[-1] = head
                 self.buffer = rest
                 return _loads(b"".join(parts))
-            piece = _os.read(_IN, _READ if len(parts) < 16 else _PIECE)
+            piece = _receive(_IN, _READ if len(parts) < 16 else _PIECE)
             if not piece:
                 _os._exit(0)  # the host is gone
             parts.append(piece)
@@ -140,14 +141,29 @@ class Channel:
             self.waiting[self.number] = slot
             return self.number
 
-    def request(self, write, text=None):
-        """Sends a request and waits, with everything else in this thread. `text` is the message, where it is known."""
+    def request(self, write):
+        """Sends a request and waits, with everything else in this thread."""
         slot = _Slot()
         number = self.register(slot)
-        if text is None:
-            self.send(lambda writer: write(writer, number))
-        else:
-            self.send_text(text % number)
+        self.send(lambda writer: write(writer, number))
+        return self.wait(slot)
+
+    def request_text(self, text):
+        """The same for a short message without values of the program's own: all of it but its number and its end."""
+        if self.writer is not None:
+            self.refuse_within_a_message()
+        slot = _Slot()
+        with self.lock:
+            self.number = number = self.number + 1
+            self.waiting[number] = slot
+        data = ("%s,\"id\":%d}}\n" % (text, number)).encode("utf-8", "onetool")
+        with self.writing:
+            written = _write(_OUT, data)
+            while written < len(data):
+                written += _write(_OUT, data[written:])
+        return self.wait(slot)
+
+    def wait(self, slot):
         while slot.answer is None:
             # Another reader may take the answer: look again whenever the turn to read comes.
             if self.reading.acquire(timeout=0.01):
@@ -159,15 +175,6 @@ class Channel:
                 finally:
                     self.reading.release()
         return slot.answer
-
-    def send_text(self, text):
-        """One short message without values of the program's own."""
-        data = text.encode("utf-8", "onetool")
-        self.refuse_within_a_message()
-        with self.writing:
-            written = _os.write(_OUT, data)
-            while written < len(data):
-                written += _os.write(_OUT, data[written:])
 
     async def request_async(self, write, loop):
         slot = _Slot(loop, loop.create_future())
@@ -213,21 +220,17 @@ _channel = Channel()
 
 
 _SHORT = 1 << 12
+_SHORT_KINDS = {str: _quote, int: int.__repr__, bool: {False: "false", True: "true"}.get, type(None): lambda _: "null"}
 
 
-def _is_short(values):
-    """Whether the C encoder writes these as a Writer would, and in one small piece."""
-    for value in values:
-        kind = type(value)
-        if kind is str:
-            if len(value) > _SHORT:
-                return False
-        elif kind is int:
-            if not -_SHORT < value < _SHORT:
-                return False
-        elif kind is not bool and value is not None:
-            return False
-    return len(values) < 32
+def _short(value):
+    """The JSON of a value as a Writer would write it, where it is one small piece, or None."""
+    write = _SHORT_KINDS.get(type(value))
+    if write is None or (write is _quote and len(value) > _SHORT):
+        return None
+    if write is int.__repr__ and not -_SHORT < value < _SHORT:
+        return None
+    return write(value)
 
 
 def _running_loop():
@@ -245,13 +248,14 @@ def _answer(message):
 class HostFunction:
     """A function that the host executes."""
 
-    __slots__ = ("_pack", "_function", "_full_name", "__name__", "_head")
+    __slots__ = ("_pack", "_function", "_full_name", "__name__", "_head", "_bare")
 
     def __init__(self, pack, function):
         self._pack, self._function = pack, function
         self.__name__ = function
         names = ("null" if pack is None else _quote(pack), _quote(function))
-        self._head = '{"call":{"id":%%d,"pack":%s,"function":%s,"args":' % tuple(name.replace("%", "%%") for name in names)
+        self._head = '{"call":{"pack":%s,"function":%s,"args":[' % names
+        self._bare = self._head + '],"kwargs":[]'
         self._full_name = function if pack is None else "%s.%s" % (pack, function)
 
     def __repr__(self):
@@ -272,14 +276,19 @@ class HostFunction:
         return write
 
     def _text(self, args, kwargs):
-        """The message with a place for its number, or None where the arguments take a Writer."""
-        if not (_is_short(args) and _is_short(kwargs.values())):
+        """The message without its number, or None where the arguments take a Writer."""
+        if len(args) + len(kwargs) > 32:
             return None
-        values = '%s,"kwargs":%s}}\n' % (_dumps(args), _dumps(list(kwargs.items())))
-        return self._head + values.replace("%", "%%")
+        positional = [_short(value) for value in args]
+        named = [_short(value) for value in kwargs.values()]
+        if None in positional or None in named:
+            return None
+        pairs = ["[%s,%s]" % (_quote(name), text) for name, text in zip(kwargs, named)]
+        return '%s%s],"kwargs":[%s]' % (self._head, ",".join(positional), ",".join(pairs))
 
     def __call__(self, /, *args, **kwargs):
-        message = _channel.request(self._message(args, kwargs), self._text(args, kwargs))
+        text = self._text(args, kwargs) if args or kwargs else self._bare
+        message = _channel.request(self._message(args, kwargs)) if text is None else _channel.request_text(text)
         value = _answer(message).get("value")
         return value if type(value) is str else decode(value)
 
@@ -366,6 +375,7 @@ def _file_tool(function, path, arguments):
 
 
 _files = _Files(_file_tool)
+_project_modules = _ProjectModules(_files)
 
 
 class _Return(BaseException):
@@ -428,6 +438,9 @@ class Run:
             return None
         try:
             module = __import__(name)
+            # `datetime.now()` means the class.
+            if isinstance(vars(module).get(name), type) and all(hasattr(vars(module)[name], each) for each in attributes):
+                return vars(module)[name] if any(not hasattr(module, each) for each in attributes) else module
             for attribute in attributes:
                 if not hasattr(module, attribute):
                     __import__("%s.%s" % (name, attribute))
@@ -437,6 +450,8 @@ class Run:
 
     def compile(self):
         tree = _ast.parse(self.source, self.name, "exec")
+        if "import" in self.source:
+            _project_modules.note(tree)
         self.resolve(tree)
         tree = rewrite(tree, self.source)
         return compile(tree, self.name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
@@ -487,6 +502,7 @@ class Run:
         def setrecursionlimit(limit, /):
             real_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
+        _sys.meta_path.append(_project_modules)
         _sys.addaudithook(_explain)
         _sys.setrecursionlimit = setrecursionlimit
         _builtins.input = no_input
@@ -549,9 +565,17 @@ class Run:
                 value = self.globals.pop(VALUE, None)
             except _Return as early:
                 value = early.value
+            except SystemExit as end:
+                if end.code not in (None, 0):
+                    raise
+                value = None
             value = self.finished(value)
             value = shown_figures(value, self.source)
         finally:
+            if "atexit" in self.source and not self.keeps_names:
+                import atexit
+
+                atexit._run_exitfuncs()
             _files.finish(self.keeps_names)
         if (silenced := _files.silenced(self.source)) is not None:
             raise silenced
@@ -572,11 +596,12 @@ class Run:
         """What to report, as the pieces of a message."""
         frames = self.frames(error)
         kind, message = type(error).__name__, error.msg if isinstance(error, SyntaxError) else message_of(error)
-        if isinstance(error, SyntaxError) and not self.compiled and _is_of_a_newer_python(message):
-            # Whoever sent the program has parsed it with the grammar of the newest Python.
-            version = "%d.%d" % _sys.version_info[:2]
-            message = "%s; this is Python %s, and the code may need a newer one" % (message, version)
-            message += '\nhint: set run.python to a newer interpreter, e.g. run.python: "3.13" with uv'
+        if isinstance(error, SyntaxError) and not self.compiled:
+            message = _with_version(message, error.text or "")
+        if isinstance(error, PermissionError) and error.errno == 1 and message.startswith("[Errno 1] Operation not permitted"):
+            message += _why_refused(error)
+        if isinstance(error, ImportError) and "None in sys.modules" in message:
+            message = "%s is not available in the sandbox" % (error.name or "this module")
         if isinstance(error, NameError) and getattr(error, "name", None) in self.refused:
             kind, message = self.refused[error.name]
         if isinstance(error, MemoryError) and not self.compiled:
@@ -628,8 +653,49 @@ class Run:
 _real_eval, _real_exec = eval, exec
 
 
-def _is_of_a_newer_python(message):
-    return message == "invalid syntax" or message.startswith(("f-string", "expected"))
+# Syntax and the Python that brought it, beside the message of an older one.
+_NEWER = (
+    (r"\s*type\s+\w+.*=", "", (3, 12)),
+    (r"\s*(async\s+def|def|class)\s+\w+\s*\[", "", (3, 12)),
+    ("", "f-string", (3, 12)),
+    (r"\s*except\s*\*", "", (3, 11)),
+    (r"\s*except\s+[\w.]+\s*,", "", (3, 14)),
+    (r""".*\b[tT][rR]?['"]""", "", (3, 14)),
+    ("", "invalid syntax", None),
+    ("", "expected", None),
+)
+
+
+def _with_version(message, line):
+    """What is wrong with the syntax, and which Python would take it. Whoever sent the program has parsed it with the grammar
+    of the newest one."""
+    import re
+
+    this = _sys.version_info[:2]
+    for start, words, since in _NEWER:
+        if not message.startswith(words) or not re.match(start, line) or (since is not None and since <= this):
+            continue
+        enough = max(since or (3, this[1] + 1), (3, 13))
+        if since is None:
+            reason = "this is Python %d.%d, and the code may need a newer one" % this
+        else:
+            reason = "it needs Python %d.%d; this is %d.%d" % (*since, *this)
+        return '%s; %s\nhint: set run.python: "%d.%d"; with uv, a version is enough' % (message, reason, *enough)
+    return message
+
+
+def _why_refused(error):
+    """The hint for what the kernel refused with nothing but a number."""
+    trace, modules = error.__traceback__, set()
+    while trace is not None:
+        modules.add(trace.tb_frame.f_globals.get("__name__", "").partition(".")[0])
+        trace = trace.tb_next
+    if "multiprocessing" in modules:
+        return ": %s; concurrent.futures.ThreadPoolExecutor works" % _NO_PROCESSES
+    return (
+        "\nhint: code in the sandbox has no processes, signals, devices or network of its own; "
+        "call a tool that does the work; ot.packs() lists them"
+    )
 
 
 _NO_PROCESSES = "code in the sandbox cannot start processes\nhint: call a tool that does the work; ot.packs() lists them"
@@ -645,11 +711,26 @@ _REFUSED_EVENTS.update(
         ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _NO_NETWORK
     )
 )
+_REFUSED_EVENTS.update(
+    dict.fromkeys(
+        ("os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate", "os.setxattr"),
+        "code in the sandbox cannot change the mode or owner of a file, make a link, or cut a file by its name\n"
+        "hint: open(path, 'w') writes a file anew; shutil.copy(source, target) copies one",
+    )
+)
+_NO_DATABASE_FILE = (
+    "SQLite cannot open files in the sandbox\n"
+    "hint: sqlite3.connect(':memory:') works; con.deserialize(open(path, 'rb').read()) loads a database file into it, and "
+    "open(path, 'wb').write(con.serialize()) stores it"
+)
+
 
 def _explain(event, arguments, refused=_REFUSED_EVENTS):
     """What the kernel would refuse with an error number is refused with a reason. The kernel is the wall, not this."""
     if event in refused:
         raise PermissionError(1, refused[event])
+    if event == "sqlite3.connect" and not any(part in str(arguments[0]) for part in (":memory:", "mode=memory")):
+        raise PermissionError(1, _NO_DATABASE_FILE)
 
 
 def _flush():

@@ -14,6 +14,7 @@ import weakref as _weakref
 _CHUNK = 1 << 20  # bytes that are read, or written, in one call
 _WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
 _MEMORY = "/memory"  # where `tempfile` makes its files
+_FIRST_DESCRIPTOR = 1 << 20  # of those that stand for files of this class; the system gives smaller ones
 _TIME_ZONES = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
 _LIBRARY = _os.path.dirname(_os.path.realpath(_os.__file__))
 # Packages look around the folder that they are installed in.
@@ -171,46 +172,82 @@ class _Buffered(_io.BufferedWriter):
 
 
 class _Writing(_io.RawIOBase):
-    """A file that is written whole when it is closed or flushed; what comes later is appended."""
+    """A file that is written whole when it is closed or flushed; what comes later is appended. One that is written
+    elsewhere than at its end is held whole from then on."""
 
     def __init__(self, files, path, how):
         super().__init__()
         self._files, self.name, self._how = files, path, how
         self.mode = "ab" if how == "append" else "wb"
         self._pending, self._count = [], 0
-        self._at = _os.stat(path).st_size if how == "append" and files.exists(path) else 0
+        self._end = self._at = _os.stat(path).st_size if how == "append" and files.exists(path) else 0
+        self._whole = None
 
     def writable(self):
         return True
 
     def seekable(self):
-        return False
+        return True
 
     def tell(self):
         return self._at
 
+    def seek(self, offset, whence=0):
+        at = offset + (0, self._at, self._end)[whence]
+        if at < 0:
+            raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
+        self._at = at
+        return at
+
+    def truncate(self, size=None):
+        size = self._at if size is None else size
+        if size != self._end:
+            whole = self.whole()
+            whole.seek(0, 2)
+            whole.write(bytes(max(0, size - whole.tell())))
+            whole.truncate(size)
+            self._end = size
+        return size
+
+    def whole(self):
+        """All of its content, in memory."""
+        if self._whole is None:
+            stored = self._files.whole(self.name) if self._how in ("stored", "append") and self._files.exists(self.name) else b""
+            self._whole = _io.BytesIO(stored + b"".join(self._pending))
+            self._pending, self._count = [], 0
+        return self._whole
+
     def write(self, data):
         data = bytes(data)
-        self._pending.append(data)
-        self._count += len(data)
+        if self.mode == "ab":
+            self._at = self._end
+        if self._at != self._end or self._whole is not None:
+            whole = self.whole()
+            whole.seek(self._at)
+            whole.write(data)
+        else:
+            self._pending.append(data)
+            self._count += len(data)
         self._at += len(data)
+        self._end = max(self._end, self._at)
         if self._count >= _WRITTEN_AT_ONCE:
             self.store()
         return len(data)
 
     def store(self):
-        if self._pending or self._how != "append":
-            if self._how == "stored":
-                if not self._pending:
-                    return
+        if self._whole is not None:
+            self._files.store(self.name, self._whole.getvalue(), "replace")
+            self._how = "stored"
+        elif self._how == "stored":
+            if self._pending:
                 self._files.store(self.name, b"".join(self._pending), "append")
-            else:
-                self._files.store(self.name, b"".join(self._pending), self._how)
+        elif self._pending or self._how != "append":
+            self._files.store(self.name, b"".join(self._pending), self._how)
             self._how = "stored"
         self._pending, self._count = [], 0
 
     def flush(self):
-        if not self.closed and self._pending:
+        if not self.closed and (self._pending or self._whole is not None):
             self.store()
 
     def close(self):
@@ -276,6 +313,7 @@ class _Files:
         self.mode, self.folder, self.cwd, self.call = "none", "", "", call
         self.unfinished, self.failures = [], []
         self.memory = {_MEMORY: None}  # None is a folder
+        self.descriptors = {}  # what `tempfile.mkstemp` gave out: paths, or files once they are written by number
         self.real = {}
         self.installed = set()
         self.replaced = []  # module, name and what stood there
@@ -357,6 +395,8 @@ class _Files:
         return True
 
     def open(self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+        if isinstance(file, int) and file in self.descriptors:
+            return self.opened(file, mode, buffering, encoding, errors, newline)
         if opener is not None or self.is_own(file):
             return self.real["open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
         if not isinstance(mode, str):
@@ -371,12 +411,42 @@ class _Files:
         if not isinstance(opened, _io.BytesIO) and not ("b" in letters and buffering == 0):
             opened = _io.BufferedReader(opened) if "r" in letters else _Buffered(opened)
         if "b" not in letters:
-            opened = _io.TextIOWrapper(opened, encoding or "utf-8", errors, newline)
+            opened = _io.TextIOWrapper(opened, "utf-8" if encoding in (None, "locale") else encoding, errors, newline)
             opened.mode = mode
         if letters & set("wax+"):
             self.unfinished = [one for one in self.unfinished if one() is not None]
             self.unfinished.append(_weakref.ref(opened))
         return opened
+
+    def opened(self, number, mode, *options):
+        """A file for a descriptor of ours, which ends with it. Its content so far is kept, as that of an open file is."""
+        path = self.descriptors.pop(number)
+        if not isinstance(path, str):
+            path.close()
+            path = path.name
+        return self.open(path, mode.replace("w", "a") if "r" not in mode else mode, *options)
+
+    def by_number(self, name):
+        """`os.close`, `os.write` and their like, for descriptors of ours too."""
+        real = getattr(_os, name)
+
+        def function(number, *arguments):
+            if number not in self.descriptors:
+                return real(number, *arguments)
+            if isinstance(self.descriptors[number], str):
+                self.descriptors[number] = self.open(self.descriptors[number], "r+b")
+            file = self.descriptors[number]
+            if name == "close":
+                del self.descriptors[number]
+                file.close()
+            elif name == "fsync":
+                file.flush()
+            elif name == "lseek":
+                return file.seek(*arguments)
+            else:
+                return getattr(file, name)(*arguments)
+
+        return function
 
     def raw(self, path, letters):
         if path == "/dev/null":
@@ -579,6 +649,7 @@ class _Files:
             ("shutil", self.install_shutil),
             ("glob", self.install_glob),
             ("tempfile", self.install_tempfile),
+            ("mimetypes", self.install_mimetypes),
         ):
             # Packages use them without a word in the program.
             if name not in self.installed and (name in source or name in _sys.modules):
@@ -635,6 +706,8 @@ class _Files:
         self.replace(shutil, "rmtree", rmtree)
         for name in ("copystat", "copymode"):
             self.replace(shutil, name, lambda *_, **__: None)
+        # No program can be started, wherever it is.
+        self.replace(shutil, "which", lambda cmd, mode=1, path=None: None)
 
     def install_glob(self):
         import glob
@@ -658,6 +731,11 @@ class _Files:
 
         self.replace(glob, "glob", glob_)
         self.replace(glob, "iglob", iglob)
+
+    def install_mimetypes(self):
+        import mimetypes
+
+        self.replace(mimetypes, "knownfiles", [])  # the system's own lists: types are known without them
 
     def install_tempfile(self):
         import tempfile
@@ -683,7 +761,14 @@ class _Files:
             return named(mode, buffering, encoding, newline, **{**options, "delete": True})
 
         def mkstemp(suffix=None, prefix=None, dir=None, text=False):
-            raise PermissionError(_errno.EPERM, "the sandbox has no file descriptors for files; use tempfile.NamedTemporaryFile")
+            path = name(suffix, prefix, dir)
+            self.open(path, "xb").close()
+            number = _FIRST_DESCRIPTOR + next(numbers)
+            self.descriptors[number] = path
+            return number, path
+
+        for function in ("close", "write", "read", "lseek", "fsync"):
+            self.replace(_os, function, self.by_number(function))
 
         self.replace(tempfile, "tempdir", _MEMORY)
         self.replace(tempfile, "mkdtemp", mkdtemp)

@@ -33,6 +33,8 @@ const HOST: &str = concat!(
     "\n",
     include_str!("files.py"),
     "\n",
+    include_str!("project_modules.py"),
+    "\n",
     include_str!("again.py"),
     "\n",
     include_str!("engine_host.py")

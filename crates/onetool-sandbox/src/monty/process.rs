@@ -41,6 +41,9 @@ impl Process {
         let mut command = Command::new(executable);
         command.arg(CHILD_ARGUMENT).env_clear().kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // Ctrl-C in a terminal is for us: a child that died of it would look like one that crashed.
+        #[cfg(unix)]
+        command.process_group(0);
         #[cfg(windows)]
         if let Some(root) = std::env::var_os("SystemRoot") {
             command.env("SystemRoot", root);

@@ -216,3 +216,16 @@ async fn what_comes_out_is_usable() {
     let piped = project.command(&["run", "'x' * 5000"]).output().await.unwrap();
     assert_eq!(String::from_utf8(piped.stdout).unwrap().trim_end().len(), 5000);
 }
+
+/// The interrupt key reaches everything in the terminal: it ends the run, and is no crash of an engine.
+#[tokio::test]
+async fn the_interrupt_key_ends_a_run_in_both_engines() {
+    let project = Project::empty();
+    for class in ["", "class B(int):\n    pass\n"] {
+        let code = format!("{class}print('begun')\nwhile True:\n    file.list('.')");
+        let (shown, status) =
+            crate::terminal::on_terminal(&project, &[("begun", "^C")], &["run", &code], &[]).await;
+        assert_eq!(status, 130, "{shown}");
+        assert!(!shown.contains("Error"), "{shown}");
+    }
+}

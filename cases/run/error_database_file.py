@@ -1,0 +1,3 @@
+import sqlite3
+
+sqlite3.connect("data.db")

@@ -1,0 +1,1 @@
+Counter("aab").most_common(1)

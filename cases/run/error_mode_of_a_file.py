@@ -1,0 +1,3 @@
+import os
+
+os.chmod("notes.txt", 0o755)

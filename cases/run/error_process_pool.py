@@ -1,0 +1,3 @@
+import multiprocessing
+
+multiprocessing.Pool(2)
