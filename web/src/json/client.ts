@@ -5,12 +5,20 @@ import type { Problem, Request } from './protocol';
 
 declare const WORKER_FILE: string;
 
-const VALIDATION_PATIENCE_MS = 2_000;
+/** From when the worker runs: a slow machine takes its time to start it. */
+const VALIDATION_PATIENCE_MS = 3_000;
 
 class Background {
   private worker: Worker | null = null;
   private lastId = 0;
   private readonly waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
+  private started: Promise<unknown> = Promise.resolve();
+
+  /** Waits until the worker runs. */
+  ready(): Promise<unknown> {
+    this.worker ??= this.start();
+    return this.started;
+  }
 
   ask<T>(request: Request, transfer: Transferable[] = []): Promise<T> {
     this.worker ??= this.start();
@@ -33,6 +41,8 @@ class Background {
   private start(): Worker {
     const url = new URL(WORKER_FILE, location.href).href;
     const worker = new Worker(trusted(url) as string);
+    this.started = new Promise((resolve, reject) => this.waiting.set(0, { resolve, reject }));
+    this.started.catch(() => undefined);
     worker.onmessage = (event: MessageEvent<{ id: number; value?: unknown; error?: string }>) => {
       const { id, value, error } = event.data;
       const waiter = this.waiting.get(id);
@@ -95,8 +105,10 @@ export async function openJson(source: string | ArrayBuffer): Promise<OpenedJson
 
 /** What is wrong with a value; `null` when nobody can tell here, and the server has to. */
 export async function validate(schema: unknown, value: unknown): Promise<Problem[] | null> {
-  const timer = setTimeout(() => checks.end('timeout'), VALIDATION_PATIENCE_MS);
+  let timer: ReturnType<typeof setTimeout> | undefined;
   try {
+    await checks.ready();
+    timer = setTimeout(() => checks.end('timeout'), VALIDATION_PATIENCE_MS);
     return await checks.ask<Problem[]>({ op: 'validate', schema: toPlain(fromPlain(schema)), value });
   } catch {
     return null;
