@@ -1,11 +1,12 @@
 //! Which workers exist. One a pack at most, started at the first call, replaced when its file has changed, and ended when
-//! it is idle or when another one needs its place.
+//! it is idle or when another one needs its place. Where the changed file cannot be imported, the worker that is there stays.
 //!
 //! Plain functions of a pack run on a few threads, `async def` functions on an event loop; a call holds its turn until the
 //! worker is done with it, and waits for it here, so that a worker that dies takes only the calls that it was serving. A
 //! call that a function of the same pack waits for takes no turn: it could wait for ever.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
+use tracing::warn;
 
 use super::environment::Environments;
 use super::live::{Launch, Place, Request, RequestFailure, Worker};
@@ -58,11 +60,14 @@ enum SlotState {
     Empty,
     Starting(Starting),
     Ready(Arc<Worker>),
+    Kept(Kept),
 }
 
 struct Starting {
     id: u64,
     hash: blake3::Hash,
+    /// The worker of the file as it was, in case that the new one does not start.
+    previous: Option<Arc<Worker>>,
     stages: watch::Receiver<Stage>,
     task: AbortHandle,
 }
@@ -70,6 +75,21 @@ struct Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// The worker of the last good version of a file that cannot be imported as it is now.
+struct Kept {
+    worker: Arc<Worker>,
+    broken: blake3::Hash,
+    error: ToolError,
+}
+
+impl Kept {
+    /// The worker, unless the function is new.
+    fn serving(&self, function: &str) -> Result<Arc<Worker>, ToolError> {
+        let knows = self.worker.file.pack.tools.contains_key(function);
+        if knows { Ok(self.worker.clone()) } else { Err(self.error.clone()) }
     }
 }
 
@@ -123,7 +143,7 @@ impl Pool {
         waiting.push(pack.clone());
         let params = protocol::call_params(call.function, call.arguments, ctx.trace_headers());
         for _ in 0..MAX_ATTEMPTS {
-            let worker = self.worker(&slot, &call.file, ctx).await?;
+            let worker = self.worker(&slot, &call, ctx).await?;
             let latest = Instant::now() + self.settings.call_timeout;
             let request = Request {
                 method: "call",
@@ -161,6 +181,21 @@ impl Pool {
             .filter(|worker| worker.is_open())
             .map(|worker| worker.file.pack.name.clone())
             .collect()
+    }
+
+    /// Why files cannot be imported as they are now, of which an earlier version is served.
+    pub(super) fn kept(&self, is_still: impl Fn(&ToolFile, &blake3::Hash) -> bool) -> Vec<(PathBuf, String)> {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().values().cloned().collect();
+        let kept = slots.iter().filter_map(|slot| match &*slot.state.lock() {
+            SlotState::Kept(kept) if kept.worker.is_open() && is_still(&kept.worker.file, &kept.broken) => {
+                let path = &kept.worker.file.path;
+                let reason = kept.error.message.as_str();
+                let reason = reason.strip_prefix(&*path.to_string_lossy()).unwrap_or(reason).trim_start();
+                Some((path.clone(), reason.to_owned()))
+            }
+            _ => None,
+        });
+        kept.collect()
     }
 
     /// Lets the worker of a pack end; the next call starts another.
@@ -256,28 +291,36 @@ impl Pool {
         }
     }
 
-    /// The worker for a file, as it is now: the one that is there, or a new one.
+    /// The worker for a file, as it is now: the one that is there, or a new one. Where the file as it is now cannot be
+    /// imported, the one that serves it as it was.
     async fn worker(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
-        file: &Arc<ToolFile>,
+        call: &PoolCall<'_>,
         ctx: &CallContext,
     ) -> Result<Arc<Worker>, ToolError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ToolError::unavailable("workers are shut down"));
         }
+        let file = &call.file;
         let mut stages = {
             let mut state = slot.state.lock();
             match &*state {
                 SlotState::Ready(worker) if worker.is_open() && worker.file.hash == file.hash => {
                     return Ok(worker.clone());
                 }
+                SlotState::Kept(kept) if kept.worker.is_open() && kept.broken == file.hash => {
+                    return kept.serving(call.function);
+                }
                 SlotState::Starting(start) if start.hash == file.hash => start.stages.clone(),
-                other => {
-                    if let SlotState::Ready(stale) = other {
-                        stale.retire();
-                    }
-                    let start = self.start(slot.clone(), file.clone());
+                _ => {
+                    let previous = match std::mem::replace(&mut *state, SlotState::Empty) {
+                        SlotState::Empty => None,
+                        SlotState::Starting(mut start) => start.previous.take(),
+                        SlotState::Ready(worker) => Some(worker),
+                        SlotState::Kept(kept) => Some(kept.worker),
+                    };
+                    let start = self.start(slot.clone(), file.clone(), previous.filter(|worker| worker.is_open()));
                     let stages = start.stages.clone();
                     *state = SlotState::Starting(start);
                     stages
@@ -288,7 +331,13 @@ impl Pool {
         let mut steps = 0.0;
         loop {
             match &*stages.borrow_and_update() {
-                Stage::Done(outcome) => return outcome.clone(),
+                Stage::Done(Ok(worker)) => return Ok(worker.clone()),
+                Stage::Done(Err(error)) => {
+                    return match &*slot.state.lock() {
+                        SlotState::Kept(kept) if kept.broken == file.hash => kept.serving(call.function),
+                        _ => Err(error.clone()),
+                    };
+                }
                 Stage::Working(Some(text)) => {
                     steps += 1.0;
                     let message = Some(format!("{}: {text}", file.pack.name));
@@ -310,7 +359,7 @@ impl Pool {
     }
 
     /// Starts a worker in a task of its own, so that a caller who leaves does not undo the work for the next one.
-    fn start(self: &Arc<Self>, slot: Arc<Slot>, file: Arc<ToolFile>) -> Starting {
+    fn start(self: &Arc<Self>, slot: Arc<Slot>, file: Arc<ToolFile>, previous: Option<Arc<Worker>>) -> Starting {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (stage, stages) = watch::channel(Stage::Working(None));
         let hash = file.hash;
@@ -326,19 +375,30 @@ impl Pool {
             // The place first: whoever is told that the start has failed may try again at once.
             {
                 let mut state = slot.state.lock();
-                let is_wanted = matches!(&*state, SlotState::Starting(start) if start.id == id);
-                match &outcome {
-                    Ok(worker) if is_wanted && !pool.closed.load(Ordering::Acquire) => {
+                let previous = match &mut *state {
+                    SlotState::Starting(start) if start.id == id => Some(start.previous.take()),
+                    _ => None,
+                };
+                match (&outcome, previous) {
+                    (Ok(worker), Some(previous)) if !pool.closed.load(Ordering::Acquire) => {
+                        if let Some(previous) = previous {
+                            previous.retire();
+                        }
                         *state = SlotState::Ready(worker.clone());
                     }
-                    Ok(worker) => worker.retire(),
-                    Err(_) if is_wanted => *state = SlotState::Empty,
-                    Err(_) => {}
+                    (Ok(worker), _) => worker.retire(),
+                    (Err(error), Some(Some(worker))) if worker.is_open() => {
+                        let path = file.path.display();
+                        warn!(file = %path, error = %error.message, "the last good version of a tool file is used");
+                        *state = SlotState::Kept(Kept { worker, broken: file.hash, error: error.clone() });
+                    }
+                    (Err(_), Some(_)) => *state = SlotState::Empty,
+                    (Err(_), None) => {}
                 }
             }
             stage.send_replace(Stage::Done(outcome));
         });
-        Starting { id, hash, stages, task: task.abort_handle() }
+        Starting { id, hash, previous, stages, task: task.abort_handle() }
     }
 
     async fn launch(

@@ -44,7 +44,7 @@ def greet(name: str, greeting: str = "Hello") -> str:
 
 
 async def count_words(texts: list[str]) -> dict[str, int]:
-    """Count the words of several texts. Calls of an `async def` run side by side; others run one after the other.
+    """Count the words of several texts. Plain functions run on threads, those with `async def` on one event loop.
 
     Args:
         texts: The texts to count in.

@@ -12,6 +12,7 @@ use super::environment::UV_HINT;
 use super::pool::{Pool, PoolCall};
 use super::registry::Registry;
 use super::settings::{WorkerServices, WorkerSettings};
+use super::tool_file::ToolFile;
 
 /// The packs of all tool files, and their workers.
 pub struct WorkerSource {
@@ -102,6 +103,14 @@ impl ToolSource for WorkerSource {
 
     fn health(&self) -> Vec<HealthNote> {
         let mut notes = self.registry.notes();
+        let is_still = |served: &ToolFile, broken: &blake3::Hash| {
+            self.registry.current(&served.pack.name).is_some_and(|now| now.hash == *broken)
+        };
+        notes.extend(self.pool.kept(is_still).into_iter().map(|(file, reason)| HealthNote {
+            severity: Severity::Error,
+            subject: file.display().to_string(),
+            message: format!("{reason}; the last good version is used"),
+        }));
         let needy = self.registry.packs_with_dependencies();
         if !needy.is_empty() && !self.pool.has_uv() {
             notes.push(HealthNote {

@@ -19,7 +19,6 @@ import time
 _EXIT_GRACE = 1.0
 _MAX_TEXT = 8000
 _MAX_FRAMES = 20
-_HOST_FILE = (lambda: 0).__code__.co_filename
 
 
 def _private(descriptor):
@@ -466,13 +465,32 @@ def _trace(error):
     try:
         import traceback
 
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename == _HOST_FILE:
-            frames = frames.tb_next
-        lines = traceback.format_exception(type(error), error, frames, limit=-_MAX_FRAMES)
+        chained, seen = [error], set()
+        while chained:
+            one = chained.pop()
+            if one is None or id(one) in seen or len(seen) > _MAX_FRAMES:
+                continue
+            seen.add(id(one))
+            one.__traceback__ = _without_host(one.__traceback__)
+            chained += [one.__cause__, one.__context__]
+        lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES)
         return "".join(lines)[-_MAX_TEXT:]
     except BaseException:
         return None
+
+
+def _without_host(frames):
+    """Only the frames of the tool and of what it uses, so that the last one is where its author looks."""
+    import types
+
+    kept, host = [], globals()
+    while frames is not None:
+        if frames.tb_frame.f_globals is not host:
+            kept.append(frames)
+        frames = frames.tb_next
+    for frame in reversed(kept):
+        frames = types.TracebackType(frames, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return frames
 
 
 _loop_lock = threading.Lock()

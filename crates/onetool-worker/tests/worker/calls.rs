@@ -34,6 +34,21 @@ def types(value) -> str:
 def take(point: Point, path: pathlib.Path, colour: Colour, when: "datetime.date | None" = None) -> list:
     return [point.x, path.name, colour is Colour.RED, when.year if when else None]
 
+@dataclasses.dataclass
+class Path2:
+    points: list[Point]
+    colours: "dict[str, Colour]"
+
+def nested(paths: list[Path2], days: "list[datetime.date] | None" = None) -> list:
+    return [paths[0].points[0].x, paths[0].colours["a"] is Colour.RED, days[0].year if days else None]
+
+def secret():
+    from onetool import get_secret
+    try:
+        return get_secret("NEVER_NAMED")
+    except PermissionError as error:
+        raise RuntimeError("no key") from error
+
 def deep():
     value = []
     value.append(value)
@@ -118,6 +133,25 @@ async fn annotated_parameters_get_what_they_ask_for() {
     ];
     let expected = Value::List(vec![Value::Int(7), Value::from("b.txt"), Value::Bool(true), Value::Int(2024)]);
     assert_eq!(tools.call("v.take", &arguments).await.unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_nested_arrives_in_the_types_that_were_asked_for() {
+    let tools = Toolbox::new(&[("v", VALUES)]);
+    let point = dict(&[("x", Value::Int(7)), ("y", Value::Float(1.0))]);
+    let colours = dict(&[("a", Value::from("red"))]);
+    let path = dict(&[("points", Value::List(vec![point])), ("colours", colours)]);
+    let days = Value::List(vec![Value::from("2024-02-29")]);
+    let seen = tools.call("v.nested", &[("paths", Value::List(vec![path])), ("days", days)]).await.unwrap();
+    assert_eq!(seen, Value::List(vec![Value::Int(7), Value::Bool(true), Value::Int(2024)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_traceback_has_no_frames_of_the_host() {
+    let tools = Toolbox::new(&[("v", VALUES)]);
+    let trace = tools.call("v.secret", &[]).await.unwrap_err().traceback.unwrap();
+    assert!(trace.contains("in secret") && trace.contains("PermissionError"), "{trace}");
+    assert!(!trace.contains("<string>") && !trace.contains("_request"), "{trace}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

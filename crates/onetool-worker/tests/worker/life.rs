@@ -191,6 +191,36 @@ async fn a_changed_file_is_read_again_and_gets_a_new_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_cannot_be_imported_keeps_the_last_good_worker() {
+    let good = "import helper\ndef f() -> int:\n    return helper.number()\n";
+    let tools = Toolbox::new(&[("a", good)]);
+    let helper = |text: &str| {
+        std::fs::write(tools.folder.path().join("tools/a/helper.py"), text).unwrap();
+        tools.source.refresh();
+    };
+    helper("def number():\n    return 1\n");
+    assert_eq!(tools.int("a.f").await, 1);
+    for broken in ["def number():\n    return 1 +\n", "import nothing_of_this_name\n", "raise SystemExit(3)\n"] {
+        helper(broken);
+        assert_eq!(tools.int("a.f").await, 1, "{broken}");
+        assert_eq!(tools.int("a.f").await, 1, "{broken}");
+        let notes = tools.source.health();
+        assert!(notes.len() == 1 && notes[0].message.ends_with("the last good version is used"), "{notes:?}");
+        assert_eq!(tools.source.live_workers(), 1);
+    }
+    // What the last good version does not have fails for the reason that counts.
+    tools.put("a", "import helper\ndef f() -> int:\n    return 1\ndef g() -> int:\n    return 2\n");
+    tools.source.refresh();
+    assert!(tools.call("a.g", &[]).await.unwrap_err().message.contains("could not be imported"));
+    helper("def number():\n    return 3\n");
+    tools.put("a", good);
+    tools.source.refresh();
+    assert_eq!(tools.source.health(), [], "what was fixed is fine before the next call too");
+    assert_eq!(tools.int("a.f").await, 3);
+    assert_eq!(tools.source.live_workers(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_takes_too_long_is_given_up() {
     let settings = WorkerSettings { startup_timeout: Duration::from_millis(1500), ..WorkerSettings::default() };
     let tools =

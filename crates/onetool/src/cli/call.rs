@@ -63,11 +63,15 @@ pub async fn main(args: CallArgs, at: Location) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
-            // Whoever wrote the tool wants to see where.
-            if let Some(traceback) = &error.traceback {
-                eprintln!("{}", traceback.trim_end());
+            let told = format!("{}: {}", error.exception(), error.text());
+            // Whoever wrote the tool wants to see where; the last line of it is the error itself.
+            let traceback = error.traceback.as_deref().map_or("", str::trim_end);
+            if let Some(frames) = traceback.strip_suffix(told.as_str()) {
+                eprint!("{frames}");
+            } else if !traceback.is_empty() {
+                eprintln!("{traceback}");
             }
-            eprintln!("{}: {}", error.exception(), error.text());
+            eprintln!("{told}");
             Ok(ExitCode::FAILURE)
         }
     }
@@ -78,7 +82,7 @@ async fn spec(app: &App, name: &QualifiedName) -> Option<std::sync::Arc<ToolSpec
     let known = || app.runner.toolbox().now().catalog().tool(name).cloned();
     if known().is_none() {
         // The call itself says what is wrong.
-        let _ = app.servers().settle(&name.pack, &ask::context(app)).await;
+        let _ = ask::telling(app, app.servers().settle(&name.pack, &ask::context(app))).await;
     }
     known()
 }

@@ -128,6 +128,10 @@ impl Session<'_> {
     }
 
     async fn round(&self, seen: u64) -> anyhow::Result<Round> {
+        // Here the file as it is counts, not the last version of it that worked.
+        if let Some(pack) = self.pack() {
+            self.app.workers().restart(&pack.name);
+        }
         let problems: Vec<HealthNote> = self.notes();
         for note in &problems {
             self.talk.problem(note.severity, &format!("{}: {}", self.args.file.display(), note.message));
