@@ -95,6 +95,9 @@ impl PostgresBlobs {
 /// The columns of [`info`]; times as microseconds.
 const COLUMNS: &str = "id, scope, media_type, bytes, (extract(epoch FROM created_at) * 1000000)::bigint, notes";
 
+/// What has not expired, by the time to live in `$1`. The time of the transaction, so that an index is used.
+const FRESH: &str = "($1::float8 = 0 OR created_at >= now() - make_interval(secs => $1))";
+
 fn info(row: &Row) -> Option<BlobInfo> {
     Some(BlobInfo {
         id: row.get::<_, &str>(0).parse().ok()?,
@@ -228,20 +231,42 @@ impl Blobs for PostgresBlobs {
         Ok(content)
     }
 
-    async fn list(&self) -> Result<Vec<BlobInfo>, StateError> {
+    async fn page(&self, after: Option<&BlobId>, limit: usize) -> Result<Vec<BlobInfo>, StateError> {
+        let (after, limit) = (after.map_or("", BlobId::as_str).to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
         let ttl = self.ttl();
         self.database
-            .read(move |connection| async move {
-                let rows = connection
-                    .query(
-                        &format!(
-                            "SELECT {COLUMNS} FROM onetool_blobs WHERE upload IS NOT NULL
-                                 AND ($1::float8 = 0 OR created_at >= clock_timestamp() - make_interval(secs => $1))"
-                        ),
-                        &[&ttl],
-                    )
-                    .await?;
-                Ok(rows.iter().filter_map(info).collect())
+            .read(move |connection| {
+                let after = after.clone();
+                async move {
+                    let statement = connection
+                        .prepare_cached(&format!(
+                            "SELECT {COLUMNS} FROM onetool_blobs WHERE id > $2 AND upload IS NOT NULL AND {FRESH}
+                             ORDER BY id LIMIT $3"
+                        ))
+                        .await?;
+                    let rows = connection.query(&statement, &[&ttl, &after, &limit]).await?;
+                    Ok(rows.iter().filter_map(info).collect())
+                }
+            })
+            .await
+    }
+
+    async fn newest(&self, scope: &str, limit: usize) -> Result<Vec<BlobInfo>, StateError> {
+        let (scope, limit) = (scope.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
+        let ttl = self.ttl();
+        self.database
+            .read(move |connection| {
+                let scope = scope.clone();
+                async move {
+                    let statement = connection
+                        .prepare_cached(&format!(
+                            "SELECT {COLUMNS} FROM onetool_blobs WHERE scope = $2 AND upload IS NOT NULL AND {FRESH}
+                             ORDER BY created_at DESC LIMIT $3"
+                        ))
+                        .await?;
+                    let rows = connection.query(&statement, &[&ttl, &scope, &limit]).await?;
+                    Ok(rows.iter().filter_map(info).collect())
+                }
             })
             .await
     }

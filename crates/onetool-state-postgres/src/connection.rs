@@ -47,6 +47,8 @@ pub(crate) struct Database {
     pub(crate) blob_key: OnceCell<[u8; 32]>,
     /// When expired blobs were last looked for.
     pub(crate) swept: Mutex<Option<Instant>>,
+    /// When removals were last forgotten.
+    pub(crate) tidied: Mutex<Option<Instant>>,
 }
 
 impl Drop for Database {
@@ -90,7 +92,14 @@ impl Database {
             .post_create(migrate_first())
             .build()
             .map_err(|error| OpenError::Address(error.to_string()))?;
-        Ok(Self { pool, runtime: Some(runtime), place, blob_key: OnceCell::new(), swept: Mutex::default() })
+        Ok(Self {
+            pool,
+            runtime: Some(runtime),
+            place,
+            blob_key: OnceCell::new(),
+            swept: Mutex::default(),
+            tidied: Mutex::default(),
+        })
     }
 
     pub(crate) fn place(&self) -> &str {

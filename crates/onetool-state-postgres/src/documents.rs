@@ -1,6 +1,6 @@
 //! Documents as rows. The database decides what holds; one round trip per change.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use onetool_state::StateError;
@@ -13,6 +13,11 @@ use crate::connection::{Database, Failure};
 
 /// How often changes of other servers are looked for.
 const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Removals are remembered this long for servers that have not heard of them.
+const REMEMBERED_SECONDS: f64 = 3600.0;
+/// How often a server that removes documents forgets removals, and how many at once.
+const FORGET_EVERY: Duration = Duration::from_mins(10);
+const FORGOTTEN_AT_ONCE: i64 = 1_000;
 /// The largest document.
 const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
@@ -52,6 +57,35 @@ impl Database {
             "stale" => Err(StateError::Stale(format!("what {key} belongs to"))),
             _ => Err(StateError::Conflict(key.to_string())),
         }
+    }
+}
+
+impl Database {
+    /// Forgets removals that every server has heard of, and limits that are as if nobody had used them, now and then.
+    fn tidy(&self) {
+        {
+            let mut tidied = self.tidied.lock();
+            if tidied.is_some_and(|at| at.elapsed() < FORGET_EVERY) {
+                return;
+            }
+            *tidied = Some(Instant::now());
+        }
+        self.spawn(|connection| async move {
+            let collections = connection.query("SELECT collection FROM onetool_collections", &[]).await?;
+            let statement = connection.prepare_cached("SELECT onetool_forget_1($1, $2, $3)").await?;
+            for row in collections {
+                let collection: String = row.get(0);
+                loop {
+                    let values: [&(dyn ToSql + Sync); 3] = [&collection, &REMEMBERED_SECONDS, &FORGOTTEN_AT_ONCE];
+                    if connection.query_one(&statement, &values).await?.get::<_, i64>(0) < FORGOTTEN_AT_ONCE {
+                        break;
+                    }
+                }
+            }
+            let full = "DELETE FROM onetool_limits WHERE full_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1";
+            connection.execute(full, &[&((REMEMBERED_SECONDS * 1e6) as i64)]).await?;
+            Ok(())
+        });
     }
 }
 
@@ -140,29 +174,34 @@ impl Documents for Database {
     }
 
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError> {
+        self.tidy();
         self.put_or_remove(collection, key, None, condition).await
     }
 
     async fn changes(&self, collection: Collection, since: Cursor, _effort: Effort) -> Result<Changes, StateError> {
         self.read(move |connection| async move {
             let collection = collection.as_str();
-            let mut is_whole = since == Cursor::START;
-            if !is_whole {
-                let statement =
-                    connection.prepare_cached("SELECT floor FROM onetool_collections WHERE collection = $1").await?;
-                let row = connection.query_opt(&statement, &[&collection]).await?;
-                is_whole = row.is_some_and(|row| row.get::<_, i64>(0) > number(since));
-            }
-            let after = if is_whole { 0 } else { number(since) };
             let statement = connection
                 .prepare_cached(
                     "SELECT key, seq, revision, content FROM onetool_documents
                      WHERE collection = $1 AND seq > $2 ORDER BY seq",
                 )
                 .await?;
-            let rows = connection.query(&statement, &[&collection, &after]).await?;
+            let mut is_whole = since == Cursor::START;
+            let after = number(since);
+            let mut rows = connection.query(&statement, &[&collection, &after]).await?;
+            if !is_whole {
+                // Asked afterwards: whatever was forgotten before the rows were read is below it.
+                let floor =
+                    connection.prepare_cached("SELECT floor FROM onetool_collections WHERE collection = $1").await?;
+                let row = connection.query_opt(&floor, &[&collection]).await?;
+                is_whole = row.is_some_and(|row| row.get::<_, i64>(0) > after);
+                if is_whole {
+                    rows = connection.query(&statement, &[&collection, &0_i64]).await?;
+                }
+            }
             let mut changes = Vec::with_capacity(rows.len());
-            let mut last = if is_whole { 0 } else { after };
+            let mut last = after;
             for row in rows {
                 last = last.max(row.get::<_, i64>(1));
                 let Ok(key) = row.get::<_, &str>(0).parse::<Key>() else { continue };

@@ -1,7 +1,8 @@
 //! The tables, and how they came to be: forward only, each in a transaction, once.
 //!
-//! Old and new servers run at the same time while a team updates: a migration only adds. What a newer version needs
-//! differently gets a new name (`onetool_put_2`), and the old one stays until no supported version uses it.
+//! Old and new servers run at the same time while a team updates: nothing that the previous version uses goes away or asks for
+//! more than before. What a newer version needs differently gets a new name (`onetool_put_2`), and the old one stays until no
+//! supported version uses it; only what also protects old servers is replaced under its name.
 
 use tokio_postgres::{Client, Error};
 
@@ -12,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_state.sql"),
     include_str!("migrations/0002_jobs.sql"),
     include_str!("migrations/0003_blob_age.sql"),
+    include_str!("migrations/0004_upkeep.sql"),
 ];
 
 pub(crate) async fn run(client: &mut Client) -> Result<(), Error> {

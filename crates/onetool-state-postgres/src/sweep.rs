@@ -104,6 +104,8 @@ impl Sweep {
                 return Ok(None);
             }
         }
+        // Of many millions this takes longer than other statements may.
+        transaction.batch_execute("SET LOCAL statement_timeout = '10min'").await?;
         let found = transaction
             .query_opt(
                 "SELECT created_at::text FROM (

@@ -2,9 +2,11 @@
 //!
 //! A token is shown once, when it is made; what is kept is a hash of it. Tokens are documents of the shared state, so one
 //! that is made or revoked on one server is known to the others within [`LOOK_AGAIN`]. A server that cannot reach the state
-//! goes on with the tokens that it knows.
+//! goes on with the tokens that it knows. One that starts meanwhile knows none, but remembers in a file of its own that there
+//! were some: a state that is away opens no server.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ const MAX_NAME: usize = 64;
 const MAX_GROUPS: usize = 64;
 /// What tokens begin with, so that scanners for leaked secrets know them.
 const PREFIX: &str = "onetool_";
+/// What the file says that remembers tokens.
+const MEMORY: &str = "The shared state has tokens: without it, nobody comes in who has none.\n";
 const SCOPES: [&str; 3] = ["read", "invoke", "admin"];
 
 /// What is known of a token.
@@ -90,6 +94,10 @@ pub struct AccessTokens {
     looked: Mutex<Looked>,
     /// There was a token at some time: a server that needed one goes on needing one.
     were_there: AtomicBool,
+    /// The tokens were read since the start.
+    is_read: AtomicBool,
+    /// Is there where tokens were there when this machine last looked.
+    memory: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -116,12 +124,27 @@ impl AccessTokens {
             known: RwLock::default(),
             looked: Mutex::new(Looked { cursor: Cursor::START, at: None }),
             were_there: AtomicBool::new(false),
+            is_read: AtomicBool::new(false),
+            memory: None,
         }
+    }
+
+    /// Remembers in a file whether there are tokens, for a start while the state is away.
+    #[must_use]
+    pub fn remembering(mut self, file: PathBuf) -> Self {
+        self.memory = Some(file);
+        self
+    }
+
+    /// Whether nothing is known yet of the tokens that there are: the state could not be read since the start.
+    pub fn are_unknown(&self) -> bool {
+        !self.is_read.load(Ordering::Acquire)
     }
 
     /// Whether there are tokens, or were since the start. As last known; see [`AccessTokens::refresh`].
     pub fn are_there(&self) -> bool {
         self.were_there.load(Ordering::Acquire)
+            || self.are_unknown() && self.memory.as_ref().is_some_and(|file| file.exists())
     }
 
     /// The token that a text is, as last known. Expired ones are not found.
@@ -246,6 +269,21 @@ impl AccessTokens {
         }
     }
 
+    fn remember(&self, are_there: bool) {
+        let Some(file) = self.memory.as_ref().filter(|file| file.exists() != are_there) else { return };
+        let written = match file.parent() {
+            _ if !are_there => std::fs::remove_file(file),
+            // A folder that is not a project stays as it is.
+            Some(folder) if folder.parent().is_some_and(Path::is_dir) => {
+                std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, MEMORY))
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "it cannot be noted whether there are tokens");
+        }
+    }
+
     fn look(&self) -> Result<(), StateError> {
         let mut looked = self.looked.lock();
         let effort = if looked.at.is_none() { Effort::Thorough } else { Effort::Usual };
@@ -253,6 +291,7 @@ impl AccessTokens {
         looked.at = Some(Instant::now());
         let changes = wait(self.documents.changes(Collection::ACCESS_TOKENS, looked.cursor, effort))?;
         looked.cursor = changes.cursor;
+        self.is_read.store(true, Ordering::Release);
         if !changes.is_whole && changes.changes.is_empty() {
             return Ok(());
         }
@@ -284,6 +323,7 @@ impl AccessTokens {
         if !by_hash.is_empty() {
             self.were_there.store(true, Ordering::Release);
         }
+        self.remember(!by_hash.is_empty());
         *self.known.write() = Arc::new(Known { by_hash });
         Ok(())
     }
@@ -380,6 +420,24 @@ mod tests {
         assert!(other.list().unwrap().is_empty());
         assert!(other.find(&token).is_none());
         assert!(matches!(one.revoke("ana"), Err(TokenError::NotFound(_))));
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_opens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("node/.onetool/state/tokens-needed");
+        std::fs::create_dir_all(folder.path().join("node/.onetool")).unwrap();
+        let shared = folder.path().join("shared");
+        let start = || AccessTokens::new(&state(&shared)).remembering(file.clone());
+        let first = start();
+        assert!(first.are_unknown() && !first.are_there());
+        let (_, record) = first.create(new("ana")).unwrap();
+        assert!(!first.are_unknown());
+        let second = start();
+        assert!(second.are_unknown() && second.are_there(), "before anything was read");
+        second.revoke(&record.name).unwrap();
+        assert!(second.are_there(), "a running server stays closed");
+        assert!(!start().are_there() && !file.exists());
     }
 
     #[test]

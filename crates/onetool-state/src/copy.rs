@@ -1,11 +1,17 @@
 //! Moving everything from one backend to another: to a database, back to files, or into a backup.
 
+use std::ops::ControlFlow;
+
 use crate::interface::{
-    Change, Collection, Cursor, Effort, Expect, Holder, NewBlob, Position, Rest, Retention, State, StateError, Stream,
+    BlobInfo, Blobs, Change, Collection, Cursor, Effort, Expect, Holder, NewBlob, Position, Rest, Retention, State,
+    StateError, Stream,
 };
+use crate::wait;
 
 /// Of a blob, so much is copied at once.
 const PIECE_BYTES: usize = 1024 * 1024;
+/// Stored results that are looked at together.
+const BLOBS_AT_ONCE: usize = 500;
 /// Lines that are appended at once.
 const LINES_AT_ONCE: usize = 5_000;
 
@@ -38,31 +44,9 @@ pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
     }
     copy_jobs(from, to).await?;
     for stream in Stream::ALL {
-        let lines = lines(from, stream).await?;
-        for batch in lines.chunks(LINES_AT_ONCE) {
-            to.trail().append(stream, batch).await?;
-        }
-        copied.lines += lines.len() as u64;
+        copied.lines += copy_lines(from, to, stream).await?;
     }
-    let (old, new) = (from.blobs(forever()), to.blobs(forever()));
-    let blobs = old.list().await?;
-    if !blobs.is_empty() {
-        new.adopt_secret(old.secret().await?).await?;
-    }
-    for blob in blobs {
-        let mut writer = new.create(NewBlob { scope: blob.scope, media_type: blob.media_type }).await?;
-        let mut offset = 0;
-        while offset < blob.bytes {
-            let piece = old.read(&blob.id, offset, PIECE_BYTES).await?;
-            if piece.is_empty() {
-                return Err(StateError::Invalid(format!("the stored result {} is cut short", blob.id)));
-            }
-            writer.write(&piece).await?;
-            offset += piece.len() as u64;
-        }
-        writer.finish(blob.notes).await?;
-        copied.blobs += 1;
-    }
+    copied.blobs = copy_blobs(from, to).await?;
     Ok(copied)
 }
 
@@ -85,10 +69,59 @@ fn forever() -> Retention {
     Retention { ttl: std::time::Duration::ZERO, max_bytes: u64::MAX >> 1, max_blob_bytes: u64::MAX >> 1 }
 }
 
-async fn lines(state: &State, stream: Stream) -> Result<Vec<String>, StateError> {
-    let mut lines = Vec::new();
-    state.trail().read(stream, Position::default(), &mut |line| lines.push(line.to_owned())).await?;
-    Ok(lines)
+/// Reads on a thread of its own while it writes, so that a long trail takes no memory.
+async fn copy_lines(from: &State, to: &State, stream: Stream) -> Result<u64, StateError> {
+    let (sender, mut lines) = tokio::sync::mpsc::channel(LINES_AT_ONCE);
+    let (old, new) = (from.trail(), to.trail());
+    let reading = tokio::task::spawn_blocking(move || {
+        // Whoever writes has failed where nobody takes the line.
+        let mut send = |line: &str| drop(sender.blocking_send(line.to_owned()));
+        wait(old.read(stream, Position::default(), &mut send))
+    });
+    let (mut batch, mut count) = (Vec::new(), 0);
+    while lines.recv_many(&mut batch, LINES_AT_ONCE).await > 0 {
+        new.append(stream, &batch).await?;
+        count += batch.len() as u64;
+        batch.clear();
+    }
+    reading.await.map_err(|error| StateError::Invalid(format!("the copy failed inside: {error}")))??;
+    Ok(count)
+}
+
+async fn copy_blobs(from: &State, to: &State) -> Result<u64, StateError> {
+    let (old, new) = (from.blobs(forever()), to.blobs(forever()));
+    // Handles are made with it, and so are the owners of runs.
+    new.adopt_secret(old.secret().await?).await?;
+    let (mut last, mut count) = (None, 0);
+    loop {
+        let page = old.page(last.as_ref(), BLOBS_AT_ONCE).await?;
+        let Some(end) = page.last() else { return Ok(count) };
+        last = Some(end.id.clone());
+        for blob in page {
+            count += u64::from(copy_blob(&*old, &*new, blob).await?);
+        }
+    }
+}
+
+/// Says whether it was still there.
+async fn copy_blob(old: &dyn Blobs, new: &dyn Blobs, blob: BlobInfo) -> Result<bool, StateError> {
+    let mut writer = new.create(NewBlob { scope: blob.scope, media_type: blob.media_type }).await?;
+    let mut offset = 0;
+    while offset < blob.bytes {
+        let piece = match old.read(&blob.id, offset, PIECE_BYTES).await {
+            Ok(piece) => piece,
+            // A server that runs meanwhile removes what expires.
+            Err(StateError::NotFound(_) | StateError::Expired(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if piece.is_empty() {
+            return Err(StateError::Invalid(format!("the stored result {} is cut short", blob.id)));
+        }
+        writer.write(&piece).await?;
+        offset += piece.len() as u64;
+    }
+    writer.finish(blob.notes).await?;
+    Ok(true)
 }
 
 async fn require_empty(state: &State) -> Result<(), StateError> {
@@ -105,9 +138,15 @@ async fn require_empty(state: &State) -> Result<(), StateError> {
         }
     }
     for stream in Stream::ALL {
-        if !lines(state, stream).await?.is_empty() {
+        let mut has_lines = false;
+        let mut look = |_: &str| {
+            has_lines = true;
+            ControlFlow::Break(())
+        };
+        state.trail().read_back(stream, &mut look).await?;
+        if has_lines {
             return not_empty(stream.as_str());
         }
     }
-    if state.blobs(forever()).list().await?.is_empty() { Ok(()) } else { not_empty("stored results") }
+    if state.blobs(forever()).page(None, 1).await?.is_empty() { Ok(()) } else { not_empty("stored results") }
 }

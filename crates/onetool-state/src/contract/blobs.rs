@@ -23,6 +23,20 @@ pub(super) async fn put(blobs: &dyn Blobs, new: NewBlob, content: &[u8]) -> Blob
     writer.finish(notes("demo.read")).await.unwrap()
 }
 
+/// Every blob, in small pages.
+async fn all(blobs: &dyn Blobs) -> Vec<BlobInfo> {
+    let mut all: Vec<BlobInfo> = Vec::new();
+    loop {
+        let page = blobs.page(all.last().map(|last| &last.id), 2).await.unwrap();
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            assert!(all.is_sorted_by(|one, other| one.id < other.id), "in the order of their ids, each once");
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
 pub(super) async fn check(open: Open<'_>) {
     let retention = Retention::default();
     let (one, other) = (open().blobs(retention), open().blobs(retention));
@@ -50,13 +64,20 @@ pub(super) async fn check(open: Open<'_>) {
     assert_ne!(apart.id, stored.id);
     assert_ne!(put(&*one, new("", "image/png"), &content).await.id, stored.id);
     assert_eq!(one.describe(&apart.id).await.unwrap().scope, "somebody");
-    assert_eq!(one.list().await.unwrap().len(), 3);
+    assert_eq!(all(&*one).await.len(), 3);
+    assert!(all(&*one).await.iter().any(|blob| (blob.id.clone(), blob.bytes) == (apart.id.clone(), 3_000_000)));
+    let mut newest = one.newest("", 10).await.unwrap();
+    assert_eq!(newest.len(), 2, "of one scope");
+    assert!(newest[0].created_at >= newest[1].created_at);
+    newest.truncate(1);
+    assert_eq!(one.newest("", 1).await.unwrap(), newest);
+    assert_eq!(one.newest("nobody", 10).await.unwrap(), []);
 
     // One that is not finished leaves nothing.
     let mut writer = one.create(new("", "x/y")).await.unwrap();
     writer.write(b"half").await.unwrap();
     drop(writer);
-    assert_eq!(other.list().await.unwrap().len(), 3);
+    assert_eq!(all(&*other).await.len(), 3);
     let empty = put(&*one, new("", "x/y"), b"").await;
     assert_eq!(other.read(&empty.id, 0, 10).await.unwrap(), b"");
 
@@ -78,7 +99,7 @@ pub(super) async fn check(open: Open<'_>) {
     let tight = open().blobs(Retention { max_bytes: 3_500_000, ..retention });
     let went = tight.sweep().await.unwrap();
     assert!(went >= 2, "{went}");
-    let left: u64 = one.list().await.unwrap().iter().map(|blob| blob.bytes).sum();
+    let left: u64 = all(&*one).await.iter().map(|blob| blob.bytes).sum();
     assert!(left <= 3_500_000, "{left}");
 
     // Expired: told as such, and swept.
@@ -92,7 +113,7 @@ pub(super) async fn check(open: Open<'_>) {
     };
     assert!(matches!(expired, StateError::Expired(_)), "{expired:?}");
     brief.sweep().await.unwrap();
-    assert!(brief.list().await.unwrap().is_empty());
+    assert!(all(&*brief).await.is_empty() && brief.newest("", 10).await.unwrap().is_empty());
     assert!(matches!(brief.describe(&fleeting.id).await, Err(StateError::Expired(_))), "it is remembered");
     // Stored again, it is there again.
     let again = put(&*one, new("", "x/y"), b"fleeting").await;

@@ -145,6 +145,16 @@ impl FlatBlobs {
         if whole { Ok(meta) } else { Err(not_found()) }
     }
 
+    /// Whatever is there, expired or not.
+    fn ids(&self) -> impl Iterator<Item = BlobId> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| id_in(entry.file_name().to_str()?, ".meta.json")?.parse().ok())
+    }
+
+    fn known(&self, id: BlobId) -> Option<BlobInfo> {
+        self.find(&id).ok().map(|meta| info(id, meta))
+    }
+
     fn clean_up(&self) -> usize {
         let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
         let now = Utc::now();
@@ -243,13 +253,18 @@ impl Blobs for FlatBlobs {
         }
     }
 
-    async fn list(&self) -> Result<Vec<BlobInfo>, StateError> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let ids = entries.filter_map(|entry| {
-            let name = entry.file_name();
-            id_in(name.to_str()?, ".meta.json")?.parse::<BlobId>().ok()
-        });
-        Ok(ids.filter_map(|id| self.find(&id).ok().map(|meta| info(id, meta))).collect())
+    async fn page(&self, after: Option<&BlobId>, limit: usize) -> Result<Vec<BlobInfo>, StateError> {
+        let mut ids: Vec<BlobId> = self.ids().filter(|id| after.is_none_or(|after| id > after)).collect();
+        ids.sort_unstable();
+        Ok(ids.into_iter().filter_map(|id| self.known(id)).take(limit).collect())
+    }
+
+    async fn newest(&self, scope: &str, limit: usize) -> Result<Vec<BlobInfo>, StateError> {
+        let mut found: Vec<BlobInfo> =
+            self.ids().filter_map(|id| self.known(id)).filter(|info| info.scope == scope).collect();
+        found.sort_by_key(|info| std::cmp::Reverse(info.created_at));
+        found.truncate(limit);
+        Ok(found)
     }
 
     async fn sweep(&self) -> Result<usize, StateError> {
@@ -261,7 +276,7 @@ impl Blobs for FlatBlobs {
     }
 
     async fn adopt_secret(&self, secret: [u8; 32]) -> Result<(), StateError> {
-        if !self.list().await?.is_empty() {
+        if !self.page(None, 1).await?.is_empty() {
             return Err(StateError::Invalid(format!("{} is not empty", self.folder.display())));
         }
         Ok(atomic::write(&self.folder.join(KEY_FILE), &secret)?)

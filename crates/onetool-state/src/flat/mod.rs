@@ -97,6 +97,8 @@ impl FlatPlaces {
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::PINNED, DocumentFolder::new(own.join("cache").join("pinned")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
+            // A server on files has plans in memory; a backup keeps those of a team.
+            .with_documents(Collection::TODO, DocumentFolder::new(own.join("state").join("todo")))
             .with_documents(Collection::SWITCHES, DocumentFolder::single(&own.join("switches.json")))
             .with_documents(Collection::SHAPES, DocumentFolder::single(&own.join("stats").join("shapes.json")))
             .with_documents(Collection::CREDENTIALS, DocumentFolder::new(own.join("credentials")))

@@ -121,8 +121,12 @@ pub trait Blobs: Send + Sync {
     /// At most `limit` bytes from `offset`; fewer only at the end.
     async fn read(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Vec<u8>, StateError>;
 
-    /// Every blob there is, without what expired. For copies and inspection.
-    async fn list(&self) -> Result<Vec<BlobInfo>, StateError>;
+    /// Blobs in the order of their ids, from the one after `after` on, at most `limit`, without what expired. For copies:
+    /// there may be millions.
+    async fn page(&self, after: Option<&BlobId>, limit: usize) -> Result<Vec<BlobInfo>, StateError>;
+
+    /// The newest blobs of one scope, the newest first, at most `limit`, without what expired.
+    async fn newest(&self, scope: &str, limit: usize) -> Result<Vec<BlobInfo>, StateError>;
 
     /// Removes what has expired, and the oldest where there is too much. Says how many blobs went.
     async fn sweep(&self) -> Result<usize, StateError>;

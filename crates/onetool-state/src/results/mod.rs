@@ -195,11 +195,8 @@ impl ResultStore {
 
     /// What is stored, the newest first, at most `limit`.
     pub fn list(&self, limit: usize) -> Vec<Meta> {
-        let infos = wait(self.blobs.list()).unwrap_or_default();
-        let mut found: Vec<Meta> = infos.into_iter().filter(|info| info.scope == *self.scope).map(Meta::from).collect();
-        found.sort_by_key(|meta| std::cmp::Reverse(meta.created_at));
-        found.truncate(limit);
-        found
+        let infos = wait(self.blobs.newest(&self.scope, limit)).unwrap_or_default();
+        infos.into_iter().map(Meta::from).collect()
     }
 
     /// Opens the text of a result.

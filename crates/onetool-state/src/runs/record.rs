@@ -180,6 +180,9 @@ pub struct RunRecord {
     /// The permission that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// What it asks its client, while it does: whichever server the client asks can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<serde_json::Value>,
     /// What was done and what is unknown, of a run that was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallReport>,
@@ -235,6 +238,7 @@ impl RunRecord {
             tags: new.tags.clone(),
             client: new.client.clone(),
             approval: None,
+            questions: None,
             calls: None,
         }
     }

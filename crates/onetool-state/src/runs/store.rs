@@ -282,6 +282,7 @@ impl RunStore {
             }
             record.fence = claim.fence;
             record.node.clone_from(&claim.node);
+            record.questions = None;
             change(record);
             Ok(true)
         })
