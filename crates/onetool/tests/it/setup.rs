@@ -108,6 +108,7 @@ async fn servers_of_all_clients_are_imported() {
     // Once is enough.
     let again = outcome(&project, &["import", "--write"]).await;
     assert_eq!(read(&project, ".onetool/onetool.yaml"), text, "{}", again.out);
+    assert!(again.err.contains("there is nothing to write"), "{}", again.err);
 }
 
 #[tokio::test]

@@ -110,6 +110,10 @@ pub fn import(args: ImportArgs, at: Location) -> anyhow::Result<ExitCode> {
     let redirects = if args.client.is_empty() { Vec::new() } else { Redirect::to_onetool(&sources, &places.project)? };
     outcome.show()?;
     show_redirects(&redirects, &sources, &places)?;
+    if !outcome.is_change() && redirects.is_empty() {
+        eprintln!("there is nothing to write: what can be imported is configured already");
+        return Ok(ExitCode::SUCCESS);
+    }
     if !args.write {
         eprintln!("nothing was written\nhint: add --write to write it");
         return Ok(ExitCode::SUCCESS);
@@ -200,6 +204,10 @@ impl Import {
             secrets,
             own: (scope == Scope::Project && places.explicit.is_none()).then(|| places.own()),
         })
+    }
+
+    fn is_change(&self) -> bool {
+        self.file.is_changed() || self.secrets.is_changed()
     }
 
     fn show(&self) -> anyhow::Result<()> {

@@ -22,7 +22,7 @@ pub struct AddArgs {
     name: String,
 
     /// Address of an HTTP server
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     url: Option<String>,
 
     /// Header of every request (repeatable)
@@ -44,6 +44,15 @@ pub struct AddArgs {
     /// Program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// An address of the web. One with `${NAME}` in it is not known before it is used.
+fn address(text: &str) -> Result<String, String> {
+    let is_of_web = |url: reqwest::Url| ["http", "https"].contains(&url.scheme()) && url.has_host();
+    if text.contains("${") || reqwest::Url::parse(text).is_ok_and(is_of_web) {
+        return Ok(text.to_owned());
+    }
+    Err("expected an address like https://example.org/mcp".to_owned())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
