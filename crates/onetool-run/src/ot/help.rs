@@ -319,7 +319,7 @@ fn line(state: &ToolboxState, hit: &Hit) -> String {
             let tools = pack.map_or(0, |pack| pack.tools.len());
             (
                 format!("{name} ({tools} {})", if tools == 1 { "tool" } else { "tools" }),
-                pack.map_or("", |pack| first_line(&pack.description)),
+                pack.map_or("", |pack| packs::about(state, pack)),
             )
         }
         Kind::Snippet => {

@@ -5,8 +5,11 @@ use onetool_sdk::{Origin, Pack};
 use super::first_line;
 use crate::ToolboxState;
 
-/// Of what a pack is about, so many characters are told.
-const ABOUT_CHARS: usize = 48;
+/// Of what a pack is about, so many characters are told; fewer, where that leaves room for more packs.
+const ABOUT_CHARS: [usize; 3] = [48, 36, 24];
+/// Between two packs.
+const SEPARATOR: &str = " | ";
+const AND: &str = "and ";
 /// Tools named where nothing else says what a pack is about.
 const NAMED_TOOLS: usize = 3;
 
@@ -23,34 +26,52 @@ pub fn pack_overview(state: &ToolboxState, budget: usize) -> String {
     packs.sort_by(|(a, used_a), (b, used_b)| {
         used_b.cmp(used_a).then(b.tools.len().cmp(&a.tools.len())).then(a.name.cmp(&b.name))
     });
-    let mut text = String::new();
-    for (at, (pack, _)) in packs.iter().enumerate() {
-        let separator = if at == 0 { "" } else { " | " };
-        let left = packs.len() - at;
-        let entry = format!("{separator}{}", entry(state, pack));
-        let rest = if left == 1 { 0 } else { more(left).len() };
-        if json_length(&text) + json_length(&entry) + rest > budget {
-            text.push_str(&if at == 0 { more(left).trim_start_matches(" | and ").to_owned() } else { more(left) });
+    // The longest that has room for every pack, or else the one that names most of them.
+    let mut shortened = String::new();
+    for about in ABOUT_CHARS {
+        let entries: Vec<String> = packs.iter().map(|(pack, _)| entry(state, pack, about)).collect();
+        let (text, is_whole) = joined(&entries, budget);
+        if is_whole {
             return text;
         }
-        text.push_str(&entry);
+        shortened = text;
     }
-    text
+    shortened
+}
+
+/// All entries, or as many as have room and how many there are besides; and whether it is all of them.
+fn joined(entries: &[String], budget: usize) -> (String, bool) {
+    let whole = entries.join(SEPARATOR);
+    if json_length(&whole) <= budget {
+        return (whole, true);
+    }
+    let mut text = String::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let left = more(entries.len() - at);
+        let separator = if at == 0 { "" } else { SEPARATOR };
+        if json_length(&text) + json_length(entry) + separator.len() + SEPARATOR.len() + AND.len() + left.len() > budget
+        {
+            text = if at == 0 { left } else { format!("{text}{SEPARATOR}{AND}{left}") };
+            break;
+        }
+        text = format!("{text}{separator}{entry}");
+    }
+    (text, false)
 }
 
 fn more(left: usize) -> String {
-    format!(" | and {left} more: ot.packs()")
+    format!("{left} more: ot.packs()")
 }
 
-fn entry(state: &ToolboxState, pack: &Pack) -> String {
-    match about(state, pack) {
+fn entry(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
+    match about(state, pack, characters) {
         about if about.is_empty() => pack.name.clone(),
         about => format!("{}: {about}", pack.name),
     }
 }
 
 /// What the configuration says of the pack, else what its server or its own text says, else some of its tools.
-fn about(state: &ToolboxState, pack: &Pack) -> String {
+fn about(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     let configured = state.instructions.get(&pack.name).map(|text| first_line(text));
     let told = match &pack.origin {
         // The first line of a server's pack only repeats its name.
@@ -61,12 +82,11 @@ fn about(state: &ToolboxState, pack: &Pack) -> String {
     let text = if told.is_empty() {
         pack.tools.keys().take(NAMED_TOOLS).map(String::as_str).collect::<Vec<_>>().join(", ")
     } else {
-        let sentence = told.split_once(". ").map_or(told, |(first, _)| first);
-        sentence.trim_end_matches('.').to_owned()
+        first_sentence(told).to_owned()
     };
     // It stands in one line with others.
     let text: String = text.chars().map(|c| if c.is_control() || c == '|' { ' ' } else { c }).collect();
-    match text.char_indices().nth(ABOUT_CHARS) {
+    match text.char_indices().nth(characters) {
         Some((at, _)) => {
             let cut = text[..at].rfind(' ').unwrap_or(at);
             format!("{}…", text[..cut].trim_end_matches([',', ' ']))
@@ -75,6 +95,34 @@ fn about(state: &ToolboxState, pack: &Pack) -> String {
     }
 }
 
+/// Up to the first full stop that is not one of an abbreviation.
+fn first_sentence(text: &str) -> &str {
+    let mut ends = text.match_indices(". ").map(|(at, _)| at);
+    let is_end = |at: &usize| !["e.g", "i.e", " etc", " vs"].iter().any(|short| text[..*at].ends_with(short));
+    let end = ends.find(is_end);
+    text[..end.unwrap_or(text.len())].trim_end_matches('.')
+}
+
 fn json_length(text: &str) -> usize {
     serde_json::Value::from(text).to_string().len() - 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{first_sentence, joined};
+
+    #[test]
+    fn a_sentence_does_not_end_with_an_abbreviation() {
+        assert_eq!(first_sentence("Folders, e.g. proj.site. More of it."), "Folders, e.g. proj.site");
+        assert_eq!(first_sentence("Files."), "Files");
+        assert_eq!(first_sentence("Mail"), "Mail");
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let entries = ["a: first of all", "b: second of all", "c: third of all"].map(str::to_owned);
+        assert_eq!(joined(&entries, 52), (entries.join(" | "), true));
+        assert_eq!(joined(&entries, 45), ("a: first of all | and 2 more: ot.packs()".to_owned(), false));
+        assert_eq!(joined(&entries, 20), ("3 more: ot.packs()".to_owned(), false));
+    }
 }

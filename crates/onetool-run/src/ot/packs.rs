@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use onetool_sdk::{Pack, Tool, Value, define_tool};
+use onetool_sdk::{Origin, Pack, Tool, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::info_span;
@@ -10,6 +10,9 @@ use tracing::info_span;
 use super::span::observed;
 use super::{Awaited, Filter, Info, ToolboxHandle, count, describe, dict, first_line, no_match, texts};
 use crate::ToolboxState;
+
+/// A line about a pack is cut here.
+const MAX_ABOUT: usize = 200;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,12 +68,17 @@ fn brief(state: &ToolboxState, pack: &Pack) -> Value {
     dict(fields)
 }
 
-/// What a pack is about, in one line: what the configuration says, or the pack itself.
+/// What a pack is about, in one line: what it says of itself, or what the configuration says.
 pub(super) fn about<'a>(state: &'a ToolboxState, pack: &'a Pack) -> &'a str {
-    match first_line(&pack.description) {
-        "" => state.instructions.get(&pack.name).map_or("", |instructions| first_line(instructions)),
-        description => description,
-    }
+    let said = match &pack.origin {
+        // The first line of a server's pack only repeats its name; what the server says of itself comes after it.
+        Origin::Proxy { .. } => pack.description.split_once('\n').map_or("", |(_, rest)| first_line(rest)),
+        _ => "",
+    };
+    let configured = || state.instructions.get(&pack.name).map_or("", |instructions| first_line(instructions));
+    let lines = [said, first_line(&pack.description), configured()];
+    let about = lines.into_iter().find(|line| !line.is_empty()).unwrap_or("");
+    about.char_indices().nth(MAX_ABOUT).map_or(about, |(at, _)| &about[..at])
 }
 
 /// A pack as a text: header, instructions, tools.
