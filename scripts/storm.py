@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Four servers behind a load balancer on one PostgreSQL, a mixed load, and somebody who pulls plugs.
 
-Every 20 s a server is killed without a word and started again; in the long form PostgreSQL is restarted twice. Afterwards:
-every acknowledged write is there, no call that must not be made twice was made twice (an upstream counts them by key), no
-run is without an end, names are unique. Prints a table; exits with 1 on any violation.
+Every 20 s a server is killed without a word and started again; in the long form PostgreSQL is restarted twice. Where that is
+possible (root, and `ip netns`) every server is a machine of its own, in a network namespace; then, once a minute, one of them
+is also cut off for 20 s: it goes on, but reaches neither PostgreSQL nor anybody else. Afterwards: every acknowledged write is
+there, no call that must not be made twice was made twice (an upstream counts them by key), no run is without an end, names
+are unique. Prints a table; exits with 1 on any violation.
 
   scripts/storm.py --onetool target/debug/onetool              about 40 s of load
   scripts/storm.py --onetool target/debug/onetool --long       10 minutes
@@ -34,6 +36,9 @@ KILL_EVERY = 20
 TERMINAL = {"completed", "failed", "cancelled", "interrupted"}
 SETTLE = 150  # seconds after the load in which every run must come to its end
 NOBODY = 65534
+CUT_EVERY = 60  # seconds between two servers that are cut off
+CUT_FOR = 20
+TOKEN = "storm-storm-storm-storm"
 
 
 def free_port():
@@ -55,10 +60,86 @@ def new_id():
     return str(uuid.UUID(int=(number & ~(3 << 62)) | (2 << 62)))
 
 
+class Loopback:
+    """All servers on this machine's own address."""
+
+    has_cables = False
+    here = "127.0.0.1"
+
+    def address(self, number):
+        return self.here
+
+    def within(self, number, command):
+        return command
+
+    def close(self):
+        pass
+
+
+class Cables:
+    """A network of its own for every server, and a switch that connects them with this machine."""
+
+    has_cables = True
+
+    def __init__(self):
+        self.name = f"ot{os.getpid() % 100000}"
+        self.net = f"10.{random.randrange(64, 250)}.{random.randrange(1, 250)}"
+        self.here = f"{self.net}.1"
+        self.ip("link", "add", self.name, "type", "bridge")
+        try:
+            self.ip("addr", "add", f"{self.here}/24", "dev", self.name)
+            self.ip("link", "set", self.name, "up")
+            for number in range(NODES):
+                space, cable = f"{self.name}-{number}", self.cable(number)
+                self.ip("netns", "add", space)
+                self.ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", space)
+                self.ip("link", "set", cable, "master", self.name, "up")
+                for command in (["addr", "add", f"{self.address(number)}/24", "dev", "eth0"],
+                                ["link", "set", "eth0", "up"], ["link", "set", "lo", "up"]):
+                    self.ip("-n", space, *command)
+        except OSError:
+            self.close()
+            raise
+
+    @staticmethod
+    def ip(*arguments):
+        done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+        if done.returncode:
+            raise OSError(done.stderr.strip())
+
+    def cable(self, number):
+        return f"{self.name}v{number}"
+
+    def address(self, number):
+        return f"{self.net}.{10 + number}"
+
+    def within(self, number, command):
+        return ["ip", "netns", "exec", f"{self.name}-{number}", *command]
+
+    def pull(self, number):
+        self.ip("link", "set", self.cable(number), "down")
+
+    def plug(self, number):
+        self.ip("link", "set", self.cable(number), "up")
+
+    def close(self):
+        for number in range(NODES):
+            subprocess.run(["ip", "netns", "del", f"{self.name}-{number}"], capture_output=True)
+        subprocess.run(["ip", "link", "del", self.name], capture_output=True)
+
+
+def network():
+    try:
+        return Cables()
+    except OSError as error:
+        print(f"all servers share this machine's network: {error}")
+        return Loopback()
+
+
 class Upstream:
     """Counts what must not happen twice, by key. Now and then it is slow, so that servers die while they wait for it."""
 
-    def __init__(self):
+    def __init__(self, address):
         self.counts = collections.Counter()
         self.reads = 0
         lock = threading.Lock()
@@ -99,23 +180,25 @@ class Upstream:
             def handle_error(self, *_):
                 pass  # whoever asked was killed
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((address, 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
 class Postgres:
-    def __init__(self, folder):
-        self.folder, self.child = folder, None
+    def __init__(self, folder, host):
+        self.folder, self.child, self.host, self.port = folder, None, host, free_port()
         self.user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         os.makedirs(folder)
         if self.user:
             os.chown(folder, NOBODY, NOBODY)
         self.call("initdb", "--auth=trust", "--no-sync", "--username=onetool", "--encoding=UTF8", "--locale=C",
                   "-D", f"{folder}/data")
+        with open(f"{folder}/data/pg_hba.conf", "a") as out:
+            out.write("host all all samenet trust\n")
         self.start()
         self.call("psql", "--no-psqlrc", "--quiet", "--username=onetool", "--dbname=postgres", "--host", folder,
-                  "--command", "CREATE DATABASE storm")
+                  "--port", str(self.port), "--command", "CREATE DATABASE storm")
 
     def call(self, name, *arguments):
         done = subprocess.run([program(name), *arguments], cwd=self.folder, capture_output=True, text=True, **self.user)
@@ -125,12 +208,13 @@ class Postgres:
     def start(self):
         with open(f"{self.folder}/log", "ab") as log:
             self.child = subprocess.Popen(
-                [program("postgres"), "-c", "listen_addresses=", "-c", "max_connections=100", "-k", self.folder,
+                [program("postgres"), "-c", f"listen_addresses={self.host}", "-c", f"port={self.port}", "-c", "max_connections=100", "-k", self.folder,
                  "-D", f"{self.folder}/data"], cwd=self.folder, stdout=log, stderr=log, **self.user)
         until = time.time() + 60
         while True:
             asked = subprocess.run([program("psql"), "--no-psqlrc", "--username=onetool", "--dbname=postgres", "--host",
-                                    self.folder, "--command", "SELECT 1"], capture_output=True, cwd=self.folder, **self.user)
+                                    self.folder, "--port", str(self.port), "--command", "SELECT 1"],
+                                   capture_output=True, cwd=self.folder, **self.user)
             if asked.returncode == 0:
                 return
             if time.time() > until:
@@ -149,12 +233,14 @@ class Postgres:
 
     @property
     def address(self):
-        return f"postgres://onetool@{self.folder.replace('/', '%2F')}/storm?sslmode=disable"
+        return f"postgres://onetool@{self.host}:{self.port}/storm?sslmode=disable"
 
 
 class Node:
-    def __init__(self, binary, folder, port, configuration):
-        self.binary, self.folder, self.port, self.child = binary, folder, port, None
+    def __init__(self, binary, folder, where, configuration):
+        self.binary, self.folder, self.child = binary, folder, None
+        self.net, self.number = where
+        self.host, self.port = self.net.address(self.number), free_port()
         os.makedirs(f"{folder}/.onetool")
         os.makedirs(f"{folder}/home")
         with open(f"{folder}/.onetool/onetool.yaml", "w") as out:
@@ -166,8 +252,9 @@ class Node:
         for name in ("ONETOOL_CONFIG", "ONETOOL_PROJECT", "OT_SECRETS_FILE"):
             environment.pop(name, None)
         with open(f"{self.folder}/log", "ab") as log:
-            self.child = subprocess.Popen([self.binary, "serve", "--http", f"127.0.0.1:{self.port}"], cwd=self.folder,
-                                          env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            command = self.net.within(self.number, [self.binary, "serve", "--http", f"{self.host}:{self.port}"])
+            self.child = subprocess.Popen(command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                                          stdout=log, stderr=log)
 
     def kill(self):
         self.child.kill()
@@ -180,7 +267,7 @@ class Balancer:
     def __init__(self, folder, nodes):
         os.makedirs(folder)
         self.port = free_port()
-        servers = "\n".join(f"    server 127.0.0.1:{node.port} max_fails=1 fail_timeout=1s;" for node in nodes)
+        servers = "\n".join(f"    server {node.host}:{node.port} max_fails=1 fail_timeout=1s;" for node in nodes)
         with open(f"{folder}/nginx.conf", "w") as out:
             out.write(f"""
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
@@ -197,7 +284,7 @@ http {{
     location / {{
       proxy_pass http://nodes; proxy_http_version 1.1; proxy_set_header Connection "";
       proxy_set_header Host $host; proxy_connect_timeout 1s; proxy_read_timeout 75s;
-      proxy_next_upstream error; proxy_next_upstream_tries 3;
+      proxy_next_upstream error timeout; proxy_next_upstream_tries 3;
     }}
   }}
 }}
@@ -215,14 +302,16 @@ class Away(Exception):
 
 
 class Client:
-    def __init__(self, port):
-        self.port = port
+    def __init__(self, port, host="127.0.0.1"):
+        self.host, self.port = host, port
 
     def ask(self, method, path, body=None, headers=None, timeout=30):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             data = None if body is None else json.dumps(body).encode()
-            head = {**({"content-type": "application/json"} if data is not None else {}), **(headers or {})}
+            head = {"authorization": f"Bearer {TOKEN}", **(headers or {})}
+            if data is not None:
+                head["content-type"] = "application/json"
             connection.request(method, path, data, head)
             answer = connection.getresponse()
             text = answer.read().decode()
@@ -460,21 +549,23 @@ def main():
     binary = os.path.abspath(options.onetool)
     folder = tempfile.mkdtemp(prefix="otstorm", dir="/tmp")
     os.chmod(folder, 0o755)
-    upstream = Upstream()
+    net = network()
     postgres, nodes, balancer = None, [], None
     try:
-        postgres = Postgres(f"{folder}/pg")
+        upstream = Upstream(net.here)
+        postgres = Postgres(f"{folder}/pg", net.here)
         configuration = f"""state: {postgres.address}
-http: {{allowed_hosts: ["http://127.0.0.1:{upstream.port}"]}}
+http: {{allowed_hosts: ["http://{net.here}:{upstream.port}"]}}
+server: {{tokens: [{{token: {TOKEN}, name: storm, scopes: [read, invoke, admin]}}]}}
 security: {{policy: {{storm.guarded: ask}}}}
 background: {{max_active: 2000, max_kept: 100000, ttl: 7200}}
 bundles: {{max_bundles: 100000}}
 stats: {{enabled: false}}
 """
-        nodes = [Node(binary, f"{folder}/node{number}", free_port(), configuration) for number in range(NODES)]
+        nodes = [Node(binary, f"{folder}/node{number}", (net, number), configuration) for number in range(NODES)]
         balancer = Balancer(f"{folder}/nginx", nodes)
         for node in nodes:
-            until_answered(Client(node.port), "GET", "/readyz")
+            until_answered(Client(node.port, node.host), "GET", "/readyz")
         client = Client(balancer.port)
         bundle = f"/tools/bundles/{new_id()}"
         until_answered(client, "PUT", bundle, {"slug": "storm"})
@@ -482,15 +573,15 @@ stats: {{enabled: false}}
             tool = {
                 "type": "http",
                 "description": f"the storm's {slug}",
-                "impl": {"method": method, "urlTemplate": f"http://127.0.0.1:{upstream.port}{path}"},
+                "impl": {"method": method, "urlTemplate": f"http://{net.here}:{upstream.port}{path}"},
                 "argSchema": {"type": "object", "properties": properties, "required": list(properties)},
             }
             until_answered(client, "PUT", f"{bundle}/tools/{slug}/version/v1", tool)
         # Other servers follow within a moment.
         for node in nodes:
             for slug in TOOLS:
-                until_answered(Client(node.port), "GET", f"{bundle}/tools/{slug}/version/v1")
-        return pull_plugs(client, upstream, postgres, nodes, seconds, options)
+                until_answered(Client(node.port, node.host), "GET", f"{bundle}/tools/{slug}/version/v1")
+        return pull_plugs(client, upstream, postgres, (net, nodes), seconds, options)
     finally:
         for node in nodes:
             if node.child.poll() is None:
@@ -504,13 +595,15 @@ stats: {{enabled: false}}
             balancer.stop()
         if postgres:
             postgres.stop()
+        net.close()
         if options.keep:
             print(f"the logs are in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def pull_plugs(client, upstream, postgres, nodes, seconds, options):
+def pull_plugs(client, upstream, postgres, servers, seconds, options):
+    net, nodes = servers
     storm = Storm(client, upstream, seconds)
     work = [storm.interactive] * 2 + [storm.puts] * 2 + [storm.background] * 4 + [storm.approvals] * 2
     threads = [threading.Thread(target=one, daemon=True) for one in work]
@@ -520,6 +613,7 @@ def pull_plugs(client, upstream, postgres, nodes, seconds, options):
     every = min(KILL_EVERY, max(seconds // 3, 5))
     restarts = [seconds * 0.35, seconds * 0.7] if options.long else []
     victim, next_kill = 0, every
+    cut, next_cut = None, CUT_EVERY // 2  # (which, until when)
     while storm.running():
         time.sleep(0.2)
         passed = time.time() - started
@@ -530,15 +624,26 @@ def pull_plugs(client, upstream, postgres, nodes, seconds, options):
             time.sleep(1)
             node.start()
             victim, next_kill = victim + 1, next_kill + every
+        if cut and (passed >= cut[1] or not storm.running()):
+            net.plug(cut[0])
+            cut = None
+        if net.has_cables and not cut and next_cut <= passed < seconds - CUT_FOR - 2:
+            # Not the one that is killed next.
+            cut, next_cut = ((victim + 2) % len(nodes), passed + CUT_FOR), next_cut + CUT_EVERY
+            net.pull(cut[0])
+            storm.count("servers cut off")
         if restarts and passed >= restarts[0]:
             restarts.pop(0)
             postgres.restart()
             storm.count("PostgreSQL restarts")
+    if cut:
+        net.plug(cut[0])
     for thread in threads:
         thread.join(60)
     storm.settle()
     storm.check()
-    print(f"{NODES} servers, {seconds} s of load, {time.time() - started:.0f} s in all")
+    where = "networks of their own" if net.has_cables else "one network"
+    print(f"{NODES} servers in {where}, {seconds} s of load, {time.time() - started:.0f} s in all")
     for what, number in sorted(storm.numbers.items()):
         print(f"  {what:40} {number:>8}")
     for text in storm.violations[:50]:

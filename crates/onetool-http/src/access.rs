@@ -11,7 +11,12 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD,
+};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use onetool_sdk::{CallContext, Caller, Door, Requester};
@@ -23,6 +28,10 @@ use subtle::ConstantTimeEq as _;
 use crate::oauth::{self, OAuth, Refusal, Subject};
 use crate::rest::admin::PageSessions;
 use crate::{ApiError, PeerAddress, ServerSettings};
+
+/// What pages of `server.allowed_origins` may ask for, and see of an answer's head.
+const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+const EXPOSED_HEADERS: &str = "etag, location, mcp-session-id, retry-after, www-authenticate";
 
 /// What a token allows. `Admin` allows everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,7 +226,9 @@ impl AccessPolicy {
         let refusals = Mutex::new((Instant::now(), 0));
         let (sessions, audit) = (None, None);
         let mut policy = Self { tokens, named, is_exposed: false, hosts, origins, sessions, oauth, audit, refusals };
-        if !address.is_loopback() && !policy.needs_token() {
+        // Named tokens that cannot be read yet may be there.
+        let may_be_named = policy.named.as_ref().is_some_and(|named| named.are_unknown());
+        if !address.is_loopback() && !policy.needs_token() && !may_be_named {
             return Err(AccessError::NoTokens { address });
         }
         policy.is_exposed = !address.is_loopback();
@@ -294,6 +305,9 @@ impl AccessPolicy {
             return Ok(Some(Identity { principal: Principal::of_subject(&id), name: Some(name), groups, scopes }));
         }
         let Some((name, groups, mut scopes)) = found else {
+            if self.named.as_ref().is_some_and(|named| named.are_unknown()) {
+                return Err(ApiError::busy("the shared state is unavailable: tokens cannot be read now"));
+            }
             return Err(ApiError::unauthorised("the bearer token is not known, or has expired"));
         };
         if scopes.contains(&Scope::Admin) {
@@ -339,6 +353,13 @@ impl AccessPolicy {
         } else {
             Err(ApiError::forbidden("requests from that Origin are not allowed"))
         }
+    }
+
+    /// The site whose page makes a request, where it is one of `server.allowed_origins`.
+    fn other_site(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(header::ORIGIN)?;
+        let name = origin.to_str().ok()?.to_ascii_lowercase();
+        self.origins.contains(&name).then(|| origin.clone())
     }
 
     /// Who makes a request that needs `needed`. Who may not is told how to get in, and written down.
@@ -466,8 +487,29 @@ pub(crate) fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -
 }
 
 async fn check_site(State(access): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
-    match access.check_site(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+    if let Err(error) = access.check_site(request.headers()) {
+        return error.into_response();
     }
+    let Some(origin) = access.other_site(request.headers()) else { return next.run(request).await };
+    // A browser asks first whether a page of that site may.
+    let headers = request.headers();
+    let is_question = request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if is_question {
+        let wanted = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        let answer = response.headers_mut();
+        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOWED_METHODS));
+        answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        if let Some(wanted) = wanted {
+            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+        }
+        response
+    } else {
+        next.run(request).await
+    };
+    let answer = response.headers_mut();
+    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
+    answer.append(header::VARY, HeaderValue::from_static("origin"));
+    response
 }

@@ -135,6 +135,11 @@ impl StateSettings {
         }
     }
 
+    /// Remembers that the shared state has tokens, where it is not files of this machine.
+    pub fn token_memory(&self) -> Option<PathBuf> {
+        self.address.is_some().then(|| self.own.join("state/tokens-needed"))
+    }
+
     /// Where sign-ins are kept, and their leases beside them: one for all projects of a user, or the shared database.
     pub fn open_credentials(&self, state: &State) -> State {
         if self.address.is_some() {

@@ -103,7 +103,7 @@ impl Parts {
             bundles: Part::build(bundle_settings(&resolved), |keys| bundles(keys, &resolved, shared))?,
             telemetry: Part::build(resolved.telemetry.clone(), |keys| Ok(exporter(keys)))?,
             saved: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(SavedCode::new(shared.documents()))))?,
-            tokens: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(AccessTokens::new(shared))))?,
+            tokens: Part::build(StateSettings::new(&resolved), |keys| Ok(tokens(keys, shared)))?,
             audit: Part::build(audit_parts(&resolved, traces), |keys| Ok(audit(keys, shared)))?,
             quotas: Part::build(StateSettings::new(&resolved), |_| Ok(Arc::new(Quotas::new(shared))))?,
             state,
@@ -130,9 +130,7 @@ impl Parts {
             saved: self
                 .saved
                 .renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(SavedCode::new(shared.documents())))),
-            tokens: self
-                .tokens
-                .renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(AccessTokens::new(shared)))),
+            tokens: self.tokens.renewed(StateSettings::new(resolved), notes, |keys| Ok(tokens(keys, shared))),
             audit: self.audit.renewed(audit_parts(resolved, traces), notes, |keys| Ok(audit(keys, shared))),
             quotas: self.quotas.renewed(StateSettings::new(resolved), notes, |_| Ok(Arc::new(Quotas::new(shared)))),
             state,
@@ -215,6 +213,14 @@ fn audit_parts(settings: &Resolved, traces: Traces) -> AuditParts {
 
 fn audit(parts: &AuditParts, state: &State) -> Arc<AuditLog> {
     Arc::new(if parts.is_on { AuditLog::new(state.trail(), parts.settings) } else { AuditLog::disabled() })
+}
+
+fn tokens(settings: &StateSettings, state: &State) -> Arc<AccessTokens> {
+    let tokens = AccessTokens::new(state);
+    Arc::new(match settings.token_memory() {
+        Some(file) => tokens.remembering(file),
+        None => tokens,
+    })
 }
 
 fn workers(settings: &WorkerSettings, shared: &SharedSettings) -> Arc<WorkerSource> {

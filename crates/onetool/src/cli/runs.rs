@@ -13,6 +13,7 @@ use onetool_state::runs::{ApprovalRecord, ReportedCall, RunRecord, RunStatus, Ta
 use serde_json::{Value as Json, json};
 
 use super::table::{OutputArgs, Page, Tone, print_json};
+use super::tokens::audited;
 use super::{Location, table};
 use crate::assemble::App;
 
@@ -162,13 +163,15 @@ async fn answer(app: &Arc<App>, command: RunsCommand) -> anyhow::Result<ExitCode
         }
         RunsCommand::Cancel { id } => {
             let Some(run) = found(app, &id)? else { return Ok(ExitCode::FAILURE) };
-            let run = store.cancel(&run.owner, &run.id)?;
+            let what = format!("onetool runs cancel {}", run.id);
+            let run = audited(&app.audit(), what, store.cancel(&run.owner, &run.id))?;
             durable.approvals().forget(&run.owner, &run.id)?;
             eprintln!("{} is {}", run.id, run.status.name());
         }
         RunsCommand::Abandon { id } => {
             let Some(run) = found(app, &id)? else { return Ok(ExitCode::FAILURE) };
-            let run = store.abandon(&run.owner, &run.id)?;
+            let what = format!("onetool runs abandon {}", run.id);
+            let run = audited(&app.audit(), what, store.abandon(&run.owner, &run.id))?;
             eprintln!("{} is given up", run.id);
         }
         RunsCommand::Resume { id, unknown } => {
@@ -178,7 +181,8 @@ async fn answer(app: &Arc<App>, command: RunsCommand) -> anyhow::Result<ExitCode
                 UnknownArg::Raise => Unknown::Raise,
             };
             if run.status == RunStatus::Interrupted {
-                durable.resume(&run.owner, &run.id, unknown).await?;
+                let what = format!("onetool runs resume {}", run.id);
+                audited(&app.audit(), what, durable.resume(&run.owner, &run.id, unknown).await)?;
             }
             return follow(app, &run).await;
         }
@@ -289,7 +293,8 @@ async fn decide(app: &Arc<App>, id: &str, is_allowed: bool) -> anyhow::Result<Ex
             return Ok(ExitCode::FAILURE);
         }
     };
-    if durable.decide(&asked.id, is_allowed, "command line")?.is_none() {
+    let what = format!("onetool {} {}", if is_allowed { "approve" } else { "deny" }, asked.id);
+    if audited(&app.audit(), what, durable.decide(&asked.id, is_allowed, "command line"))?.is_none() {
         eprintln!("error: somebody else has decided it");
         return Ok(ExitCode::FAILURE);
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use crate::state::{Bucket, is_address, open};
@@ -49,6 +50,10 @@ pub async fn main(args: StateArgs) -> anyhow::Result<ExitCode> {
     let bucket = blobs.map(|address| Bucket::new(address, |name| std::env::var(name).ok()));
     if bucket.is_some() && !is_address(&from) && !is_address(&to) {
         anyhow::bail!("--blobs goes with the address of a database\nhint: files keep stored results themselves");
+    }
+    if !is_address(&to) {
+        // Counts of calls are kept only below a folder that is there.
+        std::fs::create_dir_all(&to).with_context(|| format!("cannot make the folder {to}"))?;
     }
     let (from, to) = (open(&from, bucket.as_ref())?, open(&to, bucket.as_ref())?);
     let copied = onetool_state::copy(&from, &to).await?;

@@ -95,8 +95,8 @@ pub async fn main(args: TokensArgs, at: Location) -> anyhow::Result<ExitCode> {
     answer?
 }
 
-/// Leaves in the audit trail what was done to whose token.
-fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
+/// Leaves in the audit trail what was done at the command line.
+pub(super) fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
     let error = done.as_ref().err().map(ToString::to_string);
     audit.record(&AuditRecord {
         door: Some(Door::Local.name().to_owned()),
