@@ -137,7 +137,7 @@ def everything(client, pack):
     says(client, f"{pack}.get_resource_reference(resourceType='Text', resourceId=1)", kinds=["resource"])
     says(client, f"{pack}.gzip_file_as_resource(name='x.gz', data='data:text/plain,hello', outputType='resource')", kinds=["resource"])
     says(client, f"{pack}.toggle_subscriber_updates()", "Started")
-    says(client, f"{pack}.get_sum(a='x', b=1)", "expected number", fails=True)
+    says(client, f"{pack}.get_sum(a='x', b=1)", "must be float", fails=True)
     says(client, f"{pack}.trigger_sampling_request(prompt='say', maxTokens=10)", "a sampled answer")
     says(client, f"{pack}.trigger_elicitation_request()", "Ada")
     check("both questions reached the client", {"sampling/createMessage", "elicitation/create"} <= set(client.asked), client.asked)
