@@ -8,9 +8,12 @@ use onetool_sdk::{Arguments, Issue, ToolError, ToolSpec, Value, to_python_identi
 use serde_json::{Map, Value as Json};
 
 use crate::parameters::is_positional_only;
+use crate::toolbox::value_size;
 
 /// So many problems are told at once.
 const SHOWN_PROBLEMS: usize = 3;
+/// Of a larger value only the type is judged.
+const JUDGED_BYTES: usize = 1 << 20;
 /// Of a value that does not fit, so many characters are shown.
 const SHOWN_VALUE: usize = 60;
 /// A value that is suggested is at most so long.
@@ -31,6 +34,17 @@ pub(crate) fn check(name: &str, tool: &ToolSpec, arguments: &Arguments) -> Resul
         }
         let Some((property, schema)) = property_of(properties, argument) else { continue };
         let is_left_out = matches!(value, Value::None) && schema.get("default").is_some_and(Json::is_null);
+        // What is inside a large value is left to the tool: to judge it here would hold it several times.
+        let is_large = value_size(value) > JUDGED_BYTES && !matches!(value, Value::Opaque(_));
+        if !is_left_out && is_large {
+            if let Some(expected) = other_type(value, schema) {
+                let message = format!("{name}() argument '{argument}' must be {expected}, not {}", value.type_name());
+                return Err(ToolError::arguments(message)
+                    .with_hint(format!("expected {}", tool.signature.render(name)))
+                    .at(format!("/{property}")));
+            }
+            continue;
+        }
         if !is_left_out && !matches!(value, Value::Opaque(_)) && !fits(value, schema) {
             doubtful.insert(property.to_owned(), value.to_json());
         }
@@ -59,6 +73,14 @@ fn property_of<'a>(properties: &'a Map<String, Json>, argument: &str) -> Option<
     let by_name = properties.get_key_value(argument);
     let found = by_name.or_else(|| properties.iter().find(|(name, _)| to_python_identifier(name) == argument));
     found.map(|(name, schema)| (name.as_str(), schema))
+}
+
+/// The type that a schema asks for, where a value is certainly of another one.
+fn other_type(value: &Value, schema: &Json) -> Option<String> {
+    match schema.get("type")? {
+        Json::String(name) if !is_of(value, name) => Some(python_terms(name)),
+        _ => None,
+    }
 }
 
 /// Whether a value certainly fits a schema that says no more than a type.
@@ -202,6 +224,15 @@ mod tests {
         checked(json!({"properties": {"a": property}, "required": ["a"]}), json!({"a": value}))
             .err()
             .unwrap_or_default()
+    }
+
+    #[test]
+    fn of_a_large_value_only_the_type_is_judged() {
+        let many = Json::Array(vec![json!("x"); JUDGED_BYTES]);
+        let items = json!({"type": "array", "items": {"type": "integer"}});
+        assert_eq!(property(items.clone(), many.clone()), "");
+        assert_eq!(property(json!({"type": "string"}), many), "p.f() argument 'a' must be str, not list");
+        assert!(property(items, json!(["x"])).contains("must be int"));
     }
 
     #[test]
