@@ -102,9 +102,9 @@ test('the first load is one document below 70 kB, the console one file below 160
     };
     const html = await (await fetch(`${server.base}/`)).text();
     assert.equal(/<(script|link)[^>]+(src|href)="(?!data:)/.exec(html), null);
-    const editor = /assets\/editor-\w+\.js/.exec(html)[0];
+    const [editor, bundles] = ['editor', 'bundles'].map((name) => new RegExp(`assets/${name}-\\w+\\.js`).exec(html)[0]);
     const table = [];
-    for (const [name, path, limit] of [['first load', '', 70_000], ['console', editor, 160_000]]) {
+    for (const [name, path, limit] of [['first load', '', 70_000], ['bundles', bundles, 70_000], ['console', editor, 160_000]]) {
       const row = { name, gzip: await size(path, 'gzip'), brotli: await size(path, 'br'), limit };
       table.push(row);
       assert.ok(row.gzip <= limit && row.brotli <= limit, JSON.stringify(row));
