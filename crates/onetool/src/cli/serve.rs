@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use onetool_http::{Audience, DEFAULT_ADDRESS, mcp, parse_address};
+use serde_json::json;
 
 use super::Location;
 use crate::assemble::App;
@@ -56,14 +57,28 @@ pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
 /// Whoever types this into a terminal wants to know what it waits for.
 fn greet(app: &App) {
     let folder = app.settings().folder.display().to_string();
+    let mut words = super::import::program().unwrap_or_else(|_| vec!["onetool".to_owned()]);
+    words.extend(["--project".to_owned(), folder.clone(), "serve".to_owned()]);
+    let entry = json!({"command": words[0], "args": words[1..]});
+    let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     eprintln!(
         "onetool {version} serves MCP on standard input and output, for {folder}. A client starts it like this:
-  settings of a client   {{\"command\": \"onetool\", \"args\": [\"serve\", \"--project\", \"{folder}\"]}}
-  Claude Code            claude mcp add onetool -- onetool serve --project {folder}
+  settings of a client   {entry}
+  Claude Code            claude mcp add onetool -- {typed}
   over HTTP              onetool serve --http
   in a browser           onetool ui
   write it for a client  onetool import --client CLIENT
 Waiting for messages; Ctrl-C ends it.",
         version = env!("CARGO_PKG_VERSION"),
+        typed = typed.join(" "),
     );
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }

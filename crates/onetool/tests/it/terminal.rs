@@ -52,6 +52,18 @@ async fn permission_is_asked_for_in_the_terminal() {
 }
 
 #[tokio::test]
+async fn a_server_at_a_terminal_says_how_clients_start_it() {
+    let project = Project::empty();
+    let (shown, code) = on_terminal(&project, &[("Waiting for messages", "\u{3}")], &["serve"], &[]).await;
+    assert_eq!(code, 0, "{shown}");
+    let (_, entry) = shown.lines().find_map(|line| line.split_once("settings of a client")).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(entry.trim()).unwrap();
+    let folder = project.path().canonicalize().unwrap();
+    assert_eq!(entry, json!({"command": BINARY, "args": ["--project", folder, "serve"]}), "{shown}");
+    assert!(shown.contains(&format!("claude mcp add onetool -- {BINARY} --project")), "{shown}");
+}
+
+#[tokio::test]
 async fn init_asks_two_questions_and_keeps_private_files_out_of_git() {
     let project = Project::empty();
     std::fs::remove_dir_all(project.path().join(".onetool")).unwrap();

@@ -23,6 +23,7 @@ use serde_json::{Map, Value as Json};
 
 use self::clients::{Client, ClientFile, Folders, System, recognise};
 use self::plan::{Action, Plan};
+pub use self::program::program;
 use self::read::{FoundServer, read, text_of};
 use self::redirect::Redirect;
 use super::Location;
