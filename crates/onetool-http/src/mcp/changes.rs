@@ -15,7 +15,7 @@ use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::SubscriptionContext;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 
 use super::upstream::{self, Watch};
@@ -40,6 +40,8 @@ pub(super) struct Versions {
 /// Changes of one server.
 pub(super) struct Changes {
     versions: watch::Sender<Versions>,
+    /// Somebody begins to listen.
+    joined: Notify,
     /// Resources of upstream servers that have changed, by our names for them.
     updated: broadcast::Sender<String>,
 }
@@ -51,13 +53,17 @@ impl Changes {
     /// Looks for changes as long as the returned value lives.
     pub(super) fn start(service: &Arc<dyn Service>) -> Arc<Self> {
         let updated = broadcast::Sender::new(WAITING_UPDATES);
-        let changes = Arc::new(Self { versions: watch::channel(Versions::default()).0, updated });
+        let versions = watch::channel(Versions::default()).0;
+        let changes = Arc::new(Self { versions, joined: Notify::new(), updated });
         crate::task::spawn(look(service.clone(), Arc::downgrade(&changes)));
         changes
     }
 
+    /// What there is now is looked at now, so that whatever comes later is a change.
     fn subscribe(&self) -> watch::Receiver<Versions> {
-        self.versions.subscribe()
+        let versions = self.versions.subscribe();
+        self.joined.notify_one();
+        versions
     }
 }
 
@@ -81,10 +87,12 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     let mut seen: Option<Seen> = None;
     let mut news = News::default();
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        wait(&changes).await;
         let Some(changes) = changes.upgrade() else { return };
         news.pass_on(&*service, &changes);
         if changes.versions.receiver_count() == 0 {
+            // Whoever listens next has seen nothing yet.
+            seen = None;
             continue;
         }
         let looking = service.clone();
@@ -100,6 +108,12 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
         }
         seen = Some(now);
     }
+}
+
+/// Until it is time to look again, or somebody begins to listen. Keeps nobody alive meanwhile for longer than that.
+async fn wait(changes: &Weak<Changes>) {
+    let Some(changes) = changes.upgrade() else { return };
+    let _ = tokio::time::timeout(INTERVAL, changes.joined.notified()).await;
 }
 
 /// What upstream servers tell. Sources are others after a reload.

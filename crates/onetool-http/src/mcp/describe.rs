@@ -20,7 +20,7 @@ const INSTRUCTIONS: &str = "\
 One tool, run(command): Python in a sandbox, with all other tools as pack.function(...). Start with ot.help().";
 
 /// Bytes that the packs may take, so that tools/list and the instructions stay below 1,600 bytes together.
-const PACKS_BYTES: usize = 370;
+const PACKS_BYTES: usize = 520;
 
 /// The description of `run`.
 pub(super) fn run(service: &dyn Service, tools: &Tools) -> String {
