@@ -89,7 +89,7 @@ fn about(state: &ToolboxState, pack: &Pack, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((at, _)) => {
             let cut = text[..at].rfind(' ').unwrap_or(at);
-            format!("{}…", text[..cut].trim_end_matches([',', ' ']))
+            format!("{}...", text[..cut].trim_end_matches([',', ' ']))
         }
         None => text,
     }
@@ -103,13 +103,22 @@ fn first_sentence(text: &str) -> &str {
     text[..end.unwrap_or(text.len())].trim_end_matches('.')
 }
 
+/// Bytes of the text in JSON, where whoever writes it escapes all that is not ASCII.
 fn json_length(text: &str) -> usize {
-    serde_json::Value::from(text).to_string().len() - 2
+    let escaped = |c: char| if c.is_ascii() { 0 } else { c.len_utf16() * "\\u0000".len() - c.len_utf8() };
+    serde_json::Value::from(text).to_string().len() - 2 + text.chars().map(escaped).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{first_sentence, joined};
+    use super::{first_sentence, joined, json_length};
+
+    #[test]
+    fn bytes_are_counted_as_the_longest_json_has_them() {
+        assert_eq!(json_length("a\"b"), 4);
+        assert_eq!(json_length("é…"), 12);
+        assert_eq!(json_length("😀"), 12);
+    }
 
     #[test]
     fn a_sentence_does_not_end_with_an_abbreviation() {
