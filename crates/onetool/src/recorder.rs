@@ -1,5 +1,6 @@
 //! Every call and every run, in the log, in the statistics, in the audit trail and, where it is wanted, in traces.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use chrono::Utc;
 use onetool_run::activity::{Activity, Beginning, UnderWay};
 use onetool_run::{CallOutcome, Recorder, RunOutcome};
 use onetool_state::stats::{Outcome, Record, Saved, StatsRecorder};
+use parking_lot::Mutex;
 
 use crate::audit::Auditor;
 use crate::metrics::Measures;
@@ -26,9 +28,16 @@ fn saved(outcome: &RunOutcome<'_>) -> Saved {
     }
 }
 
+/// What looks at the statistics, and is no part of them.
+const LOOKING: &str = "ot.stats";
+/// Runs that have looked and are under way, at most.
+const MAX_LOOKING: usize = 1_000;
+
 /// Writes calls and runs down. Neither waits for a disk.
 pub struct CallRecorder {
     stats: Arc<StatsRecorder>,
+    /// Runs under way that have looked at the statistics.
+    looking: Mutex<HashSet<Arc<str>>>,
     telemetry: Option<Arc<Exporter>>,
     activity: Arc<Activity>,
     measures: Arc<Measures>,
@@ -43,7 +52,7 @@ impl CallRecorder {
         measures: Arc<Measures>,
         audit: Auditor,
     ) -> Self {
-        Self { stats, telemetry, activity, measures, audit }
+        Self { stats, looking: Mutex::default(), telemetry, activity, measures, audit }
     }
 }
 
@@ -77,6 +86,15 @@ impl Recorder for CallRecorder {
         self.audit.call(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_call(outcome));
+        }
+        if name == LOOKING {
+            let mut looking = self.looking.lock();
+            // Calls that are part of no run stay until there are too many.
+            if looking.len() >= MAX_LOOKING {
+                looking.clear();
+            }
+            looking.insert(outcome.ctx.run_id.clone());
+            return;
         }
         self.stats.record(Record::call(
             Utc::now(),
@@ -113,6 +131,10 @@ impl Recorder for CallRecorder {
         self.audit.run(outcome);
         if let Some(telemetry) = &self.telemetry {
             telemetry.record(Span::of_run(outcome));
+        }
+        let has_looked = self.looking.lock().remove(&outcome.ctx.run_id);
+        if has_looked && outcome.unsent.bytes == 0 {
+            return;
         }
         self.stats.record(
             Record::run(

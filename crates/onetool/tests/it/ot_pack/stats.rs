@@ -124,6 +124,9 @@ fn what_never_reached_the_model_is_saved() {
     let after = saved();
     assert!(after > 1_000, "{after}");
     assert_eq!(saved(), after, "looking at statistics changes nothing");
+    let seen = house.yaml("ot.stats()");
+    assert_eq!(house.yaml("ot.stats()"), seen, "neither runs nor costs");
+    assert_eq!((&seen["total_runs"], &seen["total_calls"]), (&json!(3), &json!(22)), "{seen}");
 }
 
 #[test]
