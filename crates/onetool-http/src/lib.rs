@@ -17,6 +17,7 @@ pub mod metrics;
 mod oauth;
 mod probes;
 mod quiet;
+mod relay;
 pub mod rest;
 mod service;
 mod sign_in;

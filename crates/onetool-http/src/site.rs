@@ -196,8 +196,8 @@ impl Site {
 
     async fn serve(&self, request: Request) -> Response {
         let (request, rest) = unread::lend(request);
-        let headers = request.headers().clone();
-        let answer = trace::within(&headers, self.router().oneshot(request));
+        let trace = trace::of_headers(request.headers());
+        let answer = trace::within(trace, self.router().oneshot(request));
         let mut response = tokio::select! {
             biased;
             response = answer => response.unwrap_or_else(|never| match never {}),

@@ -9,14 +9,14 @@ tokio::task_local! {
     static INCOMING: TraceContext;
 }
 
-fn of_headers(headers: &HeaderMap) -> Option<TraceContext> {
+pub(crate) fn of_headers(headers: &HeaderMap) -> Option<TraceContext> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     TraceContext::parse(text(TRACEPARENT)?, text(TRACESTATE))
 }
 
 /// Answers a request; whatever it calls joins its trace.
-pub(crate) async fn within<T>(headers: &HeaderMap, answer: impl Future<Output = T>) -> T {
-    match of_headers(headers) {
+pub(crate) async fn within<T>(trace: Option<TraceContext>, answer: impl Future<Output = T>) -> T {
+    match trace {
         Some(trace) => INCOMING.scope(trace, answer).await,
         None => answer.await,
     }

@@ -179,6 +179,11 @@ impl LiveRun {
         self.tell();
     }
 
+    /// Says when its questions or its reply have changed.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
     fn tell(&self) {
         self.changed.send_modify(|count| *count += 1);
     }

@@ -169,9 +169,15 @@ impl Background {
     }
 
     /// Starts a run that nobody but its request knows of yet.
-    pub(crate) fn run_unrecorded(self: &Arc<Self>, owner: Owner, command: String, client: RunClient) -> Arc<LiveRun> {
+    pub(crate) fn run_unrecorded(
+        self: &Arc<Self>,
+        owner: Owner,
+        command: String,
+        client: RunClient,
+        options: RunOptions,
+    ) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
-        self.spawn_unrecorded(&live, client);
+        self.spawn_unrecorded(&live, client, options);
         live
     }
 
@@ -204,6 +210,7 @@ impl Background {
         let taken = Taken { record: record.clone(), claim };
         let kept = self.durable.adopt(&taken, &journal, asked).await;
         *recording = Recording::Meanwhile { taken: Box::new(taken), kept };
+        self.note_questions(live);
         Ok(record)
     }
 
@@ -256,6 +263,7 @@ impl Background {
     fn spawn_recorded(self: &Arc<Self>, live: &Arc<LiveRun>, taken: Taken, asked: Instant, client: Option<RunClient>) {
         let (background, live) = (self.clone(), live.clone());
         self.enter(&live);
+        self.note_questions(&live);
         crate::task::spawn(async move {
             let runner = background.service.runner().clone();
             let durable = background.durable.clone();
@@ -283,7 +291,46 @@ impl Background {
         });
     }
 
-    fn spawn_unrecorded(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient) {
+    /// Keeps in a run's record what it asks, so that every server can tell its client.
+    fn note_questions(&self, live: &Arc<LiveRun>) {
+        if !self.service.served().state.is_shared() {
+            return;
+        }
+        let (store, live) = (self.store(), live.clone());
+        crate::task::spawn(async move {
+            let mut changes = live.changes();
+            let mut noted = None;
+            while !live.status().is_final() {
+                changes.borrow_and_update();
+                let open = live.questions();
+                let questions = if open.is_empty() { None } else { serde_json::to_value(&open).ok() };
+                if questions != noted {
+                    noted.clone_from(&questions);
+                    let (store, live) = (store.clone(), live.clone());
+                    let written = blocking(move || {
+                        store.update(&live.owner, &live.id, |record| {
+                            let is_ours = record.node == store.node()
+                                && matches!(record.status, RunStatus::Working | RunStatus::InputRequired);
+                            if is_ours {
+                                let asks = questions.is_some();
+                                record.status = if asks { RunStatus::InputRequired } else { RunStatus::Working };
+                                record.questions.clone_from(&questions);
+                            }
+                            is_ours
+                        })
+                    });
+                    if let Err(error) = written.await {
+                        tracing::debug!(%error, "what a run asks could not be recorded");
+                    }
+                }
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn spawn_unrecorded(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient, options: RunOptions) {
         let (background, live) = (self.clone(), live.clone());
         self.enter(&live);
         let mut ctx = client.context();
@@ -296,7 +343,7 @@ impl Background {
         crate::task::spawn(async move {
             let timeout = background.settings().timeout;
             let runner = background.service.runner().clone();
-            let options = RunOptions { timeout: Some(timeout), ..RunOptions::default() };
+            let options = RunOptions { timeout: Some(timeout), ..options };
             let run = AssertUnwindSafe(runner.run_with_options(&live.command, ctx.clone(), options)).catch_unwind();
             let reply = run.await.unwrap_or_else(|_| failed_inside());
             // Whoever hears of the end finds it in the record.
@@ -340,12 +387,18 @@ impl Background {
 
     fn view(&self, mut record: RunRecord) -> RunView {
         let Some(live) = self.live(&record.owner, &record.id).filter(|_| !record.status.is_final()) else {
-            return RunView { record, questions: InputRequests::default() };
+            let asked = record.questions.take().filter(|_| record.status == RunStatus::InputRequired);
+            let questions = asked.and_then(|asked| serde_json::from_value(asked).ok()).unwrap_or_default();
+            return RunView { record, questions };
         };
         record.message = live.message().or(record.message);
         let questions = live.questions();
-        if !questions.is_empty() {
-            record.status = RunStatus::InputRequired;
+        record.questions = None;
+        match (questions.is_empty(), record.status) {
+            (false, _) => record.status = RunStatus::InputRequired,
+            // It was answered a moment ago.
+            (true, RunStatus::InputRequired) => record.status = RunStatus::Working,
+            _ => {}
         }
         RunView { record, questions }
     }
@@ -446,6 +499,16 @@ impl Background {
             }
             None => false,
         }
+    }
+
+    /// Whether this process executes the run with this id.
+    pub(crate) fn is_live(&self, id: &str) -> bool {
+        self.live.lock().keys().any(|(_, live)| live.as_str() == id)
+    }
+
+    /// Whether a run of this process waits for an answer of its client.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.live.lock().values().any(|live| live.status() == RunStatus::InputRequired)
     }
 
     /// How many background runs are under way here.

@@ -1,18 +1,24 @@
-//! What clients said in `initialize`, kept with the shared state: a session survives a restart of its server, and works on
-//! every server that shares the state.
+//! What clients said in `initialize`: a session survives a restart of its server, and works on every server that shares the
+//! state.
 //!
-//! A document is named by the session's id together with whoever opened it, hashed: nobody learns a session's id from
-//! what is kept, and with another token there is nothing to find.
+//! It is sealed into the session's id, with a key that those servers share ([`Archive::seal`]): whichever server gets the next
+//! request needs nobody to tell it, not even the state. Only what is too long for a header is kept as a document, and so is
+//! that a client has ended its session. Such a document is named by the session's id together with whoever opened it, hashed:
+//! nobody learns a session's id from what is kept, and with another token there is nothing to find.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
-use onetool_state::interface::{Change, Collection, Cursor, Documents, Effort, Expect, Key};
+use onetool_state::interface::{Change, Collection, Cursor, Documents, Effort, Expect, Key, Retention};
 use onetool_state::{State, StateError, wait};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rmcp::transport::streamable_http_server::session::SessionState;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::access::Principal;
 
@@ -20,19 +26,33 @@ use crate::access::Principal;
 const MAX_KEPT: usize = 4096;
 /// Sessions that are written between two looks for old ones.
 const WRITES_PER_SWEEP: u32 = 64;
+/// The longest id: clients and proxies bound the size of headers.
+const MAX_ID: usize = 4000;
+/// Between a session's own id and what is sealed.
+const SEPARATOR: char = '.';
+/// How long a request waits for the state.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is in force now: where sessions are kept, and for how long.
-pub(super) type Place = Box<dyn Fn() -> (State, Duration) + Send + Sync>;
+/// What is in force now.
+pub(super) struct Place {
+    /// Where sessions are kept.
+    pub(super) state: State,
+    /// For how long.
+    pub(super) kept_for: Duration,
+    /// This server, where others share the state.
+    pub(super) node: Option<String>,
+}
 
 pub(super) struct Archive {
-    place: Place,
+    place: Box<dyn Fn() -> Place + Send + Sync>,
     writes: AtomicU32,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
     at: DateTime<Utc>,
-    state: SessionState,
+    /// None once its client has ended it.
+    state: Option<SessionState>,
 }
 
 fn key(id: &str, principal: Principal) -> Result<Key, StateError> {
@@ -42,50 +62,109 @@ fn key(id: &str, principal: Principal) -> Result<Key, StateError> {
     hasher.finalize().to_hex()[..32].parse()
 }
 
+/// The session's own id, without what is sealed.
+pub(super) fn own_id(id: &str) -> &str {
+    id.split_once(SEPARATOR).map_or(id, |(own, _)| own)
+}
+
 impl Archive {
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, writes: AtomicU32::new(0) }
+    pub(super) fn new(place: impl Fn() -> Place + Send + Sync + 'static) -> Self {
+        Self { place: Box::new(place), writes: AtomicU32::new(0) }
+    }
+
+    /// This server, where others share the state.
+    pub(super) fn node(&self) -> Option<String> {
+        (self.place)().node
+    }
+
+    /// An id that says everything about the session to whoever has the key.
+    pub(super) async fn seal(&self, id: &str, principal: Principal, state: &SessionState) -> Option<String> {
+        let cipher = self.cipher().await?;
+        let mut sealed = serde_json::to_vec(&Kept { at: Utc::now(), state: Some(state.clone()) }).ok()?;
+        let nonce = *Uuid::new_v4().as_bytes().first_chunk::<NONCE_LEN>()?;
+        let bound = bound_to(id, principal);
+        cipher.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut sealed).ok()?;
+        let text = URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat());
+        Some(format!("{id}{SEPARATOR}{text}")).filter(|id| id.len() <= MAX_ID)
+    }
+
+    /// What an id says of a session of `principal`, unless its client has ended it.
+    pub(super) async fn open(&self, sealed: &str, principal: Principal) -> Option<SessionState> {
+        let (id, text) = sealed.split_once(SEPARATOR)?;
+        let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (nonce, rest) = bytes.split_first_chunk_mut::<NONCE_LEN>()?;
+        let (nonce, bound) = (Nonce::assume_unique_for_key(*nonce), bound_to(id, principal));
+        let plain = self.cipher().await?.open_in_place(nonce, Aad::from(bound), rest).ok()?;
+        let kept: Kept = serde_json::from_slice(plain).ok()?;
+        if is_old(kept.at, (self.place)().kept_for) {
+            return None;
+        }
+        if self.is_ended(id, principal).await { None } else { kept.state }
+    }
+
+    /// Whether its client has ended a session, at any server.
+    pub(super) async fn is_ended(&self, id: &str, principal: Principal) -> bool {
+        self.kept(id, principal).await.is_some_and(|kept| kept.state.is_none())
+    }
+
+    async fn cipher(&self) -> Option<LessSafeKey> {
+        let blobs = (self.place)().state.blobs(Retention::default());
+        let secret = blocking(move || wait(blobs.secret())).await?;
+        let key = blake3::derive_key("onetool session ids", &secret);
+        Some(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &key).ok()?))
     }
 
     /// What is kept of a session of `principal`.
     pub(super) async fn read(&self, id: &str, principal: Principal) -> Option<SessionState> {
-        let (state, kept_for) = (self.place)();
-        let key = key(id, principal).ok()?;
-        let documents = state.documents();
-        let found = blocking(move || wait(documents.get(Collection::SESSIONS, &key))).await?;
-        let kept: Kept = serde_json::from_slice(&found?.content).ok()?;
-        (!is_old(kept.at, kept_for)).then_some(kept.state)
+        let kept = self.kept(id, principal).await?;
+        kept.state.filter(|_| !is_old(kept.at, (self.place)().kept_for))
     }
 
-    /// Keeps a session. Its client does not wait for that.
-    pub(super) fn write(&self, id: &str, principal: Principal, state: SessionState) {
-        let (shared, kept_for) = (self.place)();
+    async fn kept(&self, id: &str, principal: Principal) -> Option<Kept> {
+        let key = key(id, principal).ok()?;
+        let documents = (self.place)().state.documents();
+        let found = blocking(move || wait(documents.get(Collection::SESSIONS, &key))).await?;
+        serde_json::from_slice(&found?.content).ok()
+    }
+
+    /// Keeps a session whose id cannot say it.
+    pub(super) async fn write(&self, id: &str, principal: Principal, state: SessionState) {
+        self.put(id, principal, Some(state)).await;
+    }
+
+    /// Remembers that a client has ended its session: its id says nothing of that.
+    pub(super) async fn end(&self, id: &str, principal: Principal) {
+        self.put(id, principal, None).await;
+    }
+
+    async fn put(&self, id: &str, principal: Principal, state: Option<SessionState>) {
+        let place = (self.place)();
         let Ok(key) = key(id, principal) else { return };
         let sweeps = self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_SWEEP);
-        crate::task::spawn(blocking(move || {
-            let documents = shared.documents();
+        // The next request may reach another server: it is there before the client hears of it.
+        blocking(move || {
+            let documents = place.state.documents();
             let kept = Kept { at: Utc::now(), state };
             let content = serde_json::to_vec(&kept).map_err(|error| StateError::Invalid(error.to_string()))?;
             wait(documents.put(Collection::SESSIONS, &key, &content, &Expect::Anything.into()))?;
-            if sweeps { sweep(&documents, kept_for) } else { Ok(()) }
-        }));
+            if sweeps { sweep(&documents, place.kept_for) } else { Ok(()) }
+        })
+        .await;
     }
+}
 
-    /// Forgets a session that its client has ended.
-    pub(super) async fn forget(&self, id: &str, principal: Principal) {
-        let (state, _) = (self.place)();
-        let Ok(key) = key(id, principal) else { return };
-        let documents = state.documents();
-        blocking(move || wait(documents.delete(Collection::SESSIONS, &key, &Expect::Anything.into()))).await;
-    }
+/// What is sealed holds for this session of this principal alone.
+fn bound_to(id: &str, principal: Principal) -> Vec<u8> {
+    [&principal.fingerprint().to_le_bytes()[..], id.as_bytes()].concat()
 }
 
 fn is_old(at: DateTime<Utc>, kept_for: Duration) -> bool {
     (Utc::now() - at).to_std().is_ok_and(|age| age > kept_for)
 }
 
+/// The outcome, unless the state is away or too slow. The work goes on to its end.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StateError> + Send + 'static) -> Option<T> {
-    let outcome = crate::task::blocking(work).await.ok()?;
+    let outcome = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await.ok()?.ok()?;
     outcome.inspect_err(|error| tracing::debug!(%error, "sessions could not be kept or read")).ok()
 }
 
@@ -109,4 +188,44 @@ fn sweep(documents: &Arc<dyn Documents>, kept_for: Duration) -> Result<(), State
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use onetool_state::flat::{FlatFiles, FlatPlaces};
+    use serde_json::json;
+
+    use super::*;
+
+    fn archive(folder: &std::path::Path) -> Archive {
+        let state: State = Arc::new(FlatFiles::new(FlatPlaces::standard(folder)));
+        Archive::new(move || Place { state: state.clone(), kept_for: Duration::from_mins(10), node: None })
+    }
+
+    fn said(name: &str) -> SessionState {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": name, "version": "1"}});
+        SessionState::new(serde_json::from_value(params).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_id_says_everything_to_every_server_and_to_its_principal_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (archive(folder.path()), archive(folder.path()));
+        let (ana, eve) = (Principal::Token(1), Principal::Token(2));
+        let id = one.seal("s1", ana, &said("client")).await.unwrap();
+        assert!(own_id(&id) == "s1" && !id.contains("client") && id.is_ascii());
+        let opened = other.open(&id, ana).await.unwrap();
+        assert_eq!(opened.initialize_params.client_info.name, "client");
+        assert!(other.open(&id, eve).await.is_none());
+        assert!(other.open(&id.replace("s1.", "s2."), ana).await.is_none());
+        for changed in ["s1", "s1.", "s1.AAAA", &format!("{id}A"), &id[..id.len() - 2]] {
+            assert!(other.open(changed, ana).await.is_none(), "{changed}");
+        }
+        one.end("s1", ana).await;
+        assert!(other.open(&id, ana).await.is_none());
+        assert!(one.seal("s3", ana, &said(&"x".repeat(5000))).await.is_none(), "too long for a header");
+        let stranger = tempfile::tempdir().unwrap();
+        assert!(archive(stranger.path()).open(&id, ana).await.is_none(), "another key");
+    }
 }

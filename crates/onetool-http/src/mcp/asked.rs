@@ -7,7 +7,7 @@ use rmcp::model::{ClientCapabilities, InputRequest};
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
 
-use super::client::root_uris;
+use super::client::{check_elicitation, root_uris};
 
 /// The way on which questions reach the client.
 #[async_trait]
@@ -38,9 +38,7 @@ impl<Q: Questions> AskedClient<Q> {
 #[async_trait]
 impl<Q: Questions> ClientBridge for AskedClient<Q> {
     async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
-        if self.capabilities.elicitation.is_none() {
-            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
-        }
+        check_elicitation(Some(&self.capabilities), &params)?;
         let answer = self.ask("elicitation/create", params).await?;
         let action = answer.get("action").and_then(Json::as_str).unwrap_or("cancel");
         let action = if ["accept", "decline"].contains(&action) { action } else { "cancel" };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use onetool_sdk::{ClientBridge, ToolError};
 use parking_lot::Mutex;
-use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, ElicitationAction};
+use rmcp::model::{ClientCapabilities, CreateMessageRequestParams, ElicitRequestParams, ElicitationAction};
 use rmcp::{Peer, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,28 @@ impl ClientRoots {
     }
 }
 
+/// Whether a client can ask its user what these parameters of `elicitation/create` say.
+pub(super) fn check_elicitation(capabilities: Option<&ClientCapabilities>, params: &Json) -> Result<(), ToolError> {
+    let Some(modes) = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref()) else {
+        return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
+    };
+    let is_address = params.get("mode").and_then(Json::as_str) == Some("url");
+    // A client that names no mode has forms, as all had before there were others.
+    if is_address && modes.url.is_none() {
+        let message = "the client cannot have its user open an address (it does not support elicitation by URL)";
+        return Err(match params.get("url").and_then(Json::as_str) {
+            Some(url) => ToolError::unavailable(message).with_hint(format!("open {url} in a browser, then try again")),
+            None => ToolError::unavailable(message),
+        });
+    }
+    if !is_address && modes.form.is_none() && modes.url.is_some() {
+        return Err(ToolError::unavailable(
+            "the client has no forms for its user (it supports elicitation by URL only)",
+        ));
+    }
+    Ok(())
+}
+
 /// The folders in an answer to `roots/list`.
 pub(crate) fn root_uris(answer: &Json) -> Vec<String> {
     let roots = answer.get("roots").and_then(Json::as_array).into_iter().flatten();
@@ -41,9 +63,8 @@ pub(crate) fn root_uris(answer: &Json) -> Vec<String> {
 #[async_trait]
 impl ClientBridge for ClientPeer {
     async fn elicit(&self, params: Json) -> Result<Json, ToolError> {
-        if !self.supports(|capabilities| capabilities.elicitation.is_some()) {
-            return Err(ToolError::unavailable("the client cannot ask its user (it does not support elicitation)"));
-        }
+        let info = self.peer.peer_info();
+        check_elicitation(info.as_ref().map(|info| &info.capabilities), &params)?;
         let params: ElicitRequestParams = from_json(params)?;
         let answer = self.peer.create_elicitation(params).await.map_err(|error| failed(&error))?;
         let action = match answer.action {
@@ -81,7 +102,7 @@ impl ClientBridge for ClientPeer {
 }
 
 impl ClientPeer {
-    fn supports(&self, what: impl Fn(&rmcp::model::ClientCapabilities) -> bool) -> bool {
+    fn supports(&self, what: impl Fn(&ClientCapabilities) -> bool) -> bool {
         self.peer.peer_info().is_some_and(|info| what(&info.capabilities))
     }
 }

@@ -22,6 +22,7 @@ use super::changes::{self, Listening};
 use super::client::{ClientPeer, ClientRoots};
 use super::describe;
 use super::logging::ClientLog;
+use super::offers::{Fetched, Wanted, retry_of};
 use super::preferences::{MAX_RESULT_KEY, ReplyPreferences};
 use super::runs::{identity, is_stateless, owner, refused, requester, result_of};
 use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
@@ -116,12 +117,12 @@ impl Handler {
     }
 
     /// The toolbox as the client of this request sees it.
-    fn tools(&self, context: &RequestContext<RoleServer>) -> Arc<Tools> {
+    pub(super) fn tools(&self, context: &RequestContext<RoleServer>) -> Arc<Tools> {
         self.service.runner().toolbox().now_for(&requester(context))
     }
 
     /// A request to an upstream server on behalf of this one.
-    fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
+    pub(super) fn asking(&self, context: &RequestContext<RoleServer>) -> CallContext {
         let mut ctx = CallContext::new(Caller::Run);
         ctx.owner = owner(context);
         ctx.requester = requester(context);
@@ -198,8 +199,7 @@ impl ServerHandler for Handler {
         let key = keyed::idempotency_key(&context)?;
         let preferences = ReplyPreferences::of(&context);
         if is_stateless(&context) {
-            let retry =
-                request.request_state.clone().map(|state| (state, request.input_responses.clone().unwrap_or_default()));
+            let retry = retry_of(request.request_state.clone(), request.input_responses.clone());
             return self
                 .run_in_rounds(command, retry, key, context)
                 .await
@@ -267,12 +267,15 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let (ctx, tools) = (self.asking(&context), self.tools(&context));
-        let arguments = request.arguments.clone().unwrap_or_default();
-        if let Some(result) = upstream::prompt(&tools, &request.name, arguments, &ctx).await {
-            return result.map(Into::into);
+        if let Some(wanted) = Wanted::prompt(&request) {
+            let retry = retry_of(request.request_state, request.input_responses);
+            return match self.fetch(wanted, retry, &context).await? {
+                Fetched::Prompt(prompt) => Ok(prompt.into()),
+                Fetched::InputRequired(needed) => Ok(needed.into()),
+                Fetched::Resource(_) => Err(ErrorData::internal_error("a resource instead of a prompt", None)),
+            };
         }
-        prompts::get(&tools, request).map(Into::into)
+        prompts::get(&self.tools(&context), request).map(Into::into)
     }
 
     async fn complete(
@@ -280,7 +283,11 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        prompts::complete(&self.tools(&context), &request)
+        let tools = self.tools(&context);
+        if let Some(result) = upstream::complete(&tools, &request, &self.asking(&context)).await {
+            return result;
+        }
+        prompts::complete(&tools, &request)
     }
 
     async fn list_resources(
@@ -308,14 +315,19 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (ctx, tools) = (self.asking(&context), self.tools(&context));
-        if let Some(result) = upstream::read(&tools, &request.uri, &ctx).await {
-            return result.map(Into::into).map_err(|mut error| {
-                error.data.get_or_insert_with(|| serde_json::json!({"uri": request.uri}));
-                error
-            });
+        let Some(wanted) = Wanted::resource(&request) else {
+            return resources::read(&self.tools(&context), &request.uri).map(Into::into);
+        };
+        let retry = retry_of(request.request_state, request.input_responses);
+        let fetched = self.fetch(wanted, retry, &context).await.map_err(|mut error| {
+            error.data.get_or_insert_with(|| serde_json::json!({}))["uri"] = request.uri.as_str().into();
+            error
+        })?;
+        match fetched {
+            Fetched::Resource(resource) => Ok(resource.into()),
+            Fetched::InputRequired(needed) => Ok(needed.into()),
+            Fetched::Prompt(_) => Err(ErrorData::internal_error("a prompt instead of a resource", None)),
         }
-        resources::read(&tools, &request.uri).map(Into::into)
     }
 
     async fn subscribe(

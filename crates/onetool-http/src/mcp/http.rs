@@ -23,7 +23,8 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
-use super::archive::Archive;
+use super::archive::{Archive, Place};
+use super::elsewhere::Here;
 use super::events::{Events, ResumeLimits};
 use super::lines::{self, Head};
 use super::sessions::{OWNER, Owner, SessionLimits, Sessions, SessionsFull};
@@ -31,10 +32,12 @@ use super::{Handler, Shared, sse, tasks_2025};
 use crate::access::protect;
 use crate::background::Background;
 use crate::drain::{self, Draining};
-use crate::{AccessError, AccessPolicy, McpSettings, PeerAddress, Principal, Scope, ServerSettings, Service};
+use crate::{AccessError, AccessPolicy, McpSettings, Scope, ServerSettings, Service};
 
 /// Names the session that a request belongs to.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+/// Names the event after which a stream goes on.
+const LAST_EVENT_HEADER: &str = "last-event-id";
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
 /// When to try again where there was no room.
@@ -69,14 +72,17 @@ pub(crate) fn router(
     };
     let archive = {
         let service = service.clone();
-        Archive::new(Box::new(move || {
+        Archive::new(move || {
             let served = service.served();
-            (served.state.clone(), served.server.mcp.session_memory)
-        }))
+            let node = served.state.is_shared().then(|| served.runs.node().to_owned());
+            Place { state: served.state.clone(), kept_for: served.server.mcp.session_memory, node }
+        })
     };
     let waiting = shared.clone();
     let parts = EndpointParts { settings, archive: Some(archive), sweep: Box::new(move || waiting.waiting.sweep()) };
     let (router, sessions) = endpoint(parts, handlers, stop, draining);
+    let here = Here { shared: shared.clone(), sessions: sessions.clone() };
+    let router = crate::relay::relayed(router, service, Box::new(here), stop);
     (router.merge(sse::router(service, &shared, stop)), Arc::new(move || sessions.count()))
 }
 
@@ -129,6 +135,8 @@ fn endpoint<H: ServerHandler>(
         .disable_allowed_origins()
         // Bodies are bounded before they get there.
         .with_max_request_body_bytes(usize::MAX)
+        // In the newest revision, what is one message is not a stream of events.
+        .with_json_response(true)
         .with_cancellation_token(stop.child_token());
     let events = Arc::new(Events::new({
         let settings = settings.clone();
@@ -200,13 +208,14 @@ impl<H: ServerHandler> Clone for Endpoint<H> {
 }
 
 async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let owner = Owner {
-        principal: parts.extensions.get::<Principal>().copied().unwrap_or(Principal::Anyone),
-        address: parts.extensions.get::<PeerAddress>().map(|address| address.0.ip()),
-    };
-    let session = parts.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
-    if session.is_some_and(|id| !state.sessions.may_use(id, owner.principal)) {
+    let (mut parts, body) = request.into_parts();
+    let owner = Owner::of(&parts.extensions);
+    state.sessions.unseal(&mut parts.headers, owner.principal).await;
+    let header = |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let session = header(SESSION_HEADER);
+    // Events of a session's own stream are named after it.
+    let resumed = header(LAST_EVENT_HEADER).and_then(|event| event.split_once(':')).map(|(session, _)| session);
+    if [session, resumed].into_iter().flatten().any(|id| !state.sessions.may_use(id, owner.principal)) {
         return unknown_session();
     }
     let limit = (state.settings)().max_body_bytes;
@@ -229,7 +238,8 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     let body = tasks_2025::rewritten(&body).map_or(body, Bytes::from);
     let waits_for_news = parts.method == Method::GET || method_of(&body).as_deref() == Some(LISTEN);
     let draining = state.draining.clone();
-    let response = OWNER.scope(owner, state.serve(parts, body)).await;
+    let mut response = OWNER.scope(owner, state.serve(parts, body)).await;
+    state.sessions.seal(response.headers_mut());
     if waits_for_news {
         response.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned())))
     } else {
@@ -257,7 +267,7 @@ const LISTEN: &str = "subscriptions/listen";
 /// What a small message asks for.
 fn method_of(body: &[u8]) -> Option<String> {
     const SMALL: usize = 4096;
-    let is_candidate = body.len() <= SMALL && body.windows(LISTEN.len()).any(|window| window == LISTEN.as_bytes());
+    let is_candidate = body.len() <= SMALL && lines::contains(body, LISTEN.as_bytes());
     is_candidate.then(|| serde_json::from_slice::<Head>(body).ok()?.method).flatten()
 }
 
@@ -307,7 +317,7 @@ pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Respons
 /// Whether this is the `initialize` of a client with sessions.
 fn opens_session(body: &[u8]) -> bool {
     const METHOD: &[u8] = b"\"initialize\"";
-    body.windows(METHOD.len()).any(|window| window == METHOD)
+    lines::contains(body, METHOD)
         && serde_json::from_slice::<Head>(body).is_ok_and(|head| head.method.as_deref() == Some("initialize"))
 }
 

@@ -191,6 +191,12 @@ struct Identified {
     id: Json,
 }
 
+/// Whether a message contains some text. Asked of every message: most places are passed over by their first byte.
+pub(super) fn contains(message: &[u8], text: &[u8]) -> bool {
+    let Some(first) = text.first() else { return true };
+    message.iter().enumerate().any(|(at, byte)| byte == first && message[at..].starts_with(text))
+}
+
 /// Whether a message has an id although it is not read as a request.
 pub(super) fn has_unusable_id(message: &[u8]) -> bool {
     let head = serde_json::from_slice::<Head>(message);

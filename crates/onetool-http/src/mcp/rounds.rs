@@ -15,7 +15,8 @@ use futures_util::future::BoxFuture;
 use onetool_run::RunReply;
 use onetool_sdk::{ClientBridge, Progress, ProgressSink, ToolError};
 use parking_lot::Mutex;
-use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses};
+use rmcp::ErrorData;
+use rmcp::model::{ClientCapabilities, InputRequest, InputRequests, InputResponses, ServerResult};
 use serde_json::Value as Json;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{mpsc, oneshot};
@@ -52,9 +53,11 @@ impl Questions for RoundTrips {
     }
 }
 
-/// A run, until it has its reply.
-pub(super) struct ActiveRun {
-    work: BoxFuture<'static, RunReply>,
+/// Work that may ask its client, until it has its outcome: a run, or a request to an upstream server.
+pub(super) struct ActiveRun<T = RunReply> {
+    work: BoxFuture<'static, T>,
+    /// The outcome of work that panicked.
+    failed: fn() -> T,
     questions: mpsc::Receiver<Question>,
     /// Questions that the client was asked and has not answered.
     open: BTreeMap<String, (InputRequest, oneshot::Sender<Json>)>,
@@ -65,16 +68,17 @@ pub(super) struct ActiveRun {
 }
 
 /// What a run came to.
-pub(super) enum Step {
-    Finished(RunReply),
+pub(super) enum Step<T = RunReply> {
+    Finished(T),
     NeedsInput(InputRequests),
 }
 
-impl ActiveRun {
+impl<T: Send + 'static> ActiveRun<T> {
     /// Prepares a run; `start` gets the client to ask, where progress goes, and what cancels the run.
     pub(super) fn new(
         capabilities: ClientCapabilities,
-        start: impl FnOnce(Arc<dyn ClientBridge>, Arc<RelayedProgress>, CancellationToken) -> BoxFuture<'static, RunReply>,
+        failed: fn() -> T,
+        start: impl FnOnce(Arc<dyn ClientBridge>, Arc<RelayedProgress>, CancellationToken) -> BoxFuture<'static, T>,
     ) -> Self {
         let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
         let progress = Arc::new(RelayedProgress::default());
@@ -83,6 +87,7 @@ impl ActiveRun {
         let work = start(client, progress.clone(), cancel.clone());
         Self {
             work,
+            failed,
             questions,
             open: BTreeMap::new(),
             asked: 0,
@@ -102,7 +107,7 @@ impl ActiveRun {
     }
 
     /// Goes on until the run is finished or needs input. A request that is cancelled cancels the run.
-    pub(super) async fn advance(&mut self, cancelled: &CancellationToken) -> Step {
+    pub(super) async fn advance(&mut self, cancelled: &CancellationToken) -> Step<T> {
         if self.open.is_empty() {
             let question = tokio::select! {
                 biased;
@@ -130,7 +135,8 @@ impl ActiveRun {
     fn detach(mut self) -> Self {
         let work = std::mem::replace(&mut self.work, Box::pin(std::future::pending()));
         let running = crate::task::spawn(work);
-        self.work = Box::pin(async move { running.await.unwrap_or_else(|_| super::runs::failed_inside()) });
+        let failed = self.failed;
+        self.work = Box::pin(async move { running.await.unwrap_or_else(|_| failed()) });
         self
     }
 }
@@ -181,6 +187,8 @@ struct Waiting {
 pub(super) enum ParkedRun {
     /// One that only its own request knows of.
     Own(ActiveRun),
+    /// A prompt or a resource of an upstream server, which wants to know something first.
+    Offer(ActiveRun<Result<ServerResult, ErrorData>>),
     /// One that others may know of too.
     Live(LiveHandle),
 }
@@ -206,6 +214,7 @@ impl WaitingRuns {
         let id = Uuid::new_v4();
         let run = match run {
             ParkedRun::Own(run) => ParkedRun::Own(run.detach()),
+            ParkedRun::Offer(run) => ParkedRun::Offer(run.detach()),
             live @ ParkedRun::Live(_) => live,
         };
         let mut runs = self.runs.lock();
@@ -231,6 +240,15 @@ impl WaitingRuns {
         }
         let waiting = self.runs.lock().remove(&id).ok_or(InvalidState)?;
         if waiting.until <= Instant::now() { Err(InvalidState) } else { Ok(waiting.run) }
+    }
+
+    /// Whether a run waits here under this id.
+    pub(super) fn has(&self, id: Uuid) -> bool {
+        self.runs.lock().contains_key(&id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.lock().is_empty()
     }
 
     /// Forgets, and so cancels, runs whose clients did not come back.
@@ -259,7 +277,7 @@ mod tests {
     }
 
     fn asking(capabilities: ClientCapabilities) -> ActiveRun {
-        ActiveRun::new(capabilities, |client, _, _| {
+        ActiveRun::new(capabilities, super::super::runs::failed_inside, |client, _, _| {
             Box::pin(async move {
                 let (a, b) = tokio::join!(client.elicit(elicit("a")), client.elicit(elicit("b")));
                 let text = format!("{:?} {:?}", a.map(|a| a["action"].clone()), b.map(|b| b["action"].clone()));
@@ -308,6 +326,35 @@ mod tests {
             park();
         }
         assert!(waiting.take(&first, BINDING).is_err(), "the oldest made room");
+    }
+
+    #[tokio::test]
+    async fn a_client_is_asked_only_in_the_ways_that_it_knows() {
+        let ask = async |capabilities: Json, params: Json| {
+            let capabilities = serde_json::from_value(json!({"elicitation": capabilities})).unwrap();
+            let mut run = ActiveRun::new(capabilities, super::super::runs::failed_inside, |client, _, _| {
+                Box::pin(async move {
+                    let answer = client.elicit(params).await;
+                    let text = answer.map_or_else(|error| error.to_string(), |answer| answer.to_string());
+                    RunReply { text, parts: Vec::new(), is_error: false }
+                })
+            });
+            match run.advance(&CancellationToken::new()).await {
+                Step::Finished(reply) => reply.text,
+                Step::NeedsInput(_) => "asked".to_owned(),
+            }
+        };
+        let address = || json!({"mode": "url", "message": "m", "url": "https://example.org/in", "elicitationId": "e"});
+        for (capabilities, form, url) in [
+            (json!({}), "asked", "cannot have its user open an address"),
+            (json!({"form": {}}), "asked", "cannot have its user open an address"),
+            (json!({"url": {}}), "has no forms", "asked"),
+            (json!({"form": {}, "url": {}}), "asked", "asked"),
+        ] {
+            let (of_form, of_url) =
+                (ask(capabilities.clone(), elicit("a")).await, ask(capabilities.clone(), address()).await);
+            assert!(of_form.contains(form) && of_url.contains(url), "{capabilities}: {of_form}; {of_url}");
+        }
     }
 
     #[tokio::test]

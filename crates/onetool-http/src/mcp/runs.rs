@@ -73,6 +73,7 @@ impl Handler {
                     handle.run.answer(answers);
                     return Ok(self.follow(handle, binding, &context).await);
                 }
+                ParkedRun::Offer(_) => return Err(invalid_state(InvalidState)),
             },
             None if key.is_some() => return Ok(self.run_keyed_in_rounds(binding, key, &context).await),
             None if capabilities.supports_tasks() => {
@@ -102,7 +103,7 @@ impl Handler {
         let mut joined = CallContext::new(Caller::Run);
         trace::join_message(&mut joined, context);
         let capabilities: ClientCapabilities = context.client_capabilities().unwrap_or_default();
-        ActiveRun::new(capabilities, move |client, progress, cancel| {
+        ActiveRun::new(capabilities, failed_inside, move |client, progress, cancel| {
             let mut ctx = joined;
             ctx.owner = owner;
             ctx.requester = requester;
@@ -203,7 +204,7 @@ pub(super) fn owner(context: &RequestContext<RoleServer>) -> Arc<str> {
     principal(context).owner(header.or(query))
 }
 
-fn invalid_state(error: InvalidState) -> ErrorData {
+pub(super) fn invalid_state(error: InvalidState) -> ErrorData {
     ErrorData::invalid_params(error.to_string(), None)
 }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use futures_util::stream::{Stream, StreamExt as _};
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, LocalSessionWorker,
@@ -21,15 +22,25 @@ use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager, SessionState, SessionStore, SessionStoreError,
 };
 
-use super::archive::Archive;
+use super::archive::{self, Archive};
 use super::events::Events;
+use super::http::SESSION_HEADER;
 use super::tasks_2025;
+use crate::PeerAddress;
 use crate::access::Principal;
+use crate::relay::{question_id, question_number};
 
 /// Ended sessions that are remembered.
 const MAX_REMEMBERED: usize = 4096;
-/// The library's name for "from the beginning" of a session's own stream.
+/// Questions to clients that are remembered as open, and for how long at most.
+const MAX_QUESTIONS: usize = 4096;
+const QUESTION_AGE: Duration = Duration::from_hours(1);
+/// How often it is looked whether a client has ended its session at another server.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// The library's name for "from the beginning" of a session's own stream, on which nothing was sent yet.
 const FROM_THE_START: &str = "0";
+/// What stands after a session's id in the names of events on its own stream.
+const OWN_STREAM: &str = ":common/";
 
 tokio::task_local! {
     /// Whose request is being served.
@@ -41,6 +52,16 @@ tokio::task_local! {
 pub(super) struct Owner {
     pub(super) principal: Principal,
     pub(super) address: Option<IpAddr>,
+}
+
+impl Owner {
+    /// Whoever makes a request.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        Self {
+            principal: extensions.get::<Principal>().copied().unwrap_or(Principal::Anyone),
+            address: extensions.get::<PeerAddress>().map(|address| address.0.ip()),
+        }
+    }
 }
 
 /// How many sessions there may be, and for how long.
@@ -63,6 +84,8 @@ pub(super) struct Records {
     remembered: Mutex<HashMap<String, Remembered>>,
     /// Where they are kept beyond this process.
     archive: Option<Archive>,
+    /// Questions that clients have not answered, where other servers may get the answers.
+    questions: Mutex<HashMap<String, Instant>>,
 }
 
 struct Record {
@@ -76,6 +99,10 @@ struct Remembered {
     state: SessionState,
     principal: Principal,
     last_used: Instant,
+    /// The id that its client knows, if that says everything.
+    sealed: Option<HeaderValue>,
+    /// When it was last looked whether its client has ended it at another server.
+    checked: Instant,
 }
 
 /// Every session has a stream open.
@@ -94,7 +121,8 @@ impl Sessions {
         let mut inner = LocalSessionManager::default().with_event_store(events);
         // Sessions end by our rules: the library's timer would end runs that take longer than it.
         inner.session_config.keep_alive = None;
-        let records = Records { open: Mutex::default(), remembered: Mutex::default(), archive };
+        let (open, remembered, questions) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let records = Records { open, remembered, archive, questions };
         Self { inner, records: Arc::new(records), limits: Box::new(limits) }
     }
 
@@ -106,6 +134,47 @@ impl Sessions {
     /// Sessions that are open.
     pub(super) fn count(&self) -> usize {
         self.records.open.lock().len()
+    }
+
+    /// Replaces an id that says everything about its session by the session's own. One that nobody here knows becomes known.
+    pub(super) async fn unseal(&self, headers: &mut HeaderMap, principal: Principal) {
+        let Some(given) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned) else {
+            return;
+        };
+        let own = archive::own_id(&given);
+        let Some(archive) = self.records.archive.as_ref().filter(|_| own != given) else { return };
+        let is_known = self.is_open(own) || self.records.remembered.lock().contains_key(own);
+        if !is_known && let Some(state) = archive.open(&given, principal).await {
+            self.records.remember(own, state, principal, HeaderValue::from_str(&given).ok());
+        }
+        if is_known && self.records.is_due(own) && archive.is_ended(own, principal).await {
+            self.end(&own.into()).await;
+            self.records.remembered.lock().remove(own);
+        }
+        if let Ok(own) = HeaderValue::from_str(own) {
+            headers.insert(SESSION_HEADER, own);
+        }
+    }
+
+    /// The opposite, for an answer that names its session.
+    pub(super) fn seal(&self, headers: &mut HeaderMap) {
+        let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else { return };
+        let sealed = self.records.remembered.lock().get(id).and_then(|known| known.sealed.clone());
+        if let Some(sealed) = sealed {
+            headers.insert(SESSION_HEADER, sealed);
+        }
+    }
+
+    /// Whether questions with this server's mark are its own.
+    pub(super) fn is_node(&self, node: &str) -> bool {
+        self.records.node().is_some_and(|own| own.starts_with(node))
+    }
+
+    /// Whether a client of a session has been asked something.
+    pub(super) fn is_asking(&self) -> bool {
+        let mut questions = self.records.questions.lock();
+        questions.retain(|_, asked| asked.elapsed() < QUESTION_AGE);
+        !questions.is_empty()
     }
 
     /// Whether a request of `principal` may use this session. One that is unknown belongs to nobody.
@@ -197,10 +266,7 @@ fn counted<S>(stream: S, in_use: InUse) -> impl Stream<Item = ServerSseMessage> 
 where
     S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
 {
-    stream.map(move |event| {
-        let _open = &in_use;
-        event
-    })
+    stream.map(move |event| in_use.records.marked(event))
 }
 
 impl SessionManager for Sessions {
@@ -241,7 +307,7 @@ impl SessionManager for Sessions {
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
         self.records.adjust(id, |_| {});
-        self.inner.accept_message(id, message).await
+        self.inner.accept_message(id, self.records.unmarked(message)).await
     }
 
     async fn create_standalone_stream(
@@ -258,11 +324,16 @@ impl SessionManager for Sessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.in_use(id);
-        if last_event_id == FROM_THE_START {
-            // Nothing was sent on the session's own stream yet: it is a new one.
-            return Ok(counted(self.inner.create_standalone_stream(id).await?.left_stream(), in_use));
+        let is_own = last_event_id.strip_prefix(&**id).is_some_and(|rest| rest.starts_with(OWN_STREAM));
+        if last_event_id != FROM_THE_START {
+            match self.inner.resume(id, last_event_id).await {
+                Ok(stream) => return Ok(counted(stream.right_stream(), in_use)),
+                Err(error) if !is_own => return Err(error),
+                // What was missed is forgotten, or the server was another: the client hears what comes from now on.
+                Err(_) => {}
+            }
         }
-        Ok(counted(self.inner.resume(id, last_event_id).await?.right_stream(), in_use))
+        Ok(counted(self.inner.create_standalone_stream(id).await?.left_stream(), in_use))
     }
 
     async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
@@ -279,13 +350,63 @@ fn principal() -> Principal {
 }
 
 impl Records {
-    fn remember(&self, id: &str, state: SessionState) {
+    fn node(&self) -> Option<String> {
+        self.archive.as_ref().and_then(Archive::node)
+    }
+
+    /// Whether it is time to ask others about a session.
+    fn is_due(&self, id: &str) -> bool {
+        if self.node().is_none() {
+            return false;
+        }
+        let mut remembered = self.remembered.lock();
+        let Some(session) = remembered.get_mut(id).filter(|session| session.checked.elapsed() >= CHECK_EVERY) else {
+            return false;
+        };
+        session.checked = Instant::now();
+        true
+    }
+
+    /// A message to a client. A question says which server asks, where there are several.
+    fn marked(&self, mut event: ServerSseMessage) -> ServerSseMessage {
+        let Some(JsonRpcMessage::Request(request)) = event.message.as_deref() else { return event };
+        let (Some(node), NumberOrString::Number(number)) = (self.node(), &request.id) else { return event };
+        let id = question_id(&node, *number);
+        let mut request = request.clone();
+        request.id = RequestId::String(id.as_str().into());
+        let mut questions = self.questions.lock();
+        if questions.len() < MAX_QUESTIONS {
+            questions.insert(id, Instant::now());
+        }
+        event.message = Some(Arc::new(JsonRpcMessage::Request(request)));
+        event
+    }
+
+    /// The opposite, for an answer to such a question.
+    fn unmarked(&self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+        let id = match &mut message {
+            JsonRpcMessage::Response(response) => Some(&mut response.id),
+            JsonRpcMessage::Error(error) => error.id.as_mut(),
+            _ => None,
+        };
+        if let Some(id) = id
+            && let NumberOrString::String(text) = &*id
+            && let Some(number) = self.node().and_then(|node| question_number(&node, text))
+        {
+            self.questions.lock().remove(&**text);
+            *id = RequestId::Number(number);
+        }
+        message
+    }
+
+    fn remember(&self, id: &str, state: SessionState, principal: Principal, sealed: Option<HeaderValue>) {
         let mut remembered = self.remembered.lock();
         if remembered.len() >= MAX_REMEMBERED {
             let oldest = remembered.iter().min_by_key(|(_, one)| one.last_used).map(|(id, _)| id.clone());
             oldest.map(|id| remembered.remove(&id));
         }
-        remembered.insert(id.to_owned(), Remembered { state, principal: principal(), last_used: Instant::now() });
+        let now = Instant::now();
+        remembered.insert(id.to_owned(), Remembered { state, principal, last_used: now, sealed, checked: now });
     }
 }
 
@@ -299,23 +420,27 @@ impl SessionStore for Records {
         let Some(archive) = &self.archive else { return Ok(None) };
         let kept = archive.read(id, principal()).await;
         if let Some(state) = &kept {
-            self.remember(id, state.clone());
+            self.remember(id, state.clone(), principal(), None);
         }
         Ok(kept)
     }
 
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        self.remember(id, state.clone());
+        let mut sealed = None;
         if let Some(archive) = &self.archive {
-            archive.write(id, principal(), state.clone());
+            sealed = archive.seal(id, principal(), state).await.and_then(|id| HeaderValue::try_from(id).ok());
+            if sealed.is_none() {
+                archive.write(id, principal(), state.clone()).await;
+            }
         }
+        self.remember(id, state.clone(), principal(), sealed);
         Ok(())
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
         self.remembered.lock().remove(id);
         if let Some(archive) = &self.archive {
-            archive.forget(id, principal()).await;
+            archive.end(id, principal()).await;
         }
         Ok(())
     }

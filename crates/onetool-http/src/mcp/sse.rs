@@ -27,8 +27,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::http::{failure, read_body};
+use super::sessions::Owner;
 use super::{Handler, Shared, lines};
-use crate::{ApiError, Principal, Service};
+use crate::{ApiError, McpSettings, Service};
 
 /// Messages that wait on either side.
 const QUEUE: usize = 64;
@@ -46,7 +47,7 @@ struct Sessions {
 #[derive(Clone)]
 struct Open {
     messages: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
-    principal: Principal,
+    owner: Owner,
 }
 
 pub(super) fn router(service: &Arc<dyn Service>, shared: &Arc<Shared>, stop: &CancellationToken) -> Router {
@@ -64,8 +65,17 @@ fn switched_off(service: &dyn Service) -> Option<Response> {
     })
 }
 
-fn principal(request: &Request) -> Principal {
-    request.extensions().get::<Principal>().copied().unwrap_or(Principal::Anyone)
+/// Why there is no room for another session of `owner`.
+fn too_many(open: &HashMap<Uuid, Open>, owner: Owner, settings: &McpSettings) -> Option<Response> {
+    let own = open.values().filter(|one| one.owner == owner).count();
+    let count = if own >= settings.max_sessions_per_client {
+        own
+    } else if open.len() >= settings.max_sessions {
+        open.len()
+    } else {
+        return None;
+    };
+    Some(ApiError::busy(format!("{count} sessions are open; end one, or try again later")).into_response())
 }
 
 async fn open(State(sessions): State<Sessions>, request: Request) -> Response {
@@ -75,12 +85,11 @@ async fn open(State(sessions): State<Sessions>, request: Request) -> Response {
     let id = Uuid::new_v4();
     let (incoming, messages) = mpsc::channel(QUEUE);
     {
-        let mut open = sessions.open.lock();
-        let limit = sessions.service.served().server.mcp.max_sessions;
-        if open.len() >= limit {
-            return ApiError::busy(format!("{limit} sessions are open; end one, or try again later")).into_response();
+        let (mut open, owner) = (sessions.open.lock(), Owner::of(request.extensions()));
+        if let Some(refusal) = too_many(&open, owner, &sessions.service.served().server.mcp) {
+            return refusal;
         }
-        open.insert(id, Open { messages: incoming, principal: principal(&request) });
+        open.insert(id, Open { messages: incoming, owner });
     }
     let (sender, outgoing) = mpsc::channel(QUEUE);
     let handler = Handler::new(sessions.service.clone(), sessions.shared.clone());
@@ -135,7 +144,8 @@ async fn message(
         return refusal;
     }
     let open = to.ok().and_then(|Query(to)| sessions.open.lock().get(&to.session).cloned());
-    let Some(open) = open.filter(|open| open.principal == principal(&request)) else {
+    let principal = Owner::of(request.extensions()).principal;
+    let Some(open) = open.filter(|open| open.owner.principal == principal) else {
         return ApiError::not_found("the session is unknown or has ended")
             .with_hint("open one with GET /sse")
             .into_response();

@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::Handler;
 use super::keyed::{client_of, without_reply};
+use super::preferences::ReplyPreferences;
 use super::rounds::{Binding, LiveHandle};
 use super::runs::{principal, result_of};
 use crate::BackgroundSettings;
@@ -65,7 +66,8 @@ impl Handler {
         let background = &self.shared.background;
         // Without shared state there are no tasks, but there are runs.
         let owner = background.owner(binding.principal).await.unwrap_or_else(|_| Owner::local());
-        let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context));
+        let options = ReplyPreferences::of(context).options;
+        let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context), options);
         let cancel_on_drop = Some(run.cancel.clone().drop_guard());
         self.follow(LiveHandle { run, cancel_on_drop }, binding, context).await
     }

@@ -14,11 +14,11 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
-use super::Handler;
 use super::keyed::{client_of, converse, failed, idempotency_key, without_reply};
 use super::progress::ClientProgress;
 use super::runs::{principal, result_of};
 use super::tasks::refused;
+use super::{Handler, lines};
 use crate::BackgroundSettings;
 use crate::background::{StartRun, Started};
 
@@ -42,8 +42,7 @@ fn is_spoken(context: &RequestContext<RoleServer>) -> bool {
 /// `execution` in a list of tools. `None` for every other message.
 pub(super) fn rewritten(message: &[u8]) -> Option<Vec<u8>> {
     const HINTS: [&[u8]; 3] = [b"\"task\"", b"\"tasks/", b"\"tools/list\""];
-    let has = |hint: &[u8]| message.windows(hint.len()).any(|window| window == hint);
-    if !HINTS.into_iter().any(has) {
+    if !HINTS.into_iter().any(|hint| lines::contains(message, hint)) {
         return None;
     }
     let mut message: Json = serde_json::from_slice(message).ok()?;

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
 use onetool_run::{Permission, Shared as Tools};
-use onetool_sdk::{CallContext, Caller, Offer, Origin, QualifiedName, ToolError, ToolSource};
+use onetool_sdk::{CallContext, Caller, ErrorKind, Offer, Origin, QualifiedName, ToolError, ToolSource};
 use rmcp::ErrorData;
 use rmcp::model::{
-    ErrorCode, GetPromptResult, JsonObject, Prompt, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    CompleteRequestParams, CompleteResult, ErrorCode, Prompt, ReadResourceResult, Reference, Resource,
+    ResourceContents, ResourceTemplate, ServerResult,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
+
+use super::offers::Wanted;
 
 /// How long a server may take for its part of a list.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -100,36 +103,66 @@ fn qualified(pack: &str, mut item: Json) -> Json {
     item
 }
 
-/// The prompt `server/prompt`; `None` where the name is not of that form.
-pub(super) async fn prompt(
-    tools: &Arc<Tools>,
-    name: &str,
-    arguments: JsonObject,
-    ctx: &CallContext,
-) -> Option<Result<GetPromptResult, ErrorData>> {
-    let (pack, prompt) = name.split_once('/')?;
-    let offer = Offer::Prompt { name: prompt.to_owned(), arguments };
-    Some(one(tools, pack, PROMPT, offer, ctx).await)
+/// A prompt or a resource of a server.
+pub(super) async fn fetch(tools: &Arc<Tools>, wanted: Wanted, ctx: &CallContext) -> Result<ServerResult, ErrorData> {
+    match wanted {
+        Wanted::Prompt { name, arguments } => {
+            let (pack, prompt) = name.split_once('/').unwrap_or((&name, ""));
+            let offer = Offer::Prompt { name: prompt.to_owned(), arguments };
+            one(tools, pack, PROMPT, offer, ctx).await.map(ServerResult::GetPromptResult)
+        }
+        Wanted::Resource { uri } => {
+            let (pack, original) = parts_of(&uri).unwrap_or((&uri, ""));
+            let offer = Offer::Read { uri: original.to_owned() };
+            let mut result = one::<ReadResourceResult>(tools, pack, READ, offer, ctx).await?;
+            for contents in &mut result.contents {
+                match contents {
+                    ResourceContents::TextResourceContents { uri, .. }
+                    | ResourceContents::BlobResourceContents { uri, .. } => *uri = our_uri(pack, uri),
+                    _ => {}
+                }
+            }
+            Ok(ServerResult::ReadResourceResult(result))
+        }
+    }
 }
 
-/// The resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
-pub(super) async fn read(
+/// Whether a name is of the form `server/prompt`.
+pub(super) fn is_prompt(name: &str) -> bool {
+    name.contains('/')
+}
+
+/// The server and its own URI, of `ot://server/{server}/{uri}`.
+fn parts_of(uri: &str) -> Option<(&str, &str)> {
+    uri.strip_prefix(PREFIX)?.split_once('/')
+}
+
+/// What may stand for an argument of a server's prompt, or in a template of its resources; `None` where the reference is
+/// not to one of them.
+pub(super) async fn complete(
     tools: &Arc<Tools>,
-    uri: &str,
+    request: &CompleteRequestParams,
     ctx: &CallContext,
-) -> Option<Result<ReadResourceResult, ErrorData>> {
-    let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
-    let result = one::<ReadResourceResult>(tools, pack, READ, Offer::Read { uri: original.to_owned() }, ctx).await;
-    Some(result.map(|mut result| {
-        for contents in &mut result.contents {
-            match contents {
-                ResourceContents::TextResourceContents { uri, .. }
-                | ResourceContents::BlobResourceContents { uri, .. } => *uri = format!("{PREFIX}{pack}/{uri}"),
-                _ => {}
-            }
+) -> Option<Result<CompleteResult, ErrorData>> {
+    let mut params = request.clone();
+    params.meta = None;
+    let (pack, function) = match &mut params.r#ref {
+        Reference::Prompt(prompt) => {
+            let (pack, name) = prompt.name.split_once('/')?;
+            let pack = pack.to_owned();
+            prompt.name = name.to_owned();
+            (pack, PROMPT)
         }
-        result
-    }))
+        Reference::Resource(template) => {
+            let (pack, uri) = parts_of(&template.uri)?;
+            let pack = pack.to_owned();
+            template.uri = uri.to_owned();
+            (pack, READ)
+        }
+        _ => return None,
+    };
+    let params = serde_json::to_value(params).unwrap_or_default();
+    Some(one(tools, &pack, function, Offer::Complete { params }, ctx).await)
 }
 
 /// Our name for a resource of an upstream server.
@@ -139,7 +172,7 @@ pub(super) fn our_uri(pack: &str, uri: &str) -> String {
 
 /// Whether a URI is such a name.
 pub(super) fn is_ours(uri: &str) -> bool {
-    uri.starts_with(PREFIX)
+    parts_of(uri).is_some()
 }
 
 /// A resource that is watched at its server as long as this value lives.
@@ -160,9 +193,8 @@ impl Drop for Watch {
 
 /// Watches the resource `ot://server/{server}/{uri}`; `None` where the URI is not of that form.
 pub(super) async fn watch(tools: &Arc<Tools>, uri: &str) -> Option<Result<Watch, ErrorData>> {
-    let (pack, original) = uri.strip_prefix(PREFIX)?.split_once('/')?;
-    let unknown =
-        || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
+    let (pack, original) = parts_of(uri)?;
+    let unknown = || not_found(READ, format!("no server '{pack}' that offers this"));
     if !servers(tools).any(|server| server == pack) || !is_allowed(tools, pack, READ) {
         return Some(Err(unknown()));
     }
@@ -171,7 +203,7 @@ pub(super) async fn watch(tools: &Arc<Tools>, uri: &str) -> Option<Result<Watch,
     Some(match source.watch(pack, original, &context()).await {
         Ok(true) => Ok(Watch { source, pack: pack.to_owned(), uri: original.to_owned() }),
         Ok(false) => Err(unknown()),
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(failed(READ, &error)),
     })
 }
 
@@ -182,8 +214,7 @@ async fn one<T: DeserializeOwned>(
     offer: Offer,
     ctx: &CallContext,
 ) -> Result<T, ErrorData> {
-    let unknown =
-        || ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, format!("no server '{pack}' that offers this"), None);
+    let unknown = || not_found(function, format!("no server '{pack}' that offers this"));
     if !servers(tools).any(|server| server == pack) {
         return Err(unknown());
     }
@@ -191,13 +222,25 @@ async fn one<T: DeserializeOwned>(
         let message = format!("{pack}.{function} is not allowed by security.policy");
         return Err(ErrorData::new(ErrorCode::INVALID_REQUEST, message, None));
     }
-    let answer = ask(tools, pack, offer, ctx).await.map_err(|error| failed(&error))?.ok_or_else(unknown)?;
+    let answer = ask(tools, pack, offer, ctx).await.map_err(|error| failed(function, &error))?.ok_or_else(unknown)?;
     serde_json::from_value(answer).map_err(|error| {
         ErrorData::internal_error(format!("the server '{pack}' sent an invalid answer: {error}"), None)
     })
 }
 
-fn failed(error: &ToolError) -> ErrorData {
-    let hint = error.hint.as_ref().map(|hint| json!({"hint": hint}));
-    ErrorData::internal_error(error.message.clone(), hint)
+/// What the protocol says where there is no such resource, and where there is no such prompt.
+fn not_found(function: &str, message: String) -> ErrorData {
+    let code = if function == READ { ErrorCode::RESOURCE_NOT_FOUND } else { ErrorCode::INVALID_PARAMS };
+    ErrorData::new(code, message, None)
+}
+
+fn failed(function: &str, error: &ToolError) -> ErrorData {
+    let message = error.message.clone();
+    let mut told = match error.kind {
+        ErrorKind::NotFound | ErrorKind::Upstream { status: Some(404) } => not_found(function, message),
+        ErrorKind::Arguments => ErrorData::invalid_params(message, None),
+        _ => ErrorData::internal_error(message, None),
+    };
+    told.data = error.hint.as_ref().map(|hint| json!({"hint": hint}));
+    told
 }

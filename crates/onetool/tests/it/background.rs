@@ -304,11 +304,9 @@ async fn a_task_of_2025_asks_on_the_connection_that_waits_for_its_result() {
 /// A request of revision 2026-07-28.
 fn stateless(server: &HttpServer, method: &str, params: Json, capabilities: Json, key: Option<&str>) -> RequestBuilder {
     let mut params = params;
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": ERA,
-        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": capabilities,
-    });
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(ERA);
+    params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": "t", "version": "1"});
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
     if let Some(key) = key {
         params["_meta"]["onetool/idempotencyKey"] = json!(key);
     }
@@ -336,6 +334,10 @@ async fn a_slow_run_becomes_a_task_for_a_client_of_2026_that_takes_tasks() {
     let ask = |method: &'static str, params: Json| answer(stateless(&server, method, params, tasks(), None));
     let quick = ask("tools/call", run("1 + 1")).await;
     assert_eq!(quick["result"]["content"][0]["text"], "2", "{quick}");
+    let mut brief = run("'x' * 1000");
+    brief["_meta"] = json!({"anthropic/maxResultSizeChars": 100});
+    let brief = ask("tools/call", brief).await;
+    assert!(brief["result"]["content"][0]["text"].as_str().unwrap().contains("handle"), "{brief}");
     let created = ask("tools/call", run("slow.nap(seconds=1)")).await;
     let task = &created["result"];
     assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{created}");

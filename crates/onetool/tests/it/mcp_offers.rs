@@ -148,6 +148,35 @@ async fn clients_of_both_eras_hear_of_changes() {
 }
 
 #[tokio::test]
+async fn a_client_that_comes_back_too_late_for_what_it_missed_hears_what_comes_next() {
+    let project = Project::with("server: {resume_window: 0.1}\n");
+    let server = project.serve_http().await;
+    let accept = "application/json, text/event-stream";
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let opened = server.request(Method::POST, "/mcp").header("accept", accept).json(&hello).send().await.unwrap();
+    let session = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let ready = server.request(Method::POST, "/mcp").header("accept", accept).json(&ready);
+    assert_eq!(ready.header("mcp-session-id", &session).send().await.unwrap().status(), 202);
+    let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
+    // Events are named by the first part of the session's id.
+    let missed = format!("{}:common/7", session.split('.').next().unwrap());
+    let listening = listening.header("mcp-session-id", &session).header("last-event-id", missed);
+    let stream = listening.send().await.unwrap();
+    let change = async {
+        for number in 0.. {
+            tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+            project.write(".onetool/onetool.yaml", &format!("snippets: {{s{number}: '1'}}\n"));
+        }
+    };
+    tokio::select! {
+        _ = until(stream, &["prompts/list_changed"]) => {}
+        () = change => {}
+    }
+}
+
+#[tokio::test]
 async fn clients_of_both_eras_hear_what_servers_of_both_eras_tell() {
     let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let upstream = |mode: &str| json!({"command": "python3", "args": [file, "--mode", mode, "--news"]});
@@ -256,6 +285,22 @@ async fn http_with_sse_of_the_first_revision_is_served_behind_its_switch() {
 }
 
 #[tokio::test]
+async fn one_client_cannot_take_every_session_of_the_older_transport() {
+    let project = Project::with("server: {legacy_sse: true, max_sessions: 8, max_sessions_per_client: 2}\n");
+    let server = project.serve_http().await;
+    let open = async || server.request(Method::GET, "/sse").send().await.unwrap();
+    let streams = [open().await, open().await];
+    let refused = open().await;
+    assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+    drop(streams);
+    let started = std::time::Instant::now();
+    while open().await.status() != 200 {
+        assert!(started.elapsed() < PATIENCE, "a stream that ended makes room");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
 async fn prompts_and_resources_of_upstream_servers_come_through() {
     let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
     let server = json!({"command": "python3", "args": [file, "--mode", "normal"]});
@@ -340,4 +385,110 @@ async fn roots_of_the_client_are_file_roots_only_where_the_configuration_says_so
             assert!(tokio::time::Instant::now() < until, "the roots have changed");
         }
     }
+}
+
+/// A project with an upstream server of each era.
+fn both_eras() -> Project {
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onetool-proxy/tests/proxy/server.py");
+    let upstream = |mode: &str| json!({"command": "python3", "args": [file, "--mode", mode, "--news"]});
+    Project::with(&json!({"servers": {"old": upstream("normal"), "new": upstream("modern")}}).to_string())
+}
+
+#[tokio::test]
+async fn servers_complete_their_own_prompts_and_templates() {
+    let project = both_eras();
+    let client = project.serve().await;
+    for pack in ["old", "new"] {
+        client.ok(&format!("{pack}.echo(text='x')")).await;
+        let complete = async |params: Json| {
+            let request = serde_json::from_value(params).unwrap();
+            client.service.complete(request).await.map(|result| result.completion.values)
+        };
+        let prompt = json!({"type": "ref/prompt", "name": format!("{pack}/greet")});
+        let typed = |value: &str| json!({"ref": prompt, "argument": {"name": "who", "value": value}});
+        assert_eq!(complete(typed("Ad")).await.unwrap(), ["Ada", "Adam"], "{pack}");
+        let mut with_context = typed("[");
+        with_context["context"] = json!({"arguments": {"a": "b"}});
+        assert_eq!(complete(with_context).await.unwrap(), [r#"["greet", {"arguments": {"a": "b"}}]"#], "{pack}");
+        let template = json!({"type": "ref/resource", "uri": format!("ot://server/{pack}/note://{{id}}")});
+        let values = complete(json!({"ref": template, "argument": {"name": "id", "value": "["}})).await.unwrap();
+        assert_eq!(values, [r#"["note://{id}", null]"#], "{pack}");
+    }
+    let unknown = json!({"ref": {"type": "ref/prompt", "name": "nobody/x"}, "argument": {"name": "a", "value": ""}});
+    let error = client.service.complete(serde_json::from_value(unknown).unwrap()).await.unwrap_err().to_string();
+    assert!(error.contains("no server 'nobody'"), "{error}");
+}
+
+/// A client whose user is called Ada.
+struct Answering;
+
+impl rmcp::ClientHandler for Answering {
+    fn get_info(&self) -> rmcp::model::ClientConfig {
+        let mut info = rmcp::model::ClientConfig::default();
+        info.capabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
+        info
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: rmcp::model::ElicitRequestParams,
+        _: rmcp::service::RequestContext<rmcp::RoleClient>,
+    ) -> Result<rmcp::model::ElicitResult, rmcp::ErrorData> {
+        Ok(serde_json::from_value(json!({"action": "accept", "content": {"name": "Ada"}})).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_that_want_to_know_something_ask_clients_of_both_eras() {
+    let project = both_eras();
+    let transport = rmcp::transport::TokioChildProcess::new(project.command(&["serve"])).unwrap();
+    let older = rmcp::service::ServiceExt::serve(Answering, transport).await.unwrap();
+    let server = project.serve_http().await;
+    let newer = async |method: &str, params: Json| {
+        let mut params = params;
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": ERA,
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        });
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap().to_owned();
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let request = server.request(Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
+        let request = request.header("mcp-protocol-version", ERA).header("mcp-method", method).header("mcp-name", name);
+        let text = request.json(&body).send().await.unwrap().text().await.unwrap();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data:")).next_back().unwrap_or(&text);
+        serde_json::from_str::<Json>(data.trim()).unwrap_or_else(|_| panic!("{text}"))
+    };
+    let client = server.mcp().await;
+    for pack in ["old", "new"] {
+        client.ok(&format!("{pack}.echo(text='x')")).await;
+        older.call_tool(crate::client::call(&format!("{pack}.echo(text='x')"))).await.unwrap();
+        let prompt = older.get_prompt(GetPromptRequestParams::new(format!("{pack}/form"))).await.unwrap();
+        assert!(serde_json::to_string(&prompt).unwrap().contains("for Ada"), "{pack}: {prompt:?}");
+        let uri = format!("ot://server/{pack}/form");
+        let read = older.read_resource(rmcp::model::ReadResourceRequestParams::new(&uri)).await.unwrap();
+        assert!(serde_json::to_string(&read).unwrap().contains("for Ada"), "{pack}: {read:?}");
+
+        for (method, params) in [
+            ("prompts/get", json!({"name": format!("{pack}/form"), "arguments": {"b": "1", "a": "2"}})),
+            ("resources/read", json!({"uri": uri})),
+        ] {
+            let asked = newer(method, params.clone()).await;
+            assert_eq!(asked["result"]["resultType"], "input_required", "{pack} {method}: {asked}");
+            let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+            let mut retry = params.clone();
+            retry["requestState"] = asked["result"]["requestState"].clone();
+            retry["inputResponses"] = json!({key: {"action": "accept", "content": {"name": "Bob"}}});
+            let mut other = retry.clone();
+            other[if method == "prompts/get" { "name" } else { "uri" }] = json!(format!("ot://server/{pack}/note://1"));
+            let refused = newer(method, other).await;
+            assert!(refused["error"]["message"].as_str().unwrap().contains("requestState is invalid"), "{refused}");
+            let answered = newer(method, retry.clone()).await;
+            assert!(answered["result"].to_string().contains("for Bob"), "{pack} {method}: {answered}");
+            let again = newer(method, retry).await;
+            assert_eq!(again["error"]["code"], -32602, "a state holds once: {again}");
+        }
+    }
+    let gone = newer("resources/read", json!({"uri": "ot://server/old/note://gone"})).await;
+    let told = (&gone["error"]["code"], &gone["error"]["data"]["uri"]);
+    assert_eq!(told, (&json!(-32602), &json!("ot://server/old/note://gone")), "{gone}");
 }
