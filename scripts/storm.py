@@ -319,7 +319,7 @@ class Client:
             raise Away(str(error)) from error
         finally:
             connection.close()
-        if answer.status in (502, 503, 504):
+        if answer.status in (408, 502, 503, 504):
             raise Away(f"{answer.status} {text[:200]}")
         try:
             return answer.status, json.loads(text) if text else None

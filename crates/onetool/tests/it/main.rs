@@ -21,6 +21,7 @@ mod logging;
 mod mcp_http;
 mod mcp_offers;
 mod metrics;
+mod nodes;
 mod ot_pack;
 mod packs;
 mod people;

@@ -30,11 +30,17 @@ struct Bench {
     issuer: Issuer,
 }
 
+const POLICY: &str = "security: {policy: {file.delete: ask}}\n";
+
 impl Bench {
     async fn start(state: &str) -> Self {
+        Self::with(&format!("{state}{POLICY}")).await
+    }
+
+    async fn with(settings: &str) -> Self {
         let issuer = Issuer::start().await;
         let project = Project::with(&format!(
-            "{state}server:\n  public_url: {PUBLIC}\n  oauth: {{issuer: '{}'}}\n  tokens: [{{token: {CONFIGURED}, scopes: [read, invoke, admin]}}]\nsecurity: {{policy: {{file.delete: ask}}}}\n",
+            "{settings}server:\n  public_url: {PUBLIC}\n  oauth: {{issuer: '{}'}}\n  tokens: [{{token: {CONFIGURED}, scopes: [read, invoke, admin]}}]\n",
             issuer.base
         ));
         project.write(".onetool/tools/slow/slow_tools.py", SLOW);
@@ -313,6 +319,138 @@ async fn in_a_database_neither_has_what_the_other_has() {
     let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
     let mut bench = Bench::start(&format!("state: {}\n", database.database("matrix"))).await;
     bench.check_all().await;
+}
+
+/// Two people without the scope `admin`, each with secrets of their own.
+const APART: &str = "\
+security:
+  policy: {file.delete: ask}
+  groups:
+    left: {members: [ann], secrets: ['LEFT_*']}
+    right: {members: [bob], secrets: ['RIGHT_*']}
+";
+
+fn keyed(pack: &str, secret: &str) -> String {
+    format!(
+        "# /// script\n# [tool.onetool]\n# secrets = [\"{secret}\"]\n# ///\nfrom onetool import get_secret\npack = '{pack}'\n\n\
+         def key() -> str:\n    return str(len(get_secret('{secret}')))\n"
+    )
+}
+
+impl Bench {
+    /// Neither calls, sees or finds a tool that uses the other's secret.
+    async fn check_secrets(&mut self, mine: &'static str, theirs: &'static str, pack: &str, secret: &str) {
+        let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
+        let call = format!("{pack}.key()");
+        assert_eq!(own.ok(&call).await, "11");
+        let refused = other.err(&call).await;
+        assert!(refused.contains(secret) && !refused.contains("value-"), "{refused}");
+        assert!(own.ok("ot.tools(info='list')").await.contains(&format!("{pack}.key")));
+        assert!(!other.ok("ot.tools(info='list')").await.contains(&format!("{pack}.key")));
+        let path = format!("/api/tools/{pack}.key");
+        let (status, _) = reply(self.ask(mine, Method::GET, &path)).await;
+        assert_eq!((status, self.status(theirs, Method::GET, &path).await), (200, 404));
+        let invoke =
+            |token: &str| reply(self.ask(token, Method::POST, &format!("{path}/invoke")).json(&json!({"args": {}})));
+        assert_eq!(invoke(mine).await.0, 200);
+        let (status, body) = invoke(theirs).await;
+        assert!([403, 404].contains(&status), "{status} {body}");
+        let (_, run) = reply(self.ask(theirs, Method::POST, "/runs").json(&json!({"command": call}))).await;
+        let id = run["id"].as_str().unwrap();
+        self.until(theirs, id, "failed").await;
+        assert!(!self.get(theirs, &format!("/runs/{id}/result")).await.to_string().contains("11"));
+        for token in [mine, theirs] {
+            for (method, path) in [(Method::GET, "/api/secrets"), (Method::PUT, "/api/secrets/LEFT_KEY")] {
+                assert_eq!(self.status(token, method, path).await, 403, "{path}");
+            }
+        }
+    }
+
+    /// A permission that one waits for: the other neither sees it, nor decides it, nor goes on with its run.
+    async fn check_approvals(&mut self, mine: &'static str, theirs: &'static str) {
+        let (own, other) = (self.mcp(mine).await, self.mcp(theirs).await);
+        let asked = own.err("file.delete('x.txt')").await;
+        let after = |name: &str| {
+            let (_, rest) = asked.split_once(name).unwrap_or_else(|| panic!("{asked}"));
+            rest.split_whitespace().next().unwrap().to_owned()
+        };
+        let (approval, run) = (after("onetool approve "), after("run: "));
+        for token in [theirs, mine] {
+            assert_eq!(self.status(token, Method::GET, "/api/approvals").await, 403, "only `admin` decides");
+            for decision in ["once", "deny"] {
+                let request = self.ask(token, Method::POST, &format!("/api/approvals/{approval}"));
+                assert_eq!(reply(request.json(&json!({"decision": decision}))).await.0, 403);
+            }
+        }
+        for unknown in ["repeat", "raise", "abandon"] {
+            let text = other.err(&format!("ot.resume('{run}', unknown='{unknown}')")).await;
+            assert!(text.contains("no such run"), "{text}");
+        }
+        for (method, path) in [
+            (Method::GET, format!("/runs/{run}")),
+            (Method::GET, format!("/runs/{run}/result")),
+            (Method::POST, format!("/runs/{run}/cancel")),
+            (Method::POST, format!("/runs/{run}/resume")),
+            (Method::POST, format!("/runs/{run}/abandon")),
+            (Method::DELETE, format!("/runs/{run}")),
+        ] {
+            assert_eq!(self.status(theirs, method, &path).await, 404, "{path}");
+        }
+        assert!(!self.get(theirs, "/runs").await.to_string().contains(&run));
+        assert!(!self.get(theirs, "/api/activity").await.to_string().contains(&run));
+        assert_eq!(self.get(mine, &format!("/runs/{run}")).await["status"], "suspended");
+        assert!(own.err(&format!("ot.resume('{run}')")).await.contains("still waits"));
+        assert_eq!(self.status(mine, Method::DELETE, &format!("/runs/{run}")).await, 204);
+
+        // A question to one's own client: its state is worth nothing to anybody else.
+        let call = |token: &'static str, state: Option<&Json>| {
+            let mut params = json!({"name": "run", "arguments": {"command": "file.delete('x.txt')"}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": ERA,
+                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+            }});
+            if let Some(state) = state {
+                params["requestState"] = state.clone();
+                params["inputResponses"] = json!({"input-1": {"action": "accept", "content": {"allow": true}}});
+            }
+            self.rpc(token, None, "tools/call", params)
+        };
+        let (_, first) = call(mine, None).await;
+        let state = first["result"]["requestState"].clone();
+        assert!(state.is_string(), "{first}");
+        let (_, stolen) = call(theirs, Some(&state)).await;
+        assert_eq!(stolen["error"]["code"], -32602, "{stolen}");
+        let (_, answered) = call(mine, Some(&state)).await;
+        assert!(answered["error"].is_null() && !answered.to_string().contains("permission"), "{answered}");
+    }
+
+    async fn check_people(&mut self) {
+        for (pack, secret) in [("lefty", "LEFT_KEY"), ("righty", "RIGHT_KEY")] {
+            self.project.write(&format!(".onetool/tools/{pack}/{pack}_tools.py"), &keyed(pack, secret));
+        }
+        self.project.write(".onetool/secrets.yaml", "LEFT_KEY: value-of-an\nRIGHT_KEY: value-of-bo\n");
+        let other = self.project.serve_http().await;
+        std::mem::replace(&mut self.server, other).stop().await;
+        let ann = token(&self.project, &["ann", "--scope", "read,invoke"]).await;
+        let bob = token(&self.project, &["bob", "--scope", "read,invoke"]).await;
+        self.check_secrets(ann, bob, "lefty", "LEFT_KEY").await;
+        self.check_secrets(bob, ann, "righty", "RIGHT_KEY").await;
+        for (mine, theirs) in [(ann, bob), (bob, ann)] {
+            self.check_approvals(mine, theirs).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_files_secrets_and_approvals_are_each_ones_own() {
+    Bench::with(APART).await.check_people().await;
+}
+
+#[tokio::test]
+async fn in_a_database_secrets_and_approvals_are_each_ones_own() {
+    let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+    let settings = format!("state: {}\n{APART}", database.database("people"));
+    Bench::with(&settings).await.check_people().await;
 }
 
 #[tokio::test]

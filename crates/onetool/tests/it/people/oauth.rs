@@ -225,3 +225,37 @@ async fn an_issuer_without_a_public_url_opens_nothing() {
     let text = String::from_utf8_lossy(&[health.stdout, health.stderr].concat()).into_owned();
     assert!(text.contains("server.public_url is missing"), "{text}");
 }
+
+#[tokio::test]
+async fn pages_of_sites_that_are_allowed_may_call_and_see_the_challenge() {
+    let issuer = Issuer::start().await;
+    let project = Project::with(&format!(
+        "server:\n  public_url: {PUBLIC}\n  oauth: {{issuer: '{}'}}\n  allowed_origins: ['https://app.example.org']\n",
+        issuer.base
+    ));
+    let server = project.serve_http().await;
+    let send = async |method: Method, path: &str, origin: &'static str| {
+        let request = server.anonymous(method, path).header("origin", origin);
+        let request = request.header("access-control-request-method", "POST");
+        request.header("access-control-request-headers", "authorization, mcp-session-id").send().await.unwrap()
+    };
+    let text = |response: &Response, name: &str| {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    for path in ["/mcp", "/runs", "/.well-known/oauth-protected-resource/mcp"] {
+        let asked = send(Method::OPTIONS, path, "https://app.example.org").await;
+        assert_eq!(asked.status(), 204, "{path}");
+        assert_eq!(text(&asked, "access-control-allow-origin"), "https://app.example.org");
+        assert!(text(&asked, "access-control-allow-headers").contains("authorization"));
+        assert!(text(&asked, "access-control-allow-methods").contains("POST"));
+        let other = send(Method::OPTIONS, path, "https://evil.example.org").await;
+        assert_eq!((other.status().as_u16(), text(&other, "access-control-allow-origin")), (403, String::new()));
+    }
+    let refused = send(Method::POST, "/mcp", "https://app.example.org").await;
+    assert_eq!(refused.status(), 401);
+    assert!(text(&refused, "www-authenticate").contains("resource_metadata"));
+    assert!(text(&refused, "access-control-expose-headers").contains("www-authenticate"));
+    assert_eq!(text(&refused, "access-control-allow-origin"), "https://app.example.org");
+    // Nobody is given anything by a cookie or a password of the browser.
+    assert_eq!(text(&refused, "access-control-allow-credentials"), "");
+}

@@ -1,0 +1,202 @@
+//! Several servers behind a load balancer that sends every request to another one: sessions, questions and their answers.
+
+use onetool_state_postgres::testing::Server;
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value as Json, json};
+
+use crate::client::{HttpServer, PATIENCE, Project};
+
+const ERA: &str = "2026-07-28";
+const ASKING: &str = "security: {policy: {file.write: ask}}\nbackground: {task_after: 0.2}\n";
+
+/// Two servers with one state, and folders of their own.
+struct Team {
+    projects: [Project; 2],
+    servers: [HttpServer; 2],
+    database: Option<Server>,
+}
+
+impl Team {
+    async fn start() -> Self {
+        let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+        let settings = format!("state: {}\n{ASKING}", database.database("team"));
+        let projects = [Project::with(&settings), Project::with(&settings)];
+        let servers = [projects[0].serve_http().await, projects[1].serve_http().await];
+        for server in &servers {
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            while server.get("/readyz").await.0 != 200 {
+                assert!(tokio::time::Instant::now() < deadline, "not ready");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+        Self { projects, servers, database: Some(database) }
+    }
+
+    async fn change_database(&mut self, change: fn(&mut Server)) {
+        let mut database = self.database.take().unwrap();
+        let changed = tokio::task::spawn_blocking(move || {
+            change(&mut database);
+            database
+        });
+        self.database = Some(changed.await.unwrap());
+    }
+
+    fn post(&self, server: usize, session: Option<&str>, body: &Json) -> RequestBuilder {
+        let request = self.servers[server].request(Method::POST, "/mcp").timeout(PATIENCE);
+        let request = request.header("accept", "application/json, text/event-stream").json(body);
+        match session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request,
+        }
+    }
+
+    async fn stateless(&self, server: usize, method: &str, mut params: Json, capabilities: Json) -> Json {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": ERA,
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        let name = params["name"].as_str().unwrap_or("-").to_owned();
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let request = self.post(server, None, &body).header("mcp-protocol-version", ERA).header("mcp-method", method);
+        messages(request.header("mcp-name", name).send().await.unwrap()).await.pop().unwrap_or_default()
+    }
+
+    /// A session that the first server opened for a client that can be asked.
+    async fn session(&self) -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "legacy", "version": "1"}}});
+        let response = self.post(0, None, &hello).send().await.unwrap();
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        response.bytes().await.unwrap();
+        id
+    }
+
+    async fn ask(&self, server: usize, session: &str, method: &str, params: Json) -> (u16, Json) {
+        let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+        let response = self.post(server, Some(session), &body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, messages(response).await.pop().unwrap_or_default())
+    }
+}
+
+async fn messages(response: Response) -> Vec<Json> {
+    let text = response.text().await.unwrap();
+    let events: Vec<Json> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .filter_map(|data| serde_json::from_str(data.trim()).ok())
+        .collect();
+    if events.is_empty() { serde_json::from_str(&text).into_iter().collect() } else { events }
+}
+
+fn run(command: &str) -> Json {
+    json!({"name": "run", "arguments": {"command": command}})
+}
+
+#[tokio::test]
+async fn a_question_of_one_server_is_answered_at_another() {
+    let team = Team::start().await;
+    let call = run("file.write('a.txt', 'x'); file.write('b.txt', 'y'); 'done'");
+    let capabilities = json!({"elicitation": {}});
+    let mut answer = team.stateless(0, "tools/call", call.clone(), capabilities.clone()).await;
+    // Each retry reaches the other server than the one before.
+    for server in [1, 0] {
+        assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
+        let key = answer["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let mut retry = call.clone();
+        retry["requestState"] = answer["result"]["requestState"].clone();
+        retry["inputResponses"] = json!({key: {"action": "accept", "content": {"allow": true}}});
+        answer = team.stateless(server, "tools/call", retry.clone(), capabilities.clone()).await;
+        let again = team.stateless(1 - server, "tools/call", retry, capabilities.clone()).await;
+        assert_eq!(again["error"]["code"], -32602, "a state holds once, wherever: {again}");
+    }
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+    assert!(team.projects[0].path().join("b.txt").exists(), "the first server has made the calls");
+    assert!(!team.projects[1].path().join("a.txt").exists());
+    let letters = "SELECT count(*) FROM onetool_documents WHERE collection = 'letters' AND content IS NOT NULL";
+    let left = team.database.as_ref().unwrap().ask("team", letters);
+    assert_eq!(left, "0", "nothing is left on the way");
+}
+
+#[tokio::test]
+async fn a_task_is_answered_at_another_server() {
+    let team = Team::start().await;
+    let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let command = "import time; time.sleep(0.6); file.write('a.txt', 'x'); 'done'";
+    let created = team.stateless(0, "tools/call", run(command), capabilities.clone()).await;
+    let id = created["result"]["taskId"].clone();
+    assert!(id.is_string(), "{created}");
+    let until = async |wanted: &str, server: usize| {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let got = team.stateless(server, "tasks/get", json!({"taskId": id}), capabilities.clone()).await;
+            if got["result"]["status"] == wanted {
+                return got["result"].clone();
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{got}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    // What it asks is known everywhere.
+    let asking = until("input_required", 1).await;
+    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answers = json!({"taskId": id, "inputResponses": {key: {"action": "accept", "content": {"allow": true}}}});
+    let updated = team.stateless(1, "tasks/update", answers, capabilities.clone()).await;
+    assert!(updated["error"].is_null(), "{updated}");
+    assert_eq!(until("completed", 1).await["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
+async fn a_session_of_an_older_revision_works_on_every_server() {
+    let mut team = Team::start().await;
+    let session = team.session().await;
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(team.post(1, Some(&session), &ready).send().await.unwrap().status(), 202, "at once, at the other one");
+    for server in [1, 0, 1] {
+        let (status, listed) = team.ask(server, &session, "tools/list", json!({})).await;
+        assert_eq!((status, &listed["result"]["tools"][0]["name"]), (200, &json!("run")), "{listed}");
+    }
+
+    // The second server asks, and the first gets the answer.
+    let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call",
+        "params": run("file.write('a.txt', 'x'); 'done'")});
+    let mut stream = team.post(1, Some(&session), &call).send().await.unwrap();
+    let mut seen = String::new();
+    let question = loop {
+        let question = seen
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Json>(line.strip_prefix("data:")?.trim()).ok())
+            .find(|message| message["method"] == "elicitation/create");
+        if let Some(question) = question {
+            break question;
+        }
+        let chunk = tokio::time::timeout(PATIENCE, stream.chunk()).await.unwrap().unwrap();
+        seen.push_str(&String::from_utf8_lossy(&chunk.unwrap_or_else(|| panic!("it ended: {seen}"))));
+    };
+    let yes = json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": {"action": "accept", "content": {"allow": true}}});
+    let accepted = team.post(0, Some(&session), &yes).send().await.unwrap();
+    assert_eq!(accepted.status(), 202);
+    let rest = tokio::time::timeout(PATIENCE, stream.text()).await.unwrap().unwrap();
+    assert!(rest.contains("done"), "{seen}{rest}");
+
+    // Another session, and the state goes away: what an id says needs nobody.
+    let session = team.session().await;
+    team.change_database(Server::stop).await;
+    let (status, listed) = team.ask(1, &session, "tools/list", json!({})).await;
+    assert_eq!((status, &listed["result"]["tools"][0]["name"]), (200, &json!("run")), "{listed}");
+    team.change_database(Server::restart).await;
+
+    // A session that its client has ended is over everywhere; and nobody makes one up.
+    let session = team.session().await;
+    let ended =
+        team.servers[0].request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(ended.status(), 204);
+    for server in [0, 1] {
+        assert_eq!(team.ask(server, &session, "tools/list", json!({})).await.0, 404);
+        let forged = format!("{}x", &session[..session.len() - 3]);
+        assert_eq!(team.ask(server, &forged, "tools/list", json!({})).await.0, 404);
+    }
+}
