@@ -56,7 +56,7 @@ impl Team {
             "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
-        let name = params["name"].as_str().unwrap_or("-").to_owned();
+        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or("-").to_owned();
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let request = self.post(server, None, &body).header("mcp-protocol-version", ERA).header("mcp-method", method);
         messages(request.header("mcp-name", name).send().await.unwrap()).await.pop().unwrap_or_default()
