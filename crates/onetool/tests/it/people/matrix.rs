@@ -397,7 +397,8 @@ impl Bench {
             assert_eq!(self.status(theirs, method, &path).await, 404, "{path}");
         }
         assert!(!self.get(theirs, "/runs").await.to_string().contains(&run));
-        assert!(!self.get(theirs, "/api/activity").await.to_string().contains(&run));
+        let seen = self.get(theirs, "/api/activity").await;
+        assert!(seen["events"].as_array().unwrap().iter().all(|event| event["run"] != run.as_str()), "{seen}");
         assert_eq!(self.get(mine, &format!("/runs/{run}")).await["status"], "suspended");
         assert!(own.err(&format!("ot.resume('{run}')")).await.contains("still waits"));
         assert_eq!(self.status(mine, Method::DELETE, &format!("/runs/{run}")).await, 204);
