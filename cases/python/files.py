@@ -96,11 +96,11 @@ os.remove(path)
 os.remove(other)
 print(os.path.exists(path), os.path.exists(other))
 # %%
-with open("log.txt", "a") as f:
+with open("appended.txt", "a") as f:
     f.write("one\n")
-with open("log.txt", "a") as f:
+with open("appended.txt", "a") as f:
     print("two", file=f)
-with open("log.txt") as f:
+with open("appended.txt") as f:
     print(f.readlines(), f.tell())
 # %%
 with open("notes.txt", "w") as f:
