@@ -161,7 +161,7 @@ async fn a_token_endpoint_may_be_busy_and_have_another_clock() {
     bench.value("echo").await;
     assert_eq!(bench.upstream.redemptions().await, 2, "the second assertion has the endpoint's time");
     // A rate is not a refusal, not even for a refresh token.
-    bench.upstream.set(json!({"busy": 1})).await;
+    bench.upstream.set(json!({"busy": 1, "refresh": "refresh-0"})).await;
     assert_eq!(bench.bundle(refresh()).await.0, 200);
     bench.value("echo").await;
     assert_eq!(bench.upstream.redemptions().await, 3);

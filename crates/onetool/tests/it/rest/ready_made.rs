@@ -62,8 +62,8 @@ async fn they_are_off_until_their_secret_is_set_or_somebody_enables_them() {
     assert!(off.contains("onetool bundles enable wikipedia"), "{off}");
     let (_, listed) = server.get("/tools/bundles?pageSize=256").await;
     assert!(!slugs(&listed).contains(&"wikipedia"), "{listed}");
-    let (_, github) = server.get("/tools/bundles/github").await;
-    assert!(github["disabledReason"].as_str().unwrap_or_default().contains("GITHUB_TOKEN"), "{github}");
+    let (_, off) = server.get("/tools/bundles/firecrawl").await;
+    assert!(off["disabledReason"].as_str().unwrap_or_default().contains("FIRECRAWL_API_KEY"), "{off}");
     let (_, tools) = server.get("/tools/tools?bundleIDs=firecrawl&includeDisabled=true").await;
     assert!(tools["tools"][0]["disabledReason"].as_str().unwrap().contains("FIRECRAWL_API_KEY"), "{tools}");
     assert_eq!(server.patch("/tools/bundles/wikipedia", json!({"isEnabled": true})).await.0, 200);
