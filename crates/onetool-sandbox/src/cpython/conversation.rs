@@ -174,7 +174,9 @@ impl Conversation<'_> {
         let mut answers = Answers::default();
         answers.push(std::mem::take(&mut child.unsent));
         answers.push(order);
-        let mut calls: FuturesUnordered<BoxFuture<'static, Answered>> = FuturesUnordered::new();
+        let mut calls: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
+        // The one large result that a thread writes down. No other is taken meanwhile, so that few are held at once.
+        let mut writing: Option<JoinHandle<Answered>> = None;
         let mut background: Option<Background> = None;
         let mut unanswered = BTreeSet::new();
         // What the arguments of calls under way take, in bytes.
@@ -190,7 +192,7 @@ impl Conversation<'_> {
         tokio::pin!(cancelled, alarm);
         loop {
             let now = Instant::now();
-            if !state.ready || !calls.is_empty() {
+            if !state.ready || !calls.is_empty() || writing.is_some() {
                 compute_left =
                     compute_left.saturating_sub(computing_since.take().map_or(Duration::ZERO, |since| now - since));
             } else if computing_since.is_none() {
@@ -204,7 +206,7 @@ impl Conversation<'_> {
             }
             let room = background.is_none()
                 && answers.bytes < MAX_UNREAD_ANSWERS
-                && calls.len() < MAX_CONCURRENT_CALLS
+                && calls.len() + usize::from(writing.is_some()) < MAX_CONCURRENT_CALLS
                 && held <= Budget::max_held_bytes(self.limits);
             let message = tokio::select! {
                 () = &mut cancelled => return Ending::Stopped(Failure::Cancelled),
@@ -238,10 +240,26 @@ impl Conversation<'_> {
                     }
                     continue;
                 }
-                Some(answered) = calls.next(), if !calls.is_empty() && answers.bytes < MAX_WAITING_ANSWERS => {
+                Some(ended) = calls.next(), if !calls.is_empty() && writing.is_none() && answers.bytes < MAX_WAITING_ANSWERS => {
+                    if ended.result.as_ref().is_ok_and(|value| !is_small(value)) {
+                        let stop = Arc::clone(&stop.0);
+                        let limit = self.limits.max_value_bytes;
+                        writing = Some(tokio::task::spawn_blocking(move || ended.answer(limit, &stop)));
+                        continue;
+                    }
+                    let answered = ended.answer(self.limits.max_value_bytes, &stop.0);
                     unanswered.remove(&answered.id);
                     held = held.saturating_sub(answered.weight);
                     answers.push(answered.line);
+                    continue;
+                }
+                written_down = Answered::finish(&mut writing), if writing.is_some() => {
+                    // A thread that fails leaves the call without an answer: the deadline ends it.
+                    if let Some(answered) = written_down {
+                        unanswered.remove(&answered.id);
+                        held = held.saturating_sub(answered.weight);
+                        answers.push(answered.line);
+                    }
                     continue;
                 }
                 finished = Background::finish(&mut background), if background.is_some() => match finished {
@@ -291,19 +309,10 @@ impl Conversation<'_> {
                     }
                     state.calls += 1;
                     let host = Arc::clone(&self.host);
-                    let stop = Arc::clone(&stop.0);
-                    let limit = self.limits.max_value_bytes;
                     unanswered.insert(id);
                     held += weight;
                     calls.push(Box::pin(async move {
-                        let result = host.call(target, arguments).await;
-                        if result.as_ref().is_ok_and(|value| !is_small(value)) {
-                            let encoding =
-                                tokio::task::spawn_blocking(move || protocol::call_answer(id, &result, limit, &stop));
-                            // A thread that fails leaves the call without an answer: the deadline ends it.
-                            return Answered { id, weight, line: encoding.await.unwrap_or_default() };
-                        }
-                        Answered { id, weight, line: protocol::call_answer(id, &result, limit, &stop) }
+                        Ended { id, weight, result: host.call(target, arguments).await }
                     }));
                 }
                 Ok(Message::Done { value, read_back }) => {
@@ -395,11 +404,36 @@ impl Conversation<'_> {
 }
 
 /// A call that has ended.
-struct Answered {
+struct Ended {
     id: u64,
     /// Of its arguments.
     weight: usize,
+    result: Result<Value, ToolError>,
+}
+
+impl Ended {
+    fn answer(self, limit: usize, stop: &AtomicBool) -> Answered {
+        let line = protocol::call_answer(self.id, &self.result, limit, stop);
+        Answered { id: self.id, weight: self.weight, line }
+    }
+}
+
+/// A call whose answer is ready.
+struct Answered {
+    id: u64,
+    weight: usize,
     line: Vec<u8>,
+}
+
+impl Answered {
+    async fn finish(writing: &mut Option<JoinHandle<Self>>) -> Option<Self> {
+        let answered = match writing {
+            Some(task) => task.await.ok(),
+            None => std::future::pending().await,
+        };
+        *writing = None;
+        answered
+    }
 }
 
 struct State {
