@@ -512,7 +512,7 @@ class Run:
             setattr(_builtins, name, value)
         _sys.modules["__main__"] = self.module
 
-    def drive(self, coroutine, with_loop=False):
+    def drive(self, coroutine, with_loop=False, loop=None):
         if "asyncio" not in self.source and not with_loop:
             # Nothing can wait for anything but the host: one step does it all.
             try:
@@ -523,7 +523,7 @@ class Run:
             raise RuntimeError("the program awaits something that no event loop drives: import asyncio")
         import asyncio
 
-        loop = asyncio.new_event_loop()
+        loop = loop or asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         main = loop.create_task(self.to_the_end(coroutine))
         loop.run_until_complete(main)
@@ -548,7 +548,9 @@ class Run:
         if not _is_awaitable(value):
             return value
         self.globals[VALUE] = value
-        self.drive(_ready(None), with_loop=True)
+        # A future, such as gather() gives, belongs to the loop that was there when it was made.
+        loop = value.get_loop() if hasattr(value, "get_loop") else None
+        self.drive(_ready(None), with_loop=True, loop=loop)
         return self.globals.pop(VALUE, None)
 
     def execute(self):

@@ -58,7 +58,7 @@ impl BundleStore {
             let (key, text) = (key(bundle_key(id))?, shared.render(&bundle)?);
             Ok(Some((Edit::Put { key, text, expect: Expect::Anything, is_named_anew }, written)))
         })?;
-        Ok((self.bundle(id)?, written.unwrap_or(Written::Replaced)))
+        Ok((read_back(self.bundle(id))?, written.unwrap_or(Written::Replaced)))
     }
 
     pub fn set_bundle_enabled(
@@ -79,7 +79,7 @@ impl BundleStore {
             let value = Json::Bool(enabled.into());
             Ok(Some((Edit::Field { key: key(bundle_key(id))?, field: "isEnabled", value }, ())))
         })?;
-        self.bundle(id)
+        read_back(self.bundle(id))
     }
 
     /// Marks an empty bundle as deleted. It goes for good after two days.
@@ -150,7 +150,7 @@ impl BundleStore {
             let key = key(tool_key(bundle, tool.id))?;
             Ok(Some((Edit::Put { key, text, expect: Expect::Absent, is_named_anew: false }, ())))
         })?;
-        self.tool(bundle, slug, version)
+        read_back(self.tool(bundle, slug, version))
     }
 
     pub fn set_tool_enabled(
@@ -171,7 +171,7 @@ impl BundleStore {
             let value = Json::Bool(enabled.into());
             Ok(Some((Edit::Field { key: key(tool_key(bundle, id))?, field: "isEnabled", value }, ())))
         })?;
-        self.tool(bundle, slug, version)
+        read_back(self.tool(bundle, slug, version))
     }
 
     /// Deletes a tool for good.
@@ -194,6 +194,17 @@ impl BundleStore {
 }
 
 /// A bundle, with what the store adds.
+/// What was just written, as it is known here. Where it is not: the state went away before it could be read back.
+fn read_back<T>(found: Result<T, BundleError>) -> Result<T, BundleError> {
+    found.map_err(|error| match error {
+        BundleError::NotFound(what) => BundleError::State(StateError::Unavailable {
+            reason: format!("what was written cannot be read back yet ({what})"),
+            hint: "look whether it is there, or write it again".to_owned(),
+        }),
+        other => other,
+    })
+}
+
 pub(super) fn new_bundle(
     id: BundleId,
     draft: BundleDraft,
