@@ -5,7 +5,7 @@ mod prepare;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
 use onetool_sdk::{CallContext, Notices, Part, ToolError, Value};
@@ -49,7 +49,7 @@ impl RunReply {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// From start to end, instead of `run.total_timeout`.
-    pub timeout: Option<std::time::Duration>,
+    pub timeout: Option<Duration>,
     /// Characters that the client takes: a larger reply is stored, as one beyond `output.max_inline_size` is.
     pub max_inline: Option<usize>,
 }
@@ -250,6 +250,10 @@ impl Runner {
         reply.text = settings.redactor.owned(reply.text);
         watch.end_of(|steps| &mut steps.present);
         shared.record_run(command, &reply, &watch, &ctx);
+        if watch.steps.execute > LONG_RUN {
+            // Not waited for: nobody needs to know.
+            drop(tokio::task::spawn_blocking(onetool_sandbox::give_back_grown_heap));
+        }
         reply
     }
 
@@ -723,6 +727,8 @@ async fn present_in_time(mut value: Value, format: Format, deadline: Option<Inst
 
 /// After a result of this many bytes, memory is given back.
 const MUCH_MEMORY: usize = 8 << 20;
+/// After a run that executes for longer, the server looks whether it can give memory back.
+const LONG_RUN: Duration = Duration::from_millis(50);
 
 const NOTHING: &str = "Code executed successfully (no value returned)";
 

@@ -28,5 +28,5 @@ pub use cpython::{
 pub use cpython::{LAUNCH_ARGUMENT, launch};
 pub use execution::{Execution, Failure, FileAccess, Frame, Limits, Program};
 pub use host::{CLOCK, CallTarget, Host, Lookup, REPEATING, WrittenName};
-pub use resident::{give_back_code, give_back_heap};
+pub use resident::{give_back_code, give_back_grown_heap, give_back_heap, return_large_pieces};
 pub use sandbox::Sandbox;

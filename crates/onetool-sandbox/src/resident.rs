@@ -4,6 +4,9 @@
 //! child. When a process is ready, it gives all those pages back: what it needs from then on comes back from the
 //! system's cache of files, page by page, without a read from disk.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// Gives the pages of the executable and its libraries back. Wherever that cannot be done, they stay.
 pub fn give_back_code() {
     #[cfg(target_os = "linux")]
@@ -17,6 +20,32 @@ pub fn give_back_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     trim();
 }
+
+/// Has the allocator give large pieces back as soon as nobody uses them. By itself it keeps them once some were freed, and
+/// what is taken later lies between them.
+pub fn return_large_pieces() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    map_large_pieces();
+}
+
+/// The same as [`give_back_heap`] where this process has grown by much since the last time; else it costs one system call.
+pub fn give_back_grown_heap() {
+    static METER: OnceLock<Meter> = OnceLock::new();
+    static SETTLED: AtomicUsize = AtomicUsize::new(0);
+    let meter = METER.get_or_init(Meter::new);
+    let resident = meter.bytes();
+    let settled = SETTLED.fetch_min(resident, Ordering::Relaxed);
+    if resident > settled.saturating_add(MUCH_GROWTH) {
+        give_back_heap();
+        SETTLED.store(meter.bytes(), Ordering::Relaxed);
+    }
+}
+
+/// Pieces of memory from this size on are returned at once.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_PIECE: libc::c_int = 1 << 20;
+/// A process that has grown by this many bytes looks for what it can give back.
+const MUCH_GROWTH: usize = 64 << 20;
 
 /// Tells how much of this process is in memory, at the price of one system call.
 pub(crate) struct Meter {
@@ -59,6 +88,13 @@ impl Meter {
 fn trim() {
     // SAFETY: the function may be called at any time, from any thread; it only gives back pages that nobody uses.
     let _ = unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the system's allocator is set by its own function")]
+fn map_large_pieces() {
+    // SAFETY: the function may be called at any time; it only changes where later pieces come from.
+    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_PIECE) };
 }
 
 /// The addresses of a mapping that holds nothing but a file's own bytes.

@@ -17,5 +17,6 @@ fn main() -> ExitCode {
     if first.as_deref().is_some_and(|first| first == onetool_sandbox::LAUNCH_ARGUMENT) {
         return onetool_sandbox::launch(arguments);
     }
+    onetool_sandbox::return_large_pieces();
     onetool::main()
 }

@@ -311,9 +311,9 @@ impl Conversation<'_> {
                     let host = Arc::clone(&self.host);
                     unanswered.insert(id);
                     held += weight;
-                    calls.push(Box::pin(async move {
-                        Ended { id, weight, result: host.call(target, arguments).await }
-                    }));
+                    calls.push(Box::pin(
+                        async move { Ended { id, weight, result: host.call(target, arguments).await } },
+                    ));
                 }
                 Ok(Message::Done { value, read_back }) => {
                     self.leave(child, answers, &unanswered);

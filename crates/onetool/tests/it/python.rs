@@ -223,8 +223,7 @@ async fn the_interrupt_key_ends_a_run_in_both_engines() {
     let project = Project::empty();
     for class in ["", "class B(int):\n    pass\n"] {
         let code = format!("{class}print('begun')\nwhile True:\n    file.list('.')");
-        let (shown, status) =
-            crate::terminal::on_terminal(&project, &[("begun", "^C")], &["run", &code], &[]).await;
+        let (shown, status) = crate::terminal::on_terminal(&project, &[("begun", "^C")], &["run", &code], &[]).await;
         assert_eq!(status, 130, "{shown}");
         assert!(!shown.contains("Error"), "{shown}");
     }

@@ -50,7 +50,7 @@ impl Observer {
             let (stop, peak) = (stop.clone(), peak.clone());
             move || {
                 while !stop.load(Ordering::Acquire) {
-                    peak.fetch_max(tree_bytes(pid), Ordering::AcqRel);
+                    peak.fetch_max(server_bytes(pid), Ordering::AcqRel);
                     std::thread::sleep(PERIOD);
                 }
             }
@@ -94,15 +94,28 @@ async fn ask(client: Client, stop: Arc<AtomicBool>, slow: Arc<AtomicU64>) -> (Du
     (slowest, asked)
 }
 
+/// Resident memory of a server and all below it.
+fn server_bytes(pid: u32) -> u64 {
+    // A child that has not become another program yet shows the server's own memory a second time.
+    let command = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let own = command(pid);
+    let children = children_of(pid).into_iter().filter(|child| command(*child) != own);
+    status_bytes(pid, "VmRSS:") + children.map(tree_bytes).sum::<u64>()
+}
+
 /// Resident memory of a process and all below it.
 fn tree_bytes(pid: u32) -> u64 {
-    let mut sum = status_bytes(pid, "VmRSS:");
+    status_bytes(pid, "VmRSS:") + children_of(pid).into_iter().map(tree_bytes).sum::<u64>()
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     for thread in threads {
         let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        sum += children.split_whitespace().filter_map(|child| child.parse().ok()).map(tree_bytes).sum::<u64>();
+        found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
     }
-    sum
+    found
 }
 
 fn status_bytes(pid: u32, key: &str) -> u64 {

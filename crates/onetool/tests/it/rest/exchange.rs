@@ -154,7 +154,8 @@ fn large_document(base: &str) -> String {
             .collect();
         // Everything leads to everything, and to itself.
         for (name, step) in [("itself", 0), ("next", 1), ("far", 97), ("other", 211)] {
-            properties.insert(name.to_owned(), json!({"$ref": format!("#/components/schemas/s{}", (number + step) % 600)}));
+            properties
+                .insert(name.to_owned(), json!({"$ref": format!("#/components/schemas/s{}", (number + step) % 600)}));
         }
         schemas.insert(format!("s{number}"), json!({"type": "object", "properties": properties}));
     }
