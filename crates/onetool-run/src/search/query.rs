@@ -146,7 +146,8 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<String>) {
         let names = name_words(piece);
         let last = names.len().saturating_sub(1);
         for (at, word) in names.into_iter().enumerate() {
-            let is_number = word.raw.bytes().all(|byte| byte.is_ascii_digit());
+            // A number says nothing, unless it is part of a name: `tool_4711`.
+            let is_number = word.raw.bytes().all(|byte| byte.is_ascii_digit()) && !piece.contains('_');
             let is_name = word.capital && has_lower && !begins_sentence && !is_abbreviation(piece);
             let weight = if is_number {
                 0.0

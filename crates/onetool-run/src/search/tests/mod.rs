@@ -91,6 +91,13 @@ fn what_was_written_beats_what_means_the_same() {
 }
 
 #[test]
+fn a_number_in_a_name_counts() {
+    let index = index(&[("many.tool_1", ""), ("many.tool_4711", ""), ("many.tool_9", "")]);
+    assert_eq!(index.search("tool_4711")[0].document, 1);
+    assert_eq!(index.search("many.tool_9")[0].document, 2);
+}
+
+#[test]
 fn what_a_tool_is_given_does_not_say_which_tool() {
     let index = index(&[
         ("web.search", "Search the web."),
