@@ -233,6 +233,8 @@ test('what a call reports is shown while it is under way', { skip }, () =>
 test('a call can be stopped', { skip }, () =>
   withPage({ browser: { at: '#/tools/demo.slow' } }, async ({ page, server }) => {
     await page.getByRole('button', { name: 'Call', exact: true }).click();
+    const isUnderWay = ({ body }) => body.underWay.some((event) => event.name === 'demo.slow');
+    await until(() => server.json('GET', 'api/activity'), isUnderWay);
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('Stopped.').waitFor();
     // The server stopped it too.
