@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 if ! command -v uv >/dev/null 2>&1; then
     tools="${XDG_CACHE_HOME:-$HOME/.cache}/onetool-ci/tools"
     [ -x "$tools/bin/uv" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet uv; }
-    mkdir -p "$tools/path" && ln -sf "$tools/bin/uv" "$tools/path/uv"
+    mkdir -p "$tools/path" && ln -sf "$tools/bin/uv" "$tools/bin/uvx" "$tools/path/"
     export PATH="$tools/path:$PATH"
 fi
 
