@@ -62,7 +62,7 @@ struct Known {
     default_pack: String,
     hash: Option<blake3::Hash>,
     reading: Result<Arc<ToolFile>, FileProblem>,
-    /// Modules beside the file that it imports.
+    /// Modules beside the file that it imports, and where those would be that are not there.
     helpers: Vec<(PathBuf, Stamp)>,
     /// Why the file as it is now cannot be read, where `reading` is the last good version.
     broken: Option<FileProblem>,
@@ -337,7 +337,10 @@ fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>
     let mut helpers = Vec::new();
     for path in helper_files(&candidate.path, &content) {
         let stamp = Stamp::of(&path);
-        whole.update(&read_bounded(&path).unwrap_or_default());
+        if let Ok(content) = read_bounded(&path) {
+            whole.update(path.as_os_str().as_encoded_bytes());
+            whole.update(&content);
+        }
         helpers.push((path, stamp));
     }
     let hash = whole.finalize();
@@ -361,25 +364,32 @@ fn read_one(candidate: &Candidate, stamp: Stamp, known: &HashMap<PathBuf, Known>
     }
 }
 
-/// Modules beside a file that it imports, and those that they import.
+/// Modules beside a file that it imports, and those that they import. A module that is not there may appear later, so its
+/// path belongs to them.
 fn helper_files(path: &Path, content: &[u8]) -> Vec<PathBuf> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let mut found: Vec<PathBuf> = Vec::new();
+    let mut present = 0;
     let mut texts = vec![String::from_utf8_lossy(content).into_owned()];
     while let Some(text) = texts.pop() {
         let imports =
             text.lines().map(str::trim).filter(|line| line.starts_with("import ") || line.starts_with("from "));
         let words =
             imports.flat_map(|line| line.split(|character: char| !character.is_alphanumeric() && character != '_'));
-        let names: HashSet<&str> = words.filter(|word| !word.is_empty()).take(MAX_IMPORTED).collect();
+        let names = words.filter(|word| !matches!(*word, "" | "import" | "from" | "as"));
+        let names: HashSet<&str> = names.take(MAX_IMPORTED).collect();
         let mut names: Vec<&str> = names.into_iter().collect();
         names.sort_unstable();
         for name in names {
             let helper = folder.join(format!("{name}.py"));
-            if found.len() < MAX_HELPERS && helper != path && !found.contains(&helper) && helper.is_file() {
-                texts.extend(read_bounded(&helper).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
-                found.push(helper);
+            if found.len() >= MAX_IMPORTED || helper == path || found.contains(&helper) {
+                continue;
             }
+            if present < MAX_HELPERS && helper.is_file() {
+                texts.extend(read_bounded(&helper).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+                present += 1;
+            }
+            found.push(helper);
         }
     }
     found
@@ -479,6 +489,11 @@ mod tests {
         assert_ne!(second, third);
         put(folder.path(), "p/a/other.py", "Z = 22");
         assert_eq!(hash(), third, "nobody imports it");
+        put(folder.path(), "p/a/json.py", "");
+        let fourth = hash();
+        assert_ne!(third, fourth, "a module that was not there has appeared");
+        fs::remove_file(folder.path().join("p/a/json.py")).unwrap();
+        assert_eq!(hash(), third);
     }
 
     #[test]
