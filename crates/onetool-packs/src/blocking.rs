@@ -39,6 +39,10 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
+    pub(crate) fn of(ctx: &ToolContext) -> Self {
+        Self { cancel: ctx.call.cancel.clone(), deadline: ctx.call.deadline }
+    }
+
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() {
             return Err(cancelled());
@@ -64,7 +68,7 @@ where
     T: Send + 'static,
     F: FnOnce(&Stop) -> Result<T, ToolError> + Send + 'static,
 {
-    let stop = Stop { cancel: ctx.call.cancel.clone(), deadline: ctx.call.deadline };
+    let stop = Stop::of(ctx);
     stop.check()?;
     // Given back when the caller has the outcome.
     let _turn = tokio::select! {

@@ -10,6 +10,8 @@ mod cpython;
 mod execution;
 mod host;
 pub mod monty;
+#[cfg(unix)]
+mod pipe;
 mod resident;
 mod sandbox;
 #[cfg(target_os = "linux")]

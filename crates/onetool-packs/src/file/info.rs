@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use super::Files;
 use super::content::{Content, Newline, hash_text};
 use super::list::kind;
+use super::nearby;
 use super::place::{self, Place, Purpose, io_error};
 use crate::blocking::{Stop, blocking};
 
@@ -41,7 +42,15 @@ pub(super) fn tool(files: Files) -> Tool {
             let files = files.clone();
             async move {
                 let files = files.of(&ctx).await;
-                blocking(&ctx, move |stop| info(&files, &input, stop)).await
+                // Without the content it is small, whatever the file.
+                if !input.content && nearby::is_known(&files.settings.roots) {
+                    return info(&files, &input, &Stop::of(&ctx));
+                }
+                blocking(&ctx, move |stop| {
+                    nearby::find_out(&files.settings.roots);
+                    info(&files, &input, stop)
+                })
+                .await
             }
         },
     )

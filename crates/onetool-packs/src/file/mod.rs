@@ -16,6 +16,7 @@ mod grep;
 mod guard;
 mod info;
 mod list;
+mod nearby;
 mod outcome;
 mod patch;
 mod place;

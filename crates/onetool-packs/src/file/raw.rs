@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Files;
 use super::content::too_large;
-use super::place::{self, Place, Purpose, io_error, is_a_directory};
+use super::place::{self, Place, io_error, is_a_directory};
 
 /// The most bytes that one call reads.
 const MAX_READ_BYTES: u64 = 4 << 20;
@@ -28,8 +28,7 @@ pub(super) enum WriteMode {
 }
 
 /// At most `limit` bytes from `offset` on.
-pub(super) fn read(files: &Files, path: &str, offset: u64, limit: u64) -> Result<Vec<u8>, ToolError> {
-    let place = place::existing(&files.settings, path, Purpose::Read)?;
+pub(super) fn read(place: &Place, offset: u64, limit: u64) -> Result<Vec<u8>, ToolError> {
     let mut file = place.open_file()?;
     let fail = |error: io::Error| io_error(&place.shown, &error);
     file.seek(SeekFrom::Start(offset)).map_err(fail)?;

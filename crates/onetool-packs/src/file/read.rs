@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Read};
 
-use onetool_sdk::{Tool, ToolError, ToolResult, Value, define_tool};
+use onetool_sdk::{Tool, ToolContext, ToolError, ToolResult, Value, define_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Files;
 use super::content::{Content, refuse_binary};
-use super::place::{self, Purpose, io_error};
-use super::raw;
+use super::place::{self, Place, Purpose, io_error};
+use super::{nearby, raw};
 use crate::blocking::{Stop, blocking};
 use crate::lines::{clip, line_text, push_numbered, read_line};
 
@@ -55,7 +55,15 @@ pub(super) fn tool(files: Files) -> Tool {
             let files = files.clone();
             async move {
                 let files = files.of(&ctx).await;
-                blocking(&ctx, move |stop| read(&files, &input, stop)).await
+                if let Some(result) = read_nearby(&files, &input, &ctx) {
+                    return result;
+                }
+                blocking(&ctx, move |stop| {
+                    nearby::find_out(&files.settings.roots);
+                    let place = place::existing(&files.settings, &input.path, Purpose::Read);
+                    read(&files, &place?, &input, stop)
+                })
+                .await
             }
         },
     )
@@ -63,10 +71,21 @@ pub(super) fn tool(files: Files) -> Tool {
     .with_returns("str | bytes", "the text; with line_numbers=True a header line, then numbered lines; with byte_offset bytes")
 }
 
-fn read(files: &Files, input: &ReadInput, stop: &Stop) -> Result<ToolResult, ToolError> {
+/// A small file, read at once where that is known to be safe. Whatever goes wrong is told by the usual way.
+fn read_nearby(files: &Files, input: &ReadInput, ctx: &ToolContext) -> Option<Result<ToolResult, ToolError>> {
+    let settings = &files.settings;
+    if !nearby::is_known(&settings.roots) {
+        return None;
+    }
+    let place = place::existing(settings, &input.path, Purpose::Read).ok()?;
+    place.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() <= nearby::SMALL)?;
+    Some(read(files, &place, input, &Stop::of(ctx)))
+}
+
+fn read(files: &Files, place: &Place, input: &ReadInput, stop: &Stop) -> Result<ToolResult, ToolError> {
     if input.byte_offset.is_some() || input.byte_limit.is_some() {
         let (offset, limit) = (input.byte_offset.unwrap_or(0), input.byte_limit.unwrap_or(u64::MAX));
-        return raw::read(files, &input.path, offset, limit).map(|bytes| ToolResult::Value(Value::Bytes(bytes)));
+        return raw::read(place, offset, limit).map(|bytes| ToolResult::Value(Value::Bytes(bytes)));
     }
     if input.offset == 0 {
         return Err(ToolError::value_error("offset counts lines from 1"));
@@ -74,13 +93,12 @@ fn read(files: &Files, input: &ReadInput, stop: &Stop) -> Result<ToolResult, Too
     if input.limit == Some(0) {
         return Err(ToolError::value_error("limit must be at least 1"));
     }
-    let text = if input.line_numbers { numbered(files, input, stop) } else { plain(files, input) };
+    let text = if input.line_numbers { numbered(files, place, input, stop) } else { plain(files, place, input) };
     text.map(ToolResult::Text)
 }
 
-fn plain(files: &Files, input: &ReadInput) -> Result<String, ToolError> {
-    let place = place::existing(&files.settings, &input.path, Purpose::Read)?;
-    let content = Content::load(&place, files.settings.max_write_bytes)?;
+fn plain(files: &Files, place: &Place, input: &ReadInput) -> Result<String, ToolError> {
+    let content = Content::load(place, files.settings.max_write_bytes)?;
     let skip = usize::try_from(input.offset - 1).unwrap_or(usize::MAX);
     let take = input.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let total = content.text.split_inclusive('\n').count();
@@ -90,9 +108,8 @@ fn plain(files: &Files, input: &ReadInput) -> Result<String, ToolError> {
     Ok(content.text.split_inclusive('\n').skip(skip).take(take).collect())
 }
 
-fn numbered(files: &Files, input: &ReadInput, stop: &Stop) -> Result<String, ToolError> {
+fn numbered(files: &Files, place: &Place, input: &ReadInput, stop: &Stop) -> Result<String, ToolError> {
     let settings = &files.settings;
-    let place = place::existing(settings, &input.path, Purpose::Read)?;
     let source = Watched { file: place.open_file()?, hasher: blake3::Hasher::new(), bytes: 0, stop };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
     let keep = settings.max_line_chars.saturating_mul(4).saturating_add(4);

@@ -16,6 +16,7 @@ use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
 use super::protocol::Lines;
 use super::zygote::Forked;
 use crate::Host;
+use crate::pipe::ChildPipe;
 
 /// How long a child that closed its side may take to be gone, and its last printed text to arrive.
 const END_WAIT: Duration = Duration::from_secs(2);
@@ -26,7 +27,7 @@ const PRINTED_READ: usize = 32 << 10;
 pub(super) struct Child {
     process: Process,
     pub(super) input: Sender,
-    pub(super) output: Receiver,
+    pub(super) output: ChildPipe,
     pub(super) printed: Receiver,
     /// What it has sent and nobody has read.
     pub(super) lines: Lines,
@@ -75,7 +76,7 @@ impl Child {
         Ok(Self {
             process,
             input: Sender::from_owned_fd(input)?,
-            output: Receiver::from_owned_fd(output)?,
+            output: ChildPipe::new(output)?,
             printed: Receiver::from_owned_fd(printed)?,
             lines: Lines::default(),
             unsent: Vec::new(),

@@ -25,6 +25,7 @@ use super::encode::is_small;
 use super::launch::CANNOT_CONFINE;
 use super::protocol::{self, Failed, Message, Order, ReadFailure};
 use crate::budget::Budget;
+use crate::pipe::Talk;
 use crate::{Execution, Failure, Host, Limits, Program};
 
 /// How long an interpreter may take to start.
@@ -170,6 +171,7 @@ impl Conversation<'_> {
 
     async fn converse(&self, child: &mut Child, printed: &mut Printed, state: &mut State, order: Vec<u8>) -> Ending {
         let stop = StopGuard(Arc::default());
+        let talk = Talk::begin();
         child.lines.set_longest(Budget::max_message_bytes(self.limits).saturating_add(MESSAGE_OVERHEAD));
         let mut answers = Answers::default();
         answers.push(std::mem::take(&mut child.unsent));
@@ -182,6 +184,8 @@ impl Conversation<'_> {
         // What the arguments of calls under way take, in bytes.
         let mut held = 0_usize;
         let mut printing = true;
+        // It was told something and is about to answer, as far as anybody can know.
+        let mut is_prompt = false;
         let mut deadline = Instant::now() + if state.ready { self.limits.timeout } else { START_TIMEOUT };
         // What the program may still compute. The clock stands still while it waits for the host.
         let mut compute_left = self.limits.max_compute;
@@ -208,7 +212,9 @@ impl Conversation<'_> {
                 && answers.bytes < MAX_UNREAD_ANSWERS
                 && calls.len() + usize::from(writing.is_some()) < MAX_CONCURRENT_CALLS
                 && held <= Budget::max_held_bytes(self.limits);
+            // In this order: a child whose answer is on its way is not slept for.
             let message = tokio::select! {
+                biased;
                 () = &mut cancelled => return Ending::Stopped(Failure::Cancelled),
                 () = &mut alarm => {
                     let now = Instant::now();
@@ -225,16 +231,15 @@ impl Conversation<'_> {
                     alarm.as_mut().reset(earliest);
                     continue;
                 }
-                more = printed.read(&mut child.printed), if printing => {
-                    printing = more;
-                    if state.ready {
-                        printed.show_new(&*self.host);
-                    }
-                    continue;
-                }
                 written = child.input.write(answers.front()), if !answers.is_empty() => {
                     match written {
-                        Ok(count) => answers.written(count),
+                        Ok(count) => {
+                            answers.written(count);
+                            let is_idle = answers.is_empty() && calls.is_empty() && writing.is_none() && child.lines.is_empty();
+                            if std::mem::take(&mut is_prompt) && is_idle {
+                                talk.look(&mut child.output);
+                            }
+                        }
                         // The child no longer reads; its own last message or its end says why.
                         Err(_) => answers.clear(),
                     }
@@ -251,6 +256,7 @@ impl Conversation<'_> {
                     unanswered.remove(&answered.id);
                     held = held.saturating_sub(answered.weight);
                     answers.push(answered.line);
+                    is_prompt = true;
                     continue;
                 }
                 written_down = Answered::finish(&mut writing), if writing.is_some() => {
@@ -280,6 +286,13 @@ impl Conversation<'_> {
                     Err(ReadFailure::Ended) => return Ending::Lost,
                     Err(ReadFailure::TooLong) => return Ending::Stopped(self.too_large()),
                 },
+                more = printed.read(&mut child.printed), if printing => {
+                    printing = more;
+                    if state.ready {
+                        printed.show_new(&*self.host);
+                    }
+                    continue;
+                }
             };
             match message {
                 Ok(Message::Ready) if !state.ready => {

@@ -10,8 +10,10 @@
 import builtins as _builtins
 import os as _os
 import resource as _resource
+import select as _select
 import signal as _signal
 import sys as _sys
+import time as _time
 import _thread
 
 _IN, _OUT = 3, 4  # of a forked child
@@ -23,6 +25,10 @@ _MAX_FRAMES = 40
 _MAX_RECURSION = 100_000  # deeper than that, memory ends first, slowly and without a clear error
 _READ = 1 << 16
 _CANCEL = b"\x18\n"  # ends a line that is to be ignored
+# Seconds for which an answer is looked for before this process falls asleep; pointless without a second processor.
+_LOOK = 150e-6 if (_os.cpu_count() or 1) > 1 else 0
+_AWAY, _MISSES, _PAUSE = 400e-6, 8, 0.05  # see `pipe.rs`
+_clock, _poller = _time.monotonic, _select.poll
 
 
 class _Slot:
@@ -58,6 +64,8 @@ class Channel:
         self.limit, self.items = 1 << 20, 1 << 20
         self.watched = {}
         self.orders = []  # programs that nobody has taken yet
+        self.poll = None
+        self.missed, self.sleeps_until = 0, 0.0
 
     def send(self, write):
         """One message: `write` gets a Writer. A message that fails halfway is taken back."""
@@ -163,11 +171,32 @@ class Channel:
                 written += _write(_OUT, data[written:])
         return self.wait(slot)
 
+    def look(self):
+        """Looks for an answer for a moment: to fall asleep and be woken takes longer than most tools."""
+        if self.poll is None:
+            poller = _poller()
+            poller.register(_IN, 1)
+            self.poll = poller.poll
+        last = _clock()
+        end = last + _LOOK
+        while not self.poll(0):
+            now = _clock()
+            # Away for longer than a look takes: others need the processor.
+            if now > end or now - last > _AWAY:
+                self.missed += 1
+                if now - last > _AWAY or self.missed > _MISSES:
+                    self.missed, self.sleeps_until = 0, now + _PAUSE
+                return
+            last = now
+        self.missed = 0
+
     def wait(self, slot):
         while slot.answer is None:
             # Another reader may take the answer: look again whenever the turn to read comes.
             if self.reading.acquire(timeout=0.01):
                 try:
+                    if slot.answer is None and not self.buffer and _LOOK and _clock() > self.sleeps_until:
+                        self.look()
                     while slot.answer is None:
                         self.take(self.read_line())
                     while b"\n" in self.buffer:
@@ -406,6 +435,9 @@ class Run:
             self.globals.pop(name, None)  # of an earlier program
         _files.allow(order["files"], order["folder"])
         if order.get("seed") is not None:
+            # What is imported already must not depend on when this process was forked: an import may look at the clock.
+            for name in _PRELOADED.split():
+                _preload(name)
             _determine(order["seed"], self.source, HostFunction(None, _CLOCK), HostFunction(None, _REPEATING))
 
     def resolve(self, tree):
@@ -869,9 +901,21 @@ _FOR_PACKAGES["MPLCONFIGDIR"] = "/memory/matplotlib"
 
 # What programs import most. A module that is here costs a program nothing, and the zygote its memory.
 _PRELOADED = """
-asyncio base64 bisect calendar collections contextlib copy csv dataclasses decimal enum fractions functools heapq inspect io
-itertools json linecache math operator os pathlib random re select statistics string textwrap time traceback types typing
+collections functools itertools math json re random datetime dataclasses typing string base64 bisect calendar contextlib copy
+csv decimal enum fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback types asyncio
 """
+
+
+def _preload(name):
+    without_ssl = "ssl" not in _sys.modules
+    if without_ssl:
+        _sys.modules["ssl"] = None  # asyncio would load it, for a network that is not there
+    try:
+        __import__(name)
+    except ImportError:
+        pass
+    if without_ssl:
+        del _sys.modules["ssl"]
 
 
 class _Zygote:
@@ -890,13 +934,6 @@ class _Zygote:
         import gc
         import select
 
-        _sys.modules["ssl"] = None  # asyncio would load it, for a network that is not there
-        for name in _PRELOADED.split():
-            try:
-                __import__(name)
-            except ImportError:
-                pass
-        del _sys.modules["ssl"]
         for name in ("glob", "shutil", "tempfile", *preload) if _has_packages else ():
             before = set(_sys.modules)
             try:
@@ -912,20 +949,33 @@ class _Zygote:
         poll = select.poll()
         for descriptor in (self.socket.fileno(), self.woken):
             poll.register(descriptor, select.POLLIN)
-        gc.collect()
-        if hasattr(self.libc, "malloc_trim"):
-            self.libc.malloc_trim(0)
         gc.disable()
-        gc.freeze()  # children share these pages as long as nobody looks for garbage in them
+        self.settle()
         self.socket.send(b"R")
+        # A program that comes before all of them are there imports what it needs by itself.
+        waiting = _PRELOADED.split()
         while True:
-            for descriptor, _ in poll.poll():
+            ready = poll.poll(0 if waiting else None)
+            for descriptor, _ in ready:
                 if descriptor == self.woken:
                     self.reap()
                 else:
                     descriptors = self.take()
                     if descriptors:
                         return descriptors
+            if waiting and not ready:
+                _preload(waiting.pop(0))
+                if not waiting:
+                    self.settle()
+
+    def settle(self):
+        """Children share these pages as long as nobody looks for garbage in them."""
+        import gc
+
+        gc.collect()
+        if hasattr(self.libc, "malloc_trim"):
+            self.libc.malloc_trim(0)
+        gc.freeze()
 
     def rehearse(self):
         """Does once what every child does, so that what Python makes at the first use is made."""

@@ -77,6 +77,7 @@ pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<In
     };
     let mut refused = Vec::new();
     for candidate in candidates {
+        let candidate = behind_shim(&candidate).unwrap_or(candidate);
         match probe(&candidate).await {
             Ok(interpreter) => return Ok(interpreter),
             Err(reason) => refused.push(format!("{}: {reason}", candidate.display())),
@@ -156,6 +157,25 @@ fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// The interpreter that a stand-in of pyenv would start, where that is plain to see: asking the script takes longer than
+/// asking the interpreter.
+fn behind_shim(candidate: &Path) -> Option<PathBuf> {
+    let shims = candidate.parent().filter(|folder| folder.ends_with("shims"))?;
+    let root = shims.parent()?;
+    // A folder may choose another; the script is asked in this one.
+    if Path::new("/.python-version").exists() {
+        return None;
+    }
+    let chosen = match std::env::var("PYENV_VERSION") {
+        Ok(version) => version,
+        Err(_) => std::fs::read_to_string(root.join("version")).ok()?,
+    };
+    let version = Path::new(chosen.lines().next()?.trim());
+    let is_plain = version.components().count() == 1 && version.file_name().is_some();
+    let interpreter = root.join("versions").join(version).join("bin").join(candidate.file_name()?);
+    (is_plain && interpreter.is_file()).then_some(interpreter)
 }
 
 /// The interpreter at a path, if it is of this version.
@@ -279,6 +299,25 @@ mod tests {
         std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
         symlink(&real.executable, installed.join(format!("python{version}"))).unwrap();
         assert_eq!(find(Some(Path::new(&version)), &[shims]).await.unwrap().version, real.version);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_interpreter_behind_a_stand_in_of_pyenv_is_asked_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let (shim, installed) = (root.path().join("shims/python3"), root.path().join("versions/3.12.1/bin/python3"));
+        for file in [&shim, &installed] {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        assert_eq!(behind_shim(&shim), None, "nothing is chosen");
+        for (chosen, expected) in
+            [("3.12.1\n", Some(&installed)), ("system\n", None), ("../../etc\n", None), ("..\n", None), ("", None)]
+        {
+            std::fs::write(root.path().join("version"), chosen).unwrap();
+            assert_eq!(behind_shim(&shim).as_ref(), expected, "{chosen:?}");
+        }
+        assert_eq!(behind_shim(&installed), None, "no stand-in");
     }
 
     #[test]

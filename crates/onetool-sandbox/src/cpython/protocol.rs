@@ -190,6 +190,11 @@ impl Lines {
         self.longest = longest;
     }
 
+    /// Whether everything that was read is a line that was returned.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// The next line that was not taken back.
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, ReadFailure> {
         loop {

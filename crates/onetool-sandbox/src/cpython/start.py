@@ -18,10 +18,13 @@ if len(sys.argv) == 2:
             out.write(marshal.dumps(compile(source, "<host>", "exec")))
         os._exit(0)
     os.close(writing)
+    # Meanwhile, what the host program begins with. Modules that keep `open` for themselves wait for its own.
+    for name in ("ast", "ctypes", "pathlib", "socket"):
+        __import__(name)
     with os.fdopen(reading, "rb") as data:
         code = marshal.loads(data.read())
     os.waitpid(child, 0)
-    del marshal, data
+    del marshal, data, name
 else:
     code = compile(source, "<host>", "exec")
 del source, library, os

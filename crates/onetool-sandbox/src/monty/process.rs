@@ -7,7 +7,7 @@ use std::time::Duration;
 use monty_types::OOM_EXIT_CODE;
 use onetool_sdk::Value;
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use super::CHILD_ARGUMENT;
 use super::convert::Values;
@@ -25,11 +25,16 @@ const DECODED_INLINE: usize = 64 << 10;
 /// How long a child that closed its pipe may take to end.
 const EXIT_GRACE: Duration = Duration::from_millis(200);
 
+#[cfg(unix)]
+type Events = crate::pipe::ChildPipe;
+#[cfg(not(unix))]
+type Events = tokio::process::ChildStdout;
+
 /// A child that waits for a program or runs one.
 pub(super) struct Process {
     child: Child,
     requests: ChildStdin,
-    events: MessageReader<ChildStdout>,
+    events: MessageReader<Events>,
     message: Vec<u8>,
     /// Programs that it ran.
     pub(super) runs: u32,
@@ -53,6 +58,8 @@ impl Process {
         let (Some(requests), Some(events)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(failed("it has no pipes".to_owned()));
         };
+        #[cfg(unix)]
+        let events = events.into_owned_fd().and_then(Events::new).map_err(|error| failed(error.to_string()))?;
         Ok(Self { child, requests, events: MessageReader::new(events), message: Vec::new(), runs: 0 })
     }
 
@@ -88,6 +95,12 @@ impl Process {
             Ok(()) => Ok(()),
             Err(_) => Err(self.why_it_ended().await),
         }
+    }
+
+    /// Waits a moment for what the child says next, unless others need the processor.
+    #[cfg(unix)]
+    pub(super) fn look(&mut self, talk: &crate::pipe::Talk) {
+        talk.look(self.events.pipe());
     }
 
     /// Waits for what the child says next.

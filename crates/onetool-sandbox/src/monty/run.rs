@@ -22,6 +22,8 @@ use super::wire::{HostClass, MAX_DEPTH, ValueWriter};
 use crate::budget::{Budget, weight};
 use crate::choose::is_builtin;
 use crate::execution::{Failure, Frame, Limits, Program, shown_message};
+#[cfg(unix)]
+use crate::pipe::Talk;
 use crate::{CallTarget, Host, Lookup, WrittenName};
 
 /// Names and attributes are looked up beside calls: this many times as many lookups as calls are served.
@@ -86,6 +88,8 @@ pub(super) struct Run<'a> {
     computed: Duration,
     /// The child has said something.
     heard: bool,
+    #[cfg(unix)]
+    talk: Talk,
 }
 
 impl<'a> Run<'a> {
@@ -104,6 +108,8 @@ impl<'a> Run<'a> {
             lookups: 0,
             computed: Duration::ZERO,
             heard: false,
+            #[cfg(unix)]
+            talk: Talk::begin(),
         }
     }
 
@@ -192,6 +198,8 @@ impl<'a> Run<'a> {
         let left = self.limits.max_compute.saturating_add(COMPUTE_GRACE).saturating_sub(self.computed);
         let exchange = async {
             process.send().await?;
+            #[cfg(unix)]
+            process.look(&self.talk);
             loop {
                 let event = process.receive(self.limits, &mut self.objects).await?;
                 self.heard = true;

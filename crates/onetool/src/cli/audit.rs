@@ -214,16 +214,18 @@ async fn tail(trail: &dyn Trail, horizon: DateTime<Utc>, args: TailArgs) -> anyh
     let mut found = last(trail, &filter, horizon, args.lines).await?;
     found.reverse();
     show(&found, &args.output)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => break,
+            _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(LOOK) => {}
         }
         let mut new = Vec::new();
         position = follow(trail, position, &filter, horizon, &mut |record| new.push(record)).await?;
         show(&new, &args.output)?;
     }
-    Ok(())
 }
 
 fn json(record: &AuditRecord) -> anyhow::Result<String> {

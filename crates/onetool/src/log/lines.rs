@@ -3,22 +3,24 @@
 use std::fmt::Debug;
 
 use onetool_state::logs::LogWriter;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// A field's text in a line at most.
 const MAX_FIELD: usize = 4 << 10;
+/// What most lines need.
+const LINE_BYTES: usize = 512;
 
 pub(super) struct JsonLines {
     pub(super) writer: &'static LogWriter,
 }
 
-struct SpanFields(Map<String, Json>);
+struct SpanFields(Vec<(&'static str, Json)>);
 
 /// Remembers what a new span says.
 pub(super) fn begin<S: Subscriber + for<'a> LookupSpan<'a>>(
@@ -41,26 +43,67 @@ pub(super) fn add<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, values: &Reco
     {
         let mut fields = Fields::default();
         values.record(&mut fields);
-        known.extend(fields.0);
+        for (name, value) in fields.0 {
+            put(known, name, value);
+        }
+    }
+}
+
+/// The last value of a name counts, at the place of the first. There are few of them.
+fn put(fields: &mut Vec<(&'static str, Json)>, name: &'static str, value: Json) {
+    match fields.iter_mut().find(|(known, _)| *known == name) {
+        Some(field) => field.1 = value,
+        None => fields.push((name, value)),
     }
 }
 
 /// The event as JSON text, without secrets.
 pub(super) fn line<S: Subscriber + for<'a> LookupSpan<'a>>(event: &Event<'_>, ctx: &Context<'_, S>) -> String {
-    let mut line = Map::new();
+    let mut fields = Fields(Vec::with_capacity(16));
     let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-    line.insert("ts".to_owned(), now.into());
-    line.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
+    fields.0.push(("ts", now.into()));
+    fields.0.push(("level", level(event).into()));
     if let Some(span) = ctx.event_span(event) {
-        line.insert("span".to_owned(), span.name().into());
-        if let Some(SpanFields(fields)) = span.extensions().get::<SpanFields>() {
-            line.extend(fields.clone());
+        put(&mut fields.0, "span", span.name().into());
+        if let Some(SpanFields(known)) = span.extensions().get::<SpanFields>() {
+            for (name, value) in known {
+                put(&mut fields.0, name, value.clone());
+            }
         }
     }
-    let mut fields = Fields::default();
     event.record(&mut fields);
-    line.extend(fields.0);
-    super::redactor().json(Json::Object(line)).to_string()
+    let redactor = super::redactor();
+    let mut line = String::with_capacity(LINE_BYTES);
+    for (name, value) in fields.0 {
+        line.push(if line.is_empty() { '{' } else { ',' });
+        // Names of fields are ours, and need no escape.
+        line.extend(["\"", name, "\":"]);
+        match redactor.json(value) {
+            Json::String(text) => push_text(&mut line, &text),
+            other => line.push_str(&other.to_string()),
+        }
+    }
+    line.push('}');
+    line
+}
+
+fn level(event: &Event<'_>) -> &'static str {
+    match *event.metadata().level() {
+        Level::ERROR => "error",
+        Level::WARN => "warn",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    }
+}
+
+/// Adds a text as JSON.
+fn push_text(line: &mut String, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        line.extend(["\"", text, "\""]);
+    } else {
+        line.push_str(&Json::from(text).to_string());
+    }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
@@ -80,7 +123,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
 }
 
 #[derive(Default)]
-struct Fields(Map<String, Json>);
+struct Fields(Vec<(&'static str, Json)>);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -88,23 +131,23 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let text: String = value.chars().take(MAX_FIELD).collect();
-        self.0.insert(field.name().to_owned(), text.into());
+        let end = if value.len() <= MAX_FIELD { value.len() } else { value.floor_char_boundary(MAX_FIELD) };
+        put(&mut self.0, field.name(), value[..end].into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.0.insert(field.name().to_owned(), value.into());
+        put(&mut self.0, field.name(), value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.insert(field.name().to_owned(), value.into());
+        put(&mut self.0, field.name(), value.into());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.0.insert(field.name().to_owned(), ((value * 1000.0).round() / 1000.0).into());
+        put(&mut self.0, field.name(), ((value * 1000.0).round() / 1000.0).into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.0.insert(field.name().to_owned(), value.into());
+        put(&mut self.0, field.name(), value.into());
     }
 }

@@ -39,6 +39,8 @@ pub fn serve() -> ExitCode {
     // What needs a file comes first: behind the wall there are none.
     let Ok((from, to)) = pipes() else { return ExitCode::FAILURE };
     let meter = Meter::new();
+    #[cfg(unix)]
+    crate::pipe::prepare();
     crate::give_back_code();
     confine();
     #[cfg(unix)]
@@ -107,6 +109,12 @@ fn pipes() -> io::Result<(File, File)> {
     use std::os::windows::io::AsHandle as _;
     let (from, to) = (io::stdin().as_handle().try_clone_to_owned()?, io::stdout().as_handle().try_clone_to_owned()?);
     Ok((from.into(), to.into()))
+}
+
+/// An answer is often microseconds away: to fall asleep and be woken takes longer.
+fn look_for_answer() {
+    #[cfg(unix)]
+    crate::pipe::look_for_answer(std::os::fd::AsFd::as_fd(&io::stdin()));
 }
 
 fn serve_pipes(from: File, to: File, meter: &Meter) -> ExitCode {

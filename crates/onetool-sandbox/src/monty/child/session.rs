@@ -66,6 +66,7 @@ impl<R: Read, W: Write> Session<'_, R, W> {
                     return report(&mut printer, &FailedEvent::TooLarge(reason));
                 }
                 Announced::Suspended(suspended) => {
+                    super::look_for_answer();
                     let Some(request) = next_request(self.requests)? else { return Ok(Ended::Parent) };
                     resume(suspended, request, PrintWriter::Callback(&mut printer))?
                 }

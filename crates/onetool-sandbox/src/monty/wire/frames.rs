@@ -157,6 +157,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Self { pipe, buffer: vec![0; READ_AHEAD].into_boxed_slice(), start: 0, end: 0 }
     }
 
+    #[cfg(unix)]
+    pub(in crate::monty) fn pipe(&mut self) -> &mut R {
+        &mut self.pipe
+    }
+
     /// The next message, of at most so many bytes.
     pub(in crate::monty) async fn next(&mut self, max_size: usize) -> Result<Message<'_>, ReadError> {
         let mut message = Vec::new();

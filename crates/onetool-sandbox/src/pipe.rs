@@ -1,0 +1,214 @@
+//! The end of a pipe that a child writes to.
+//!
+//! A thread that sleeps takes longer to wake up than most tools take to answer. So whoever has just answered a program looks
+//! for its next message for a moment before going to sleep, and the child looks for the answer in the same way. That is
+//! worth it only while a processor is free for each of them (see [`Talk`]), and as long as most messages do come at once.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+
+/// How long the next message of a program is looked for.
+const NEXT_MESSAGE: Duration = Duration::from_micros(60);
+/// How long a child looks for an answer.
+const ANSWER: Duration = Duration::from_micros(150);
+/// One look takes a microsecond or two, and an interrupt some more. Whoever was away for longer shares its processor.
+const AWAY: Duration = Duration::from_micros(400);
+/// So many times in a row nothing came in time.
+const MISSES: u32 = 8;
+/// How long nobody looks after that, in microseconds.
+const PAUSE: u64 = 50_000;
+
+static PROCESSORS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+static TALKS: AtomicUsize = AtomicUsize::new(0);
+static MISSED: AtomicU32 = AtomicU32::new(0);
+/// Microseconds since the start.
+static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// A program that is running. While there are as many as processors, all of them sleep when they wait.
+pub(crate) struct Talk(());
+
+impl Talk {
+    pub(crate) fn begin() -> Self {
+        TALKS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+
+    /// Waits a moment for new bytes, unless others need the processor.
+    pub(crate) fn look(&self, pipe: &mut ChildPipe) {
+        if TALKS.load(Ordering::Relaxed) < *PROCESSORS && is_worth_it() {
+            pipe.look(NEXT_MESSAGE);
+        }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        TALKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Finds out what looking needs to know, before the process is confined.
+pub(crate) fn prepare() {
+    LazyLock::force(&START);
+    LazyLock::force(&PROCESSORS);
+}
+
+/// Waits a moment for an answer in the pipe of a child, unless others need the processor.
+pub(crate) fn look_for_answer(pipe: BorrowedFd<'_>) {
+    if *PROCESSORS > 1 && is_worth_it() {
+        look(pipe, ANSWER);
+    }
+}
+
+fn now() -> u64 {
+    u64::try_from(START.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+fn is_worth_it() -> bool {
+    PAUSED_UNTIL.load(Ordering::Relaxed) <= now()
+}
+
+fn pause() {
+    MISSED.store(0, Ordering::Relaxed);
+    PAUSED_UNTIL.store(now().saturating_add(PAUSE), Ordering::Relaxed);
+}
+
+/// Looks for bytes in a pipe for so long. The end of the pipe is found as well.
+fn look(pipe: BorrowedFd<'_>, time: Duration) {
+    let mut last = Instant::now();
+    let end = last + time;
+    loop {
+        let mut looked = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
+        if !matches!(poll(&mut looked, Some(&Timespec::default())), Ok(0)) {
+            MISSED.store(0, Ordering::Relaxed);
+            return;
+        }
+        let now = Instant::now();
+        if now - last > AWAY {
+            return pause();
+        }
+        if now >= end {
+            if MISSED.fetch_add(1, Ordering::Relaxed) + 1 >= MISSES {
+                pause();
+            }
+            return;
+        }
+        last = now;
+        std::hint::spin_loop();
+    }
+}
+
+/// A pipe that the event loop knows of only while somebody sleeps until there is something in it: to be told of every message
+/// would wake a thread for each.
+#[derive(Debug)]
+pub(crate) struct ChildPipe(State);
+
+#[derive(Debug)]
+enum State {
+    Awake(OwnedFd),
+    Asleep(AsyncFd<OwnedFd>),
+    /// The event loop did not take it.
+    Lost,
+}
+
+impl ChildPipe {
+    pub(crate) fn new(pipe: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok(Self(State::Awake(pipe)))
+    }
+
+    fn look(&mut self, time: Duration) {
+        self.0 = match std::mem::replace(&mut self.0, State::Lost) {
+            State::Asleep(pipe) => State::Awake(pipe.into_inner()),
+            other => other,
+        };
+        if let State::Awake(pipe) = &self.0 {
+            look(pipe.as_fd(), time);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the event loop asks that the descriptor stays open as long as it is known there")]
+fn registered(pipe: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open, is the same descriptor, until it is dropped or taken back.
+    Ok(unsafe { AsyncFd::register_with_interest(pipe, Interest::READABLE) }?)
+}
+
+impl AsyncRead for ChildPipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match &mut self.0 {
+                State::Awake(pipe) => match rustix::io::read(&*pipe, buffer.initialize_unfilled()) {
+                    Ok(count) => {
+                        buffer.advance(count);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                    Err(error) => return Poll::Ready(Err(error.into())),
+                },
+                State::Asleep(pipe) => {
+                    let mut readiness = ready!(pipe.poll_read_ready(context))?;
+                    let read = readiness.try_io(|pipe| Ok(rustix::io::read(pipe, buffer.initialize_unfilled())?));
+                    match read {
+                        Ok(Ok(count)) => {
+                            buffer.advance(count);
+                            return Poll::Ready(Ok(()));
+                        }
+                        Ok(Err(error)) => return Poll::Ready(Err(error)),
+                        Err(_) => continue,
+                    }
+                }
+                State::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            }
+            if let State::Awake(pipe) = std::mem::replace(&mut self.0, State::Lost) {
+                self.0 = State::Asleep(registered(pipe)?);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_read_whether_they_were_looked_for_or_slept_for() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut pipe = ChildPipe::new(reader).unwrap();
+        let mut buffer = [0; 8];
+        for round in 0_u8..4 {
+            rustix::io::write(&writer, &[round]).unwrap();
+            pipe.look(NEXT_MESSAGE);
+            assert_eq!((pipe.read(&mut buffer).await.unwrap(), buffer[0]), (1, round));
+            let late = writer.try_clone().unwrap();
+            let writing = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                rustix::io::write(&late, &[round + 100]).unwrap();
+            });
+            // Nothing comes in time; then it is slept for.
+            pipe.look(NEXT_MESSAGE);
+            assert_eq!((pipe.read(&mut buffer).await.unwrap(), buffer[0]), (1, round + 100));
+            writing.join().unwrap();
+        }
+        drop(writer);
+        pipe.look(NEXT_MESSAGE);
+        assert_eq!(pipe.read(&mut buffer).await.unwrap(), 0);
+    }
+}
