@@ -19,9 +19,17 @@ fn main() {
     println!("{} tools in {} packs, {} prompts", set.tools.len(), set.packs(), set.prompts.len());
     let index = set.index(set.tools.len());
     let parts = [(Part::Tuning, "tuning"), (Part::HeldOut, "held out")];
-    let styles = [(Style::Plain, "plain"), (Style::Office, "office"), (Style::Colloquial, "colloquial")];
+    let styles = [
+        (Style::Plain, "plain"),
+        (Style::Office, "office"),
+        (Style::Drawn, "drawn"),
+        (Style::Colloquial, "colloquial"),
+    ];
     for (style, (part, title)) in styles.iter().flat_map(|style| parts.map(|part| (style, part))) {
         let score = set.score(&index, style.0, part);
+        if score.prompts == 0 {
+            continue;
+        }
         let Score { prompts, first, first_3, first_5 } = score;
         let percent = |count: usize| 100.0 * count as f64 / prompts as f64;
         println!(

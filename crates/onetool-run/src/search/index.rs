@@ -12,19 +12,21 @@ use super::{Field, query, synonyms, typos};
 const MAX_WORDS: usize = 400;
 
 /// What a word is worth in a field, by [`Field`].
-pub(super) const WEIGHTS: [f32; Field::COUNT] = [4.0, 1.2, 1.6, 0.4, 0.5, 0.35, 0.5, 2.0, 0.3];
+pub(super) const WEIGHTS: [f32; Field::COUNT] = [2.4, 1.1, 2.0, 0.4, 0.35, 0.4, 0.55, 2.0, 0.45];
 /// How much the length of a field counts against it, by [`Field`].
-pub(super) const LENGTHS: [f32; Field::COUNT] = [0.5, 0.2, 0.5, 0.75, 0.5, 0.6, 0.6, 0.2, 0.5];
+pub(super) const LENGTHS: [f32; Field::COUNT] = [0.6, 0.2, 0.5, 0.75, 0.5, 0.6, 0.5, 0.2, 0.6];
 /// How soon more of the same word is worth nothing more.
 pub(super) const SATURATION: f32 = 1.4;
 /// How much it counts that a document has all words of a query rather than one.
-const COVERAGE: f32 = 0.4;
+const COVERAGE: f32 = 0.6;
 /// How much it counts that a query has all words of a document's name rather than none.
 const NAME_COVERAGE: f32 = 0.2;
+/// How much it counts that a query has what a document's name does something to, and not the verb alone.
+const OBJECT: f32 = 0.15;
 /// What stands for a word counts as a word of a name when it is worth so much beside the best that stands for it.
-const NEARLY: f32 = 0.5;
+const NEARLY: f32 = 0.35;
 /// How a document of another pack compares where the query names a pack.
-const OTHER_PACK: f32 = 0.9;
+const OTHER_PACK: f32 = 0.8;
 
 /// A document that fits, with how well.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,10 +45,10 @@ pub struct Index {
     pub(super) postings: Vec<Vec<(u32, f32)>>,
     /// Every written form with its stem, sorted, to complete and to correct words.
     pub(super) vocabulary: Vec<Spelling>,
-    /// By term: documents that have it in their names.
-    named: Vec<Vec<u32>>,
+    /// By term: documents that have it in their names, with what it is there.
+    named: Vec<Vec<(u32, Role)>>,
     /// By document: how many words its name has beside those of its pack.
-    name_lengths: Vec<u16>,
+    name_lengths: Vec<NameLength>,
     /// By document: the terms of its pack.
     packs: Vec<Vec<u32>>,
     /// By document: what its name says that it does.
@@ -72,15 +74,15 @@ impl Index {
         let mut scores = vec![0.0_f32; self.documents];
         let mut best = vec![0.0_f32; self.documents];
         let mut touched: Vec<u32> = Vec::new();
-        let mut matched = vec![0_u16; self.documents];
+        let mut matched = vec![0.0_f32; self.documents];
         let Query { words, intent, brands } = query::read(self, query);
         let mut named_by = vec![NamedBy::default(); self.documents];
         for (number, word) in words.iter().enumerate() {
             let most = word.variants.iter().map(|(_, value)| *value).fold(0.0, f32::max);
             for &(term, value) in &word.variants {
                 if value >= most * NEARLY {
-                    for &document in &self.named[term as usize] {
-                        named_by[document as usize].add(number);
+                    for &(document, role) in &self.named[term as usize] {
+                        named_by[document as usize].add(number, role);
                     }
                 }
                 for &(document, frequency) in &self.postings[term as usize] {
@@ -92,23 +94,25 @@ impl Index {
                 }
             }
             for document in touched.drain(..) {
-                matched[document as usize] += 1;
+                matched[document as usize] += word.share;
                 scores[document as usize] += std::mem::take(&mut best[document as usize]);
             }
         }
+        let all: f32 = words.iter().map(|word| word.share).sum();
         let mut found: Vec<Match> = scores
             .into_iter()
             .enumerate()
             .filter(|(_, score)| *score > 0.0)
             .map(|(document, score)| {
-                let share = f32::from(matched[document]) / words.len() as f32;
-                let covered = named_by[document].share_of(self.name_lengths[document]);
+                let share = matched[document] / all;
+                let (named, length) = (&named_by[document], self.name_lengths[document]);
                 let packs = &self.packs[document];
                 let is_elsewhere =
                     !brands.is_empty() && !packs.is_empty() && !packs.iter().any(|term| brands.contains(term));
                 let fit = intent.fit(self.actions[document])
                     * (1.0 - COVERAGE + COVERAGE * share)
-                    * (1.0 - NAME_COVERAGE + NAME_COVERAGE * covered)
+                    * (1.0 - NAME_COVERAGE + NAME_COVERAGE * named.words.share_of(length.words))
+                    * (1.0 - OBJECT + OBJECT * named.objects.share_of(length.objects))
                     * if is_elsewhere { OTHER_PACK } else { 1.0 };
                 Match { document, score: score * fit }
             })
@@ -128,24 +132,54 @@ impl Index {
     }
 }
 
+/// What a word is in a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Verb,
+    Object,
+}
+
+/// How many words a name has.
+#[derive(Clone, Copy, Default)]
+struct NameLength {
+    words: u16,
+    objects: u16,
+}
+
 /// How many words of a query stand in a document's name.
 #[derive(Clone, Default)]
 struct NamedBy {
-    words: u16,
-    /// The number of the last such word, so that its variants count once.
-    last: Option<usize>,
+    words: Counted,
+    objects: Counted,
 }
 
 impl NamedBy {
+    fn add(&mut self, word: usize, role: Role) {
+        self.words.add(word);
+        if role == Role::Object {
+            self.objects.add(word);
+        }
+    }
+}
+
+/// Words of a query, each counted once however many variants of it there are.
+#[derive(Clone, Default)]
+struct Counted {
+    count: u16,
+    last: Option<usize>,
+}
+
+impl Counted {
     fn add(&mut self, word: usize) {
         if self.last != Some(word) {
-            self.words += 1;
+            self.count += 1;
             self.last = Some(word);
         }
     }
 
+    /// Of nothing, all is there.
     fn share_of(&self, length: u16) -> f32 {
-        f32::from(self.words.min(length)) / f32::from(length.max(1))
+        if length == 0 { 1.0 } else { f32::from(self.count.min(length)) / f32::from(length) }
     }
 }
 
@@ -161,7 +195,7 @@ pub struct IndexBuilder {
     actions: Vec<Option<Action>>,
     brands: HashSet<u32>,
     /// Each document with the terms of its name.
-    named: Vec<(u32, u32)>,
+    named: Vec<(u32, u32, Role)>,
     packs: Vec<Vec<u32>>,
 }
 
@@ -213,11 +247,12 @@ impl IndexBuilder {
             self.brands.insert(term);
             self.packs[document].push(term);
         }
-        let name = (document as u32, term);
-        if field == Field::Name
-            && !self.named.iter().rev().take_while(|(of, _)| *of == name.0).any(|known| *known == name)
-        {
-            self.named.push(name);
+        if field == Field::Name {
+            let mut known = self.named.iter().rev().take_while(|(of, ..)| *of == document as u32);
+            if !known.any(|(_, known, _)| *known == term) {
+                let role = if intent::is_verb(&word.raw) { Role::Verb } else { Role::Object };
+                self.named.push((document as u32, term, role));
+            }
         }
         if !self.spellings.contains_key(&word.raw) {
             self.spellings.insert(word.raw.clone(), term);
@@ -267,12 +302,14 @@ impl IndexBuilder {
             .collect();
         vocabulary.sort_by(|a, b| a.raw.cmp(&b.raw));
         let mut named = vec![Vec::new(); postings.len()];
-        let mut name_lengths = vec![0_u16; documents];
-        for (document, term) in self.named {
+        let mut name_lengths = vec![NameLength::default(); documents];
+        for (document, term, role) in self.named {
             // A name that repeats its pack says nothing new.
             if !self.packs[document as usize].contains(&term) {
-                named[term as usize].push(document);
-                name_lengths[document as usize] += 1;
+                named[term as usize].push((document, role));
+                let length = &mut name_lengths[document as usize];
+                length.words += 1;
+                length.objects += u16::from(role == Role::Object);
             }
         }
         Index {

@@ -11,9 +11,13 @@ pub(super) enum Action {
 }
 
 /// How a tool that does something else than was asked for compares with one that does it.
-const UNASKED_CHANGE: f32 = 0.75;
-const UNASKED_DELETION: f32 = 0.85;
-const ONLY_LOOKS: f32 = 0.92;
+const UNASKED_CHANGE: f32 = 0.5;
+const UNASKED_DELETION: f32 = 0.7;
+const ONLY_LOOKS: f32 = 0.55;
+/// Who names a thing and nothing to be done with it mostly wants to see it.
+const CHANGES_WHAT_IS_NAMED: f32 = 0.85;
+/// A tool that changes something where something new is wanted, or the other way round.
+const OTHER_CHANGE: f32 = 0.8;
 
 const VERBS: &[(&str, Action)] = &[
     ("add", Action::Create),
@@ -93,7 +97,7 @@ const VERBS: &[(&str, Action)] = &[
     ("replace", Action::Change),
     ("reply", Action::Create),
     ("reset", Action::Change),
-    ("resolve", Action::Change),
+    ("resolve", Action::Act),
     ("restart", Action::Act),
     ("restore", Action::Change),
     ("resume", Action::Change),
@@ -124,11 +128,244 @@ const VERBS: &[(&str, Action)] = &[
     ("write", Action::Create),
 ];
 
-/// Words that a question begins with.
-const QUESTIONS: &[&str] = &[
-    "any", "are", "can", "did", "do", "does", "has", "have", "how", "is", "was", "were", "what", "whats", "when",
-    "where", "which", "who", "whos", "whose", "why",
+/// More verbs that a request begins with, sorted; elsewhere most of them are other words.
+const REQUESTS: &[(&str, Action)] = &[
+    ("accept", Action::Change),
+    ("ack", Action::Change),
+    ("acknowledge", Action::Change),
+    ("analyse", Action::Look),
+    ("analyze", Action::Look),
+    ("announce", Action::Create),
+    ("approve", Action::Change),
+    ("ask", Action::Act),
+    ("bill", Action::Create),
+    ("block", Action::Change),
+    ("boot", Action::Act),
+    ("bring", Action::Act),
+    ("burn", Action::Change),
+    ("buy", Action::Create),
+    ("calculate", Action::Look),
+    ("call", Action::Act),
+    ("charge", Action::Create),
+    ("clean", Action::Delete),
+    ("click", Action::Act),
+    ("clone", Action::Create),
+    ("combine", Action::Change),
+    ("comment", Action::Create),
+    ("compose", Action::Create),
+    ("compress", Action::Change),
+    ("convert", Action::Act),
+    ("copy", Action::Create),
+    ("crop", Action::Change),
+    ("cut", Action::Change),
+    ("decline", Action::Change),
+    ("define", Action::Look),
+    ("design", Action::Create),
+    ("detect", Action::Look),
+    ("dim", Action::Change),
+    ("discard", Action::Delete),
+    ("drag", Action::Act),
+    ("draw", Action::Create),
+    ("duplicate", Action::Create),
+    ("email", Action::Create),
+    ("empty", Action::Delete),
+    ("end", Action::Change),
+    ("enrol", Action::Create),
+    ("enroll", Action::Create),
+    ("enter", Action::Act),
+    ("escalate", Action::Change),
+    ("estimate", Action::Look),
+    ("file", Action::Create),
+    ("fill", Action::Change),
+    ("finish", Action::Change),
+    ("forecast", Action::Look),
+    ("forget", Action::Delete),
+    ("format", Action::Change),
+    ("google", Action::Look),
+    ("grep", Action::Look),
+    ("hire", Action::Create),
+    ("hover", Action::Act),
+    ("increase", Action::Change),
+    ("index", Action::Create),
+    ("inspect", Action::Look),
+    ("invoice", Action::Create),
+    ("invoke", Action::Act),
+    ("join", Action::Change),
+    ("kick", Action::Delete),
+    ("launch", Action::Act),
+    ("leave", Action::Act),
+    ("link", Action::Create),
+    ("load", Action::Look),
+    ("log", Action::Create),
+    ("look", Action::Look),
+    ("lower", Action::Change),
+    ("mail", Action::Create),
+    ("measure", Action::Look),
+    ("message", Action::Create),
+    ("migrate", Action::Act),
+    ("monitor", Action::Look),
+    ("navigate", Action::Act),
+    ("note", Action::Create),
+    ("notify", Action::Create),
+    ("onboard", Action::Create),
+    ("order", Action::Create),
+    ("paint", Action::Create),
+    ("pay", Action::Create),
+    ("phone", Action::Act),
+    ("ping", Action::Look),
+    ("plan", Action::Create),
+    ("play", Action::Act),
+    ("plot", Action::Create),
+    ("postpone", Action::Change),
+    ("power", Action::Act),
+    ("prepare", Action::Create),
+    ("press", Action::Act),
+    ("print", Action::Act),
+    ("proofread", Action::Look),
+    ("protect", Action::Change),
+    ("raise", Action::Change),
+    ("rank", Action::Look),
+    ("react", Action::Create),
+    ("reassign", Action::Change),
+    ("rebase", Action::Change),
+    ("rebuild", Action::Change),
+    ("record", Action::Create),
+    ("reduce", Action::Change),
+    ("refund", Action::Create),
+    ("register", Action::Create),
+    ("remember", Action::Create),
+    ("remind", Action::Create),
+    ("render", Action::Create),
+    ("reopen", Action::Change),
+    ("report", Action::Create),
+    ("rerun", Action::Act),
+    ("reschedule", Action::Change),
+    ("reserve", Action::Create),
+    ("resize", Action::Change),
+    ("respond", Action::Create),
+    ("retry", Action::Act),
+    ("revert", Action::Change),
+    ("review", Action::Look),
+    ("ring", Action::Act),
+    ("roll", Action::Act),
+    ("rollback", Action::Change),
+    ("rotate", Action::Change),
+    ("scan", Action::Look),
+    ("scroll", Action::Act),
+    ("ship", Action::Act),
+    ("shorten", Action::Change),
+    ("shut", Action::Act),
+    ("silence", Action::Change),
+    ("sketch", Action::Create),
+    ("solve", Action::Look),
+    ("sort", Action::Change),
+    ("split", Action::Change),
+    ("squash", Action::Change),
+    ("stage", Action::Create),
+    ("store", Action::Create),
+    ("subscribe", Action::Create),
+    ("sum", Action::Look),
+    ("summarise", Action::Look),
+    ("summarize", Action::Look),
+    ("swap", Action::Change),
+    ("switch", Action::Change),
+    ("sync", Action::Act),
+    ("tag", Action::Change),
+    ("test", Action::Look),
+    ("text", Action::Create),
+    ("tidy", Action::Change),
+    ("total", Action::Look),
+    ("trace", Action::Look),
+    ("track", Action::Look),
+    ("transcribe", Action::Act),
+    ("transfer", Action::Act),
+    ("translate", Action::Act),
+    ("turn", Action::Change),
+    ("tweet", Action::Create),
+    ("type", Action::Act),
+    ("unblock", Action::Change),
+    ("undeploy", Action::Delete),
+    ("undo", Action::Change),
+    ("unmute", Action::Change),
+    ("validate", Action::Look),
+    ("verify", Action::Look),
+    ("visit", Action::Act),
+    ("wait", Action::Act),
+    ("wipe", Action::Delete),
+    ("withdraw", Action::Delete),
+    ("zip", Action::Act),
 ];
+
+/// More verbs that names of tools begin with, sorted; in a query some of them are other words.
+const NAME_VERBS: &[(&str, Action)] = &[
+    ("acknowledge", Action::Change),
+    ("activate", Action::Act),
+    ("analyze", Action::Look),
+    ("approve", Action::Change),
+    ("ask", Action::Look),
+    ("calculate", Action::Look),
+    ("click", Action::Act),
+    ("clone", Action::Create),
+    ("compose", Action::Create),
+    ("compress", Action::Change),
+    ("convert", Action::Act),
+    ("detect", Action::Look),
+    ("drag", Action::Act),
+    ("exec", Action::Act),
+    ("fill", Action::Change),
+    ("finalize", Action::Change),
+    ("format", Action::Change),
+    ("fulfill", Action::Change),
+    ("handle", Action::Act),
+    ("invoke", Action::Act),
+    ("isolate", Action::Act),
+    ("navigate", Action::Act),
+    ("overwrite", Action::Change),
+    ("play", Action::Act),
+    ("press", Action::Act),
+    ("protect", Action::Change),
+    ("refresh", Action::Act),
+    ("resize", Action::Change),
+    ("respond", Action::Create),
+    ("scan", Action::Look),
+    ("select", Action::Act),
+    ("skip", Action::Act),
+    ("solve", Action::Look),
+    ("split", Action::Change),
+    ("store", Action::Create),
+    ("summarize", Action::Look),
+    ("track", Action::Look),
+    ("transcribe", Action::Act),
+    ("transition", Action::Change),
+    ("translate", Action::Look),
+    ("trim", Action::Change),
+    ("turn", Action::Change),
+    ("upscale", Action::Change),
+    ("validate", Action::Look),
+    ("wait", Action::Act),
+];
+
+/// Words that may come before the verb of a request.
+const POLITE: &[&str] = &["can", "could", "i", "just", "lets", "need", "please", "to", "want", "would", "you"];
+
+/// Words that a question begins with which wants an answer, whatever verbs are in it.
+const QUESTIONS: &[&str] = &[
+    "any", "are", "did", "does", "has", "is", "was", "were", "what", "whats", "when", "where", "which", "who", "whos",
+    "whose", "why",
+];
+
+/// Words that a question or a polite request begins with.
+const OPEN_QUESTIONS: &[&str] = &["can", "do", "have", "how"];
+
+/// After "how", these ask for a way to do something; others ask for an answer: "how many".
+const HOW_TO: &[&str] = &["can", "could", "do", "i", "should", "to"];
+
+/// What is done with an article is a request: "do a backup".
+const ARTICLES: &[&str] = &["a", "an", "some", "the"];
+
+/// Words that a verb follows.
+const BEFORE_VERBS: &[&str] =
+    &["and", "can", "could", "i", "must", "not", "please", "should", "t", "then", "to", "we", "will", "would", "you"];
 
 /// Verbs that say little: whatever is done can be said with them.
 const LIGHT: &[&str] = &["do", "give", "go", "have", "keep", "make", "put", "take"];
@@ -145,42 +382,67 @@ fn action(word: &str) -> Option<Action> {
     VERBS.binary_search_by_key(&word, |(verb, _)| verb).ok().map(|at| VERBS[at].1)
 }
 
+fn request(word: &str) -> Option<Action> {
+    REQUESTS.binary_search_by_key(&word, |(verb, _)| verb).ok().map(|at| REQUESTS[at].1).or(action(word))
+}
+
+/// "created", "sent": what was done to something.
+pub(super) fn is_participle(word: &str) -> bool {
+    let regular = |ending: &str| word.strip_suffix(ending).is_some_and(is_verb);
+    regular("d") || regular("ed") || matches!(word, "built" | "made" | "sent" | "written")
+}
+
 /// What a tool does by its name: the first verb in it.
-pub(super) fn of_name<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Action> {
-    words.into_iter().find_map(action)
+pub(super) fn of_name<'a>(words: impl IntoIterator<Item = &'a str> + Clone) -> Option<Action> {
+    let of_tools =
+        |word: &str| NAME_VERBS.binary_search_by_key(&word, |(verb, _)| verb).ok().map(|at| NAME_VERBS[at].1);
+    words.clone().into_iter().find_map(action).or_else(|| words.into_iter().find_map(of_tools))
 }
 
 /// What a query asks for.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Intent {
+    /// What its first verb does.
+    first: Option<Action>,
     /// It is a question or asks to be shown something, and names nothing that would change anything.
     looks: bool,
-    /// It begins with a verb that changes something.
-    changes: bool,
     deletes: bool,
 }
 
 impl Intent {
     /// By the words of a query, in lower case.
     pub(super) fn of<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Self {
-        let actions = || words.clone().filter_map(action);
+        let begins_with = |table: &[&str]| words.clone().next().is_some_and(|word| table.contains(&word));
+        let before = std::iter::once("").chain(words.clone());
+        let begun = words.clone().take_while(|word| POLITE.contains(word)).count();
+        // A verb stands at the beginning or after words such as "to" and "you"; others are nouns: "my merge requests".
+        let is_said = |(at, (before, _)): &(usize, (&str, &str))| *at == begun || BEFORE_VERBS.contains(before);
+        let said = || before.clone().zip(words.clone()).enumerate().filter(is_said).map(|(at, (_, word))| (at, word));
+        let actions = || said().filter_map(|(at, word)| if at == begun { request(word) } else { action(word) });
         let first = actions().next();
-        let asks = words.clone().next().is_some_and(|word| QUESTIONS.binary_search(&word).is_ok());
         let changes = actions().any(|action| matches!(action, Action::Create | Action::Change | Action::Delete));
+        let asks_how = begins_with(&["how"]) && !words.clone().nth(1).is_some_and(|word| HOW_TO.contains(&word));
+        let asks = begins_with(QUESTIONS) || asks_how;
+        let is_open = begins_with(OPEN_QUESTIONS) && !words.clone().nth(1).is_some_and(|word| ARTICLES.contains(&word));
+        // "tickets created today"
+        let is_described = first.is_none() && words.clone().any(is_participle);
         Self {
-            looks: (asks || first == Some(Action::Look)) && !changes,
-            changes: matches!(first, Some(Action::Create | Action::Change | Action::Delete)),
+            first: if asks { Some(Action::Look) } else { first },
+            looks: asks || is_described || (is_open || first == Some(Action::Look)) && !changes,
             deletes: actions().any(|action| action == Action::Delete),
         }
     }
 
     /// How well a tool fits that does this.
     pub(super) fn fit(self, action: Option<Action>) -> f32 {
-        match action {
-            Some(Action::Delete) if !self.deletes && self.looks => UNASKED_DELETION * UNASKED_CHANGE,
-            Some(Action::Delete) if !self.deletes => UNASKED_DELETION,
-            Some(Action::Create | Action::Change | Action::Act) if self.looks => UNASKED_CHANGE,
-            Some(Action::Look) if self.changes => ONLY_LOOKS,
+        use Action::{Act, Change, Create, Delete, Look};
+        match (self.first, action) {
+            (_, Some(Delete)) if !self.deletes && self.looks => UNASKED_DELETION * UNASKED_CHANGE,
+            (_, Some(Delete)) if !self.deletes => UNASKED_DELETION,
+            (_, Some(Create | Change | Act)) if self.looks => UNASKED_CHANGE,
+            (None, Some(Create | Change | Act)) => CHANGES_WHAT_IS_NAMED,
+            (Some(Create | Change | Delete), Some(Look)) => ONLY_LOOKS,
+            (Some(Create | Delete), Some(Change)) | (Some(Change | Delete), Some(Create)) => OTHER_CHANGE,
             _ => 1.0,
         }
     }
@@ -193,7 +455,8 @@ mod tests {
     #[test]
     fn tables_are_sorted() {
         assert!(VERBS.is_sorted_by_key(|(verb, _)| verb));
-        assert!(QUESTIONS.is_sorted());
+        assert!(NAME_VERBS.is_sorted_by_key(|(verb, _)| verb));
+        assert!(REQUESTS.is_sorted_by_key(|(verb, _)| verb));
     }
 
     #[test]

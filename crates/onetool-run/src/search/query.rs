@@ -17,32 +17,76 @@ const MAX_GUESSES: usize = 12;
 /// The shortest half of a compound.
 const SHORTEST_HALF: usize = 3;
 const SHORTEST_COMPOUND: usize = 7;
+/// So many words may stand between those of a phrase: "take next friday off".
+const MAX_GAP: usize = 3;
 
 /// What something that stands for a word is worth beside the word itself.
-const SYNONYM: f32 = 0.4;
-const COMPOUND: f32 = 0.6;
+const SYNONYM: f32 = 0.45;
+const COMPOUND: f32 = 0.5;
 const COMPLETED: f32 = 0.6;
 const CORRECTED: f32 = 0.7;
-const PHRASE: f32 = 0.8;
-const SAME: f32 = 0.9;
+const PHRASE: f32 = 0.75;
+const SAME: f32 = 0.95;
 /// How much of a word's own rarity counts where others mean the same.
-const OWN: f32 = 0.5;
-const SHAPE: f32 = 0.25;
+const OWN: f32 = 0.35;
+const SHAPE: f32 = 0.35;
+/// The forms of a ticket's number or a channel leave no doubt.
+const TELLING_SHAPE: f32 = 0.6;
 /// What a word is worth that begins a request; most begin with what is to be done.
 const FIRST: f32 = 1.25;
 /// Verbs are chosen more loosely than nouns.
-const VERB: f32 = 0.9;
-const LIGHT_VERB: f32 = 0.6;
+const VERB: f32 = 0.8;
+const LIGHT_VERB: f32 = 0.5;
+/// What was done to something says which one is meant, not what to do: "tickets created today".
+const PARTICIPLE: f32 = 0.6;
+/// When something is, and how new: rarely what it is.
+const TIME: f32 = 0.55;
+/// What is said, written or told is not what it is said with: "post that ...", "an issue saying ...".
+const CONTENT: f32 = 0.6;
+/// A number says that one thing is meant, which has it as its id.
+const NUMBER: f32 = 0.3;
 /// A word that no document has is rather a word of another topic than a mistake where others are known.
 const GUESS_IN_SENTENCE: f32 = 0.6;
 /// Names of people, places and things, quoted text and paths say what a tool is given, not which.
 const NAME: f32 = 0.5;
 const QUOTED: f32 = 0.35;
-const PART_OF_PATH: f32 = 0.3;
+const PART_OF_PATH: f32 = 0.25;
+
+/// Words that say when.
+const TIMES: &[&str] = &[
+    "current",
+    "currently",
+    "daily",
+    "first",
+    "last",
+    "lately",
+    "latest",
+    "monthly",
+    "new",
+    "newest",
+    "next",
+    "now",
+    "old",
+    "oldest",
+    "past",
+    "previous",
+    "recent",
+    "recently",
+    "today",
+    "tomorrow",
+    "tonight",
+    "weekly",
+    "yesterday",
+];
+
+/// Words after which follows what is said.
+const SAYS: &[&str] = &["about", "called", "mentioning", "named", "regarding", "saying", "says", "that", "titled"];
 
 /// One word of a query: terms that stand for it, with what they are worth. The best of them counts.
 pub(super) struct QueryWord {
     pub(super) variants: Vec<(u32, f32)>,
+    /// How much of a word it is where the words are counted that a document has.
+    pub(super) share: f32,
 }
 
 /// A query as it is understood.
@@ -64,14 +108,16 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
     let query = clipped(query);
     let (mut written, hinted) = written(index, query);
     let said = written.iter().filter(|written| written.weight >= 1.0).map(|written| written.word.raw.as_str());
-    let intent = Intent::of(said);
+    let intent = Intent::of(meant(said.collect()).into_iter());
     written.truncate(MAX_WORDS);
     let mut found: Vec<QueryWord> = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     for meant in phrases(&mut written) {
-        for stem in meant.split(' ').map(stemmed) {
+        for word in meant.split(' ') {
+            let stem = stemmed(word);
             if !seen.contains(&stem) {
-                found.extend(looked_up(index, &stem, PHRASE));
+                let weight = if TIMES.contains(&word) { PHRASE * TIME } else { PHRASE };
+                found.extend(looked_up(index, &stem, weight));
                 seen.push(stem);
             }
         }
@@ -96,6 +142,12 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
         if written.len() > 2 && intent::is_light(&word.raw) {
             weight *= LIGHT_VERB;
         }
+        if at > 0 && intent::is_participle(&word.raw) {
+            weight *= PARTICIPLE;
+        }
+        if written.len() > 2 && TIMES.contains(&word.raw.as_str()) {
+            weight *= TIME;
+        }
         let known = looked_up(index, &word.stem, weight);
         if let Some(mut known) = known {
             if is_short {
@@ -106,9 +158,9 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
             found.extend(guessed(index, &word.raw, if is_short { weight } else { weight * GUESS_IN_SENTENCE }));
         }
     }
-    for stem in hinted {
+    for (stem, weight) in hinted {
         if !seen.contains(&stem) {
-            found.extend(plain(index, &stem, SHAPE));
+            found.extend(plain(index, &stem, weight));
             seen.push(stem);
         }
     }
@@ -119,25 +171,38 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
             found.extend(plain(index, &joined, pair[0].weight.min(pair[1].weight)));
         }
     }
-    let is_brand = |written: &Written| {
-        index.terms.get(&written.word.stem).copied().filter(|term| written.weight >= 1.0 && index.brands.contains(term))
-    };
-    let brands = written.iter().filter_map(is_brand).collect();
+    let said = written.iter().filter(|written| written.weight >= 1.0);
+    let brands = said.flat_map(|written| brands(index, &written.word.stem)).collect();
     Query { words: found, intent, brands }
 }
 
+/// The packs that a word names: "mongo" is MongoDB.
+fn brands(index: &Index, stem: &str) -> Vec<u32> {
+    let same = index.synonyms.get(stem).into_iter().flatten().filter(|(_, likeness)| *likeness == Likeness::Same);
+    let stems = std::iter::once(stem).chain(same.map(|(stem, _)| stem.as_str()));
+    stems.filter_map(|stem| index.terms.get(stem).copied()).filter(|term| index.brands.contains(term)).collect()
+}
+
 /// The words of a query, and what the form of the others hints at.
-fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<String>) {
+fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
     let mut written: Vec<Written> = Vec::new();
-    let mut hinted: Vec<String> = Vec::new();
+    let mut hinted: Vec<(String, f32)> = Vec::new();
     // Where every word has a capital letter, none of them says anything.
     let has_lower = query.split_whitespace().skip(1).any(|piece| piece.starts_with(char::is_lowercase));
     let mut begins_sentence = true;
+    let mut is_content = false;
+    let mut last_piece = "";
     let mut quotes = Quotes::default();
     for piece in query.split_whitespace() {
+        if shape::is_calculated(last_piece, piece) {
+            hinted.push((stemmed("calculate"), 1.0));
+            continue;
+        }
+        last_piece = piece;
         let is_quoted = quotes.holds(piece);
         let hints = shape::hints(piece);
-        hinted.extend(hints.iter().map(|hint| stemmed(hint)));
+        let likeness = if shape::is_telling(hints) { TELLING_SHAPE } else { SHAPE };
+        hinted.extend(hints.iter().map(|hint| (stemmed(hint), likeness)));
         // The words of an address say what it leads to, not what is wanted.
         if !hints.is_empty() && !hints.contains(&"file") && !hints.contains(&"repository") {
             begins_sentence = false;
@@ -148,6 +213,9 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<String>) {
         for (at, word) in names.into_iter().enumerate() {
             // A number says nothing, unless it is part of a name: `tool_4711`.
             let is_number = word.raw.bytes().all(|byte| byte.is_ascii_digit()) && !piece.contains('_');
+            if is_number && last == 0 {
+                hinted.push((stemmed("id"), NUMBER));
+            }
             let is_name = word.capital && has_lower && !begins_sentence && !is_abbreviation(piece);
             let weight = if is_number {
                 0.0
@@ -161,8 +229,12 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<String>) {
             } else {
                 1.0
             };
+            let weight = if is_content { weight * CONTENT } else { weight };
+            // A word at the beginning introduces nothing: there is nothing yet that could be said.
+            is_content |= SAYS.contains(&word.raw.as_str()) && written.len() > 1;
             written.push(Written { word, weight });
         }
+        is_content |= piece.ends_with(':') && !written.is_empty();
         begins_sentence = piece.ends_with(['.', '!', '?', ':']);
     }
     // What is all there is must be what is meant.
@@ -224,20 +296,57 @@ fn phrases(words: &mut Vec<Written>) -> Vec<&'static str> {
         }
     }
     for (phrase, meaning) in PHRASES {
-        let parts: Vec<&str> = phrase.split(' ').collect();
-        if let Some(at) =
-            words.windows(parts.len()).position(|window| window.iter().map(|written| &written.word.raw).eq(&parts))
-        {
-            words.drain(at..at + parts.len());
+        // Most phrases are ruled out by their first word.
+        if !phrase.split(' ').next().is_some_and(|first| words.iter().any(|written| written.word.raw == first)) {
+            continue;
+        }
+        let raw: Vec<&str> = words.iter().map(|written| written.word.raw.as_str()).collect();
+        if let Some(said) = said(&raw, phrase) {
+            for at in said.into_iter().rev() {
+                words.remove(at);
+            }
             meant.push(*meaning);
         }
     }
     meant
 }
 
+/// Words with what is meant in place of phrases.
+fn meant(mut words: Vec<&str>) -> Vec<&str> {
+    for (phrase, meaning) in PHRASES {
+        if let Some(said) = said(&words, phrase) {
+            let first = said[0];
+            for at in said.into_iter().rev() {
+                words.remove(at);
+            }
+            words.splice(first..first, meaning.split(' '));
+        }
+    }
+    words
+}
+
+/// Where the words of a phrase stand; at `*`, a few others may stand between them: "turn the music down".
+fn said(words: &[&str], phrase: &str) -> Option<Vec<usize>> {
+    let first = phrase.split(' ').next()?;
+    (0..words.len()).filter(|start| words[*start] == first).find_map(|start| {
+        let (mut at, mut gap) = (start, 0);
+        let mut places = Vec::new();
+        for part in phrase.split(' ') {
+            if part == "*" {
+                gap = MAX_GAP;
+                continue;
+            }
+            at += words.get(at..)?.iter().take(gap + 1).position(|word| *word == part)?;
+            places.push(at);
+            (at, gap) = (at + 1, 0);
+        }
+        Some(places)
+    })
+}
+
 fn plain(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
     let term = *index.terms.get(stem)?;
-    Some(QueryWord { variants: vec![(term, weight * index.rarity(index.frequency(term)))] })
+    Some(QueryWord { variants: vec![(term, weight * index.rarity(index.frequency(term)))], share: weight.min(1.0) })
 }
 
 /// The word itself with its synonyms and compounds.
@@ -261,13 +370,13 @@ fn looked_up(index: &Index, stem: &str, weight: f32) -> Option<QueryWord> {
         let rarity = index.rarity(index.frequency(term));
         variants.push(match likeness {
             Likeness::Same => (term, weight * SAME * shared),
-            _ => (term, weight * SYNONYM * if documents > 0 { rarity.min(shared) } else { rarity }),
+            Likeness::Related => (term, weight * SYNONYM * if documents > 0 { rarity.min(shared) } else { rarity }),
         });
     }
     for term in own.and_then(|term| index.compounds.get(&term)).into_iter().flatten() {
         variants.push((*term, weight * COMPOUND * index.rarity(index.frequency(*term)).min(shared)));
     }
-    Some(QueryWord { variants })
+    Some(QueryWord { variants, share: weight.min(1.0) })
 }
 
 /// What a word may be that no document has.
@@ -288,7 +397,7 @@ fn guessed(index: &Index, raw: &str, weight: f32) -> Vec<QueryWord> {
     if variants.is_empty() {
         correct(index, raw, weight * CORRECTED, &mut variants);
     }
-    if variants.is_empty() { Vec::new() } else { vec![QueryWord { variants }] }
+    if variants.is_empty() { Vec::new() } else { vec![QueryWord { variants, share: weight.min(1.0) }] }
 }
 
 /// Words that begin so.

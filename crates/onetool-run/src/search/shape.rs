@@ -46,6 +46,18 @@ pub(super) fn hints(piece: &str) -> &'static [&'static str] {
     &[]
 }
 
+/// Whether hints of [`hints`] leave no doubt about what is meant.
+pub(super) fn is_telling(hints: &[&str]) -> bool {
+    matches!(hints, ["issue" | "channel" | "subreddit" | "calculate"])
+}
+
+/// "12.5 times", "17 %"
+pub(super) fn is_calculated(before: &str, piece: &str) -> bool {
+    let is_number = before.bytes().any(|byte| byte.is_ascii_digit())
+        && before.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));
+    is_number && matches!(piece, "times" | "plus" | "minus" | "divided" | "percent" | "%" | "*" | "+" | "/" | "^")
+}
+
 fn is_address(piece: &str) -> bool {
     let mut parts = piece.split('.');
     parts.clone().count() == 4 && parts.all(|part| part.parse::<u8>().is_ok())

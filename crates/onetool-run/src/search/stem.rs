@@ -4,10 +4,15 @@
 
 const DOUBLES: [&str; 9] = ["bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"];
 
-/// Words that the rules would get wrong.
+/// Words that the rules would get wrong, and words of tools that mean something else than others of their stem.
 fn exception(word: &str) -> Option<&'static str> {
     Some(match word {
         "customer" | "customers" => "customer",
+        "docs" | "documentation" => "documentation",
+        "rating" | "ratings" => "rating",
+        "recording" | "recordings" => "recording",
+        "setting" | "settings" => "setting",
+        "training" | "trainings" => "training",
         "experiment" | "experiments" => "experiment",
         "important" => "important",
         "production" => "production",

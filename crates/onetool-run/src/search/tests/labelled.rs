@@ -30,6 +30,8 @@ pub enum Style {
     Colloquial,
     /// As people ask who know which services there are and have not read what the tools say of themselves.
     Office,
+    /// The same, for tools that were drawn at random: sentences, keywords and typos.
+    Drawn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,8 +68,10 @@ impl LabelledSet {
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap();
             match file.file_stem().and_then(|name| name.to_str()) {
-                Some("prompts_tuning") => set.read_prompts(&text, Part::Tuning),
-                Some("prompts_unseen") => set.read_prompts(&text, Part::HeldOut),
+                Some("prompts_tuning") => set.read_prompts(&text, Part::Tuning, Style::Office),
+                Some("prompts_unseen") => set.read_prompts(&text, Part::HeldOut, Style::Office),
+                Some("prompts_drawn_tuning") => set.read_prompts(&text, Part::Tuning, Style::Drawn),
+                Some("prompts_drawn") => set.read_prompts(&text, Part::HeldOut, Style::Drawn),
                 _ => set.read(&text),
             }
         }
@@ -99,7 +103,7 @@ impl LabelledSet {
     }
 
     /// `pack.function|pack.function | prompt`
-    fn read_prompts(&mut self, text: &str, part: Part) {
+    fn read_prompts(&mut self, text: &str, part: Part, style: Style) {
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (names, prompt) = line.rsplit_once(" | ").unwrap();
             let at = |name: &str| {
@@ -107,7 +111,7 @@ impl LabelledSet {
                 self.tools.iter().position(is_meant).unwrap_or_else(|| panic!("no tool is called {name}"))
             };
             let tools = names.split('|').map(str::trim).map(at).collect();
-            self.prompts.push(Prompt { text: prompt.to_owned(), part, tools, style: Style::Office });
+            self.prompts.push(Prompt { text: prompt.to_owned(), part, tools, style });
         }
     }
 

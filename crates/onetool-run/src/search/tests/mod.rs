@@ -133,9 +133,24 @@ fn a_question_is_not_answered_by_a_change() {
         ("remove the container", 1),
         ("turn off the lamp", 4),
         ("switch on the lamp", 3),
+        ("turn the lamp off", 4),
+        ("switch that old lamp on", 3),
+        ("how many containers are there", 2),
     ] {
         assert_eq!(index.search(query)[0].document, expected, "{query}");
     }
+}
+
+#[test]
+fn a_name_counts_when_what_it_is_about_is_named() {
+    let index = index(&[
+        ("monitor.schedule_downtime", "Schedule a downtime."),
+        ("shipping.schedule_pickup", "Schedule a pickup."),
+        ("calendar.create_event", "Create an event."),
+        ("calendar.list_events", "List events."),
+    ]);
+    assert_eq!(index.search("Schedule a meeting with Tom on Thursday")[0].document, 2);
+    assert_eq!(index.search("events created last week")[0].document, 3, "what was done is not what is to be done");
 }
 
 #[test]
@@ -182,13 +197,16 @@ fn the_right_tool_is_among_the_first() {
     assert!(set.tools.len() >= 400 && set.prompts.len() >= 300);
     assert!(set.packs() > 50);
     let index = set.index(set.tools.len());
-    let score = set.score(&index, Style::Plain, Part::HeldOut);
-    let percent = |count: usize| 100 * count / score.prompts;
-    assert!(percent(score.first) >= 85 && percent(score.first_3) >= 94 && percent(score.first_5) >= 97, "{score:?}");
-    let score = set.score(&index, Style::Office, Part::HeldOut);
-    let percent = |count: usize| 100 * count / score.prompts;
-    assert!(percent(score.first) >= 80 && percent(score.first_3) >= 94 && percent(score.first_5) >= 96, "{score:?}");
-    let score = set.score(&index, Style::Colloquial, Part::HeldOut);
-    assert!(100 * score.first_5 / score.prompts >= 50, "{score:?}");
+    // In percent, a little below what is measured: first, first 3, first 5.
+    for (style, least) in [
+        (Style::Plain, [92, 98, 99]),
+        (Style::Office, [84, 94, 98]),
+        (Style::Drawn, [75, 89, 93]),
+        (Style::Colloquial, [40, 60, 68]),
+    ] {
+        let score = set.score(&index, style, Part::HeldOut);
+        let reached = [score.first, score.first_3, score.first_5].map(|count| 100 * count / score.prompts);
+        assert!(reached.iter().zip(least).all(|(reached, least)| *reached >= least), "{style:?} {score:?}");
+    }
     assert!(set.misses(&index, Style::Plain, 3).len() * 20 < set.prompts.len());
 }
