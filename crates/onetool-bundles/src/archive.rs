@@ -31,6 +31,13 @@ pub struct Archive {
     pub tools: Vec<(Slug, Version, ToolDraft)>,
 }
 
+/// The documents of an archive whose names, sizes and checksums are right. What is in them is not checked yet.
+#[derive(Debug)]
+pub struct ArchiveDocuments {
+    bundle: Json,
+    tools: Vec<(String, Json)>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -101,8 +108,8 @@ fn sha256(content: &[u8]) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads an archive; an error says what is wrong with it.
-pub fn read_archive(bytes: &[u8], settings: &ImportSettings) -> Result<Archive, String> {
+/// Opens an archive; an error says what is wrong with it.
+pub fn open_archive(bytes: &[u8], settings: &ImportSettings) -> Result<ArchiveDocuments, String> {
     let limits = Limits {
         bytes: settings.max_archive_bytes,
         unpacked: settings.max_unpacked_bytes,
@@ -128,36 +135,62 @@ pub fn read_archive(bytes: &[u8], settings: &ImportSettings) -> Result<Archive, 
         }
     }
     let bundle = files.remove(BUNDLE).ok_or("the archive has no bundle.json")?;
-    let id = BundleId::generate();
-    let bundle: Bundle = restored(BUNDLE, &bundle, id, false)?;
+    let bundle = parsed(BUNDLE, &bundle)?;
     let mut tools = Vec::with_capacity(files.len());
-    for (name, content) in &files {
+    for (name, content) in files {
         if !name.starts_with("tools/") {
             return Err(format!("{name} is not part of a bundle"));
         }
-        let tool: Tool = restored(name, content, id, true)?;
-        tools.push((tool.slug.clone(), tool.version.clone(), ToolDraft::from(tool)));
+        let tool = parsed(&name, &content)?;
+        tools.push((name, tool));
     }
-    Ok(Archive { bundle: BundleDraft::from(bundle), tools })
+    Ok(ArchiveDocuments { bundle, tools })
 }
 
+impl ArchiveDocuments {
+    /// The bundle's document, with its name.
+    pub fn bundle(&self) -> (&str, &Json) {
+        (BUNDLE, &self.bundle)
+    }
+
+    /// The tools' documents, with their names.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
+    }
+
+    /// Reads the documents. Keys that nobody knows are left out: whoever takes archives from outside looks for them first.
+    pub fn read(self) -> Result<Archive, String> {
+        let id = BundleId::generate();
+        let bundle: Bundle = restored(BUNDLE, self.bundle, id, None)?;
+        let mut tools = Vec::with_capacity(self.tools.len());
+        for (name, content) in self.tools {
+            let tool: Tool = restored(&name, content, id, Some(ToolId::generate()))?;
+            tools.push((tool.slug.clone(), tool.version.clone(), ToolDraft::from(tool)));
+        }
+        Ok(Archive { bundle: BundleDraft::from(bundle), tools })
+    }
+}
+
+fn parsed(name: &str, content: &[u8]) -> Result<Json, String> {
+    serde_json::from_slice(content).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A document with what the store adds.
 fn restored<T: serde::de::DeserializeOwned>(
     name: &str,
-    content: &[u8],
+    mut json: Json,
     bundle: BundleId,
-    is_tool: bool,
+    tool: Option<ToolId>,
 ) -> Result<T, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-    let mut json: Json = serde_json::from_slice(content).map_err(|error| wrong(&error))?;
-    let object = json.as_object_mut().ok_or_else(|| wrong(&"it is not a JSON object"))?;
+    let object = json.as_object_mut().ok_or_else(|| format!("{name}: it is not a JSON object"))?;
     object.insert("bundleID".to_owned(), json!(bundle));
-    if is_tool {
-        object.insert("toolID".to_owned(), json!(ToolId::generate()));
+    if let Some(tool) = tool {
+        object.insert("toolID".to_owned(), json!(tool));
     }
     for key in ["createdAt", "modifiedAt"] {
         object.insert(key.to_owned(), json!(Utc::now()));
     }
-    serde_json::from_value(json).map_err(|error| wrong(&error))
+    serde_json::from_value(json).map_err(|error| format!("{name}: {error}"))
 }
 
 #[cfg(test)]

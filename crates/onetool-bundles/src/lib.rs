@@ -33,7 +33,7 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-pub use archive::{Archive, export_bundle, read_archive};
+pub use archive::{Archive, ArchiveDocuments, export_bundle, open_archive};
 pub use auth::{AuthReport, AuthStep, StepState};
 pub use built_in::{
     BRAVE, CONTEXT7, FIRECRAWL, GITHUB, OPEN_METEO, OPENALEX, PACKAGE, PackageKeys, PackageUrls, ReadyMade,

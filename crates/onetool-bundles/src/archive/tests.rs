@@ -36,7 +36,7 @@ fn sample() -> (Bundle, Vec<Tool>) {
 }
 
 fn read(bytes: &[u8]) -> Result<Archive, String> {
-    read_archive(bytes, &ImportSettings::default())
+    open_archive(bytes, &ImportSettings::default())?.read()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn archives_made_to_harm_are_refused() {
         assert!(read(&good[..cut]).is_err());
     }
     let few = ImportSettings { max_archive_bytes: 10, ..ImportSettings::default() };
-    assert!(read_archive(&good, &few).unwrap_err().contains("at most"));
+    assert!(open_archive(&good, &few).unwrap_err().contains("at most"));
 }
 
 /// An archive with one deflated file whose directory says any size.
@@ -123,5 +123,5 @@ fn what_unpacks_to_more_than_it_says_or_may_is_refused() {
     assert!(read(&fine).unwrap_err().contains("manifest"), "{:?}", read(&fine));
     assert!(read(&bomb(&zeros, 100)).unwrap_err().contains("size"));
     let small = ImportSettings { max_unpacked_bytes: 1 << 20, ..ImportSettings::default() };
-    assert!(read_archive(&fine, &small).unwrap_err().contains("unpacks to"));
+    assert!(open_archive(&fine, &small).unwrap_err().contains("unpacks to"));
 }

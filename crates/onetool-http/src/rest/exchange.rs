@@ -8,8 +8,8 @@ use axum::extract::{Extension, Path, RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use onetool_bundles::{
-    Format, ImportMode, ImportOptions, OnConflict, StoredBundle, Unexpressed, export_bundle, of_json, read_archive,
-    read_document, store_bundle, store_document,
+    ArchiveDocuments, Format, ImportMode, ImportOptions, OnConflict, StoredBundle, Unexpressed, export_bundle, of_json,
+    open_archive, read_document, store_bundle, store_document,
 };
 use onetool_sdk::QualifiedName;
 use onetool_state::bundles::{Bundle, Slug, Tool, Version};
@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 use super::RestState;
 use super::bundles::blocking;
 use super::input::{self, Parameters};
-use super::model::{BundleReply, ErrorReply};
+use super::model::{BundleReply, ErrorReply, check_bundle, check_tool};
 use super::parameters::{BundlePlace, BundleSegment};
 use super::routes::Routes;
 use crate::{ApiError, Bundles, Identity};
@@ -214,7 +214,9 @@ pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportRepl
         ImportRequest::Archive { bytes, slug, on_conflict, mode } => {
             let bundles = bundles.clone();
             blocking(move || {
-                let mut archive = read_archive(&bytes, &bundles.imports).map_err(ApiError::invalid)?;
+                let documents = open_archive(&bytes, &bundles.imports).map_err(ApiError::invalid)?;
+                check_documents(&documents)?;
+                let mut archive = documents.read().map_err(ApiError::invalid)?;
                 if let Some(slug) = slug {
                     archive.bundle.slug = slug.parse()?;
                 }
@@ -226,6 +228,13 @@ pub async fn run(bundles: &Bundles, request: ImportRequest) -> Result<ImportRepl
         }
         ImportRequest::Document(body) => document(bundles, *body).await,
     }
+}
+
+/// An archive's documents are read as strictly as bodies are.
+fn check_documents(documents: &ArchiveDocuments) -> Result<(), ApiError> {
+    let (name, bundle) = documents.bundle();
+    check_bundle(bundle).map_err(|error| error.in_file(name))?;
+    documents.tools().try_for_each(|(name, tool)| check_tool(tool).map_err(|error| error.in_file(name)))
 }
 
 async fn document(bundles: &Bundles, body: ImportBody) -> Result<ImportReply, ApiError> {

@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 use utoipa::ToSchema;
 
 use super::auth_model::{AuthBody, PaginateBody, StreamBody, present};
-use super::body::from_part;
+use super::body::{from_json, from_part};
 use super::input::ToolPath;
 use crate::ApiError;
 
@@ -520,6 +520,27 @@ fn auth_block(key: &str, auth: Json) -> Result<AuthBlock, ApiError> {
     let body: AuthBody = from_part(key, auth)?;
     let wrong = |error: serde_json::Error| ApiError::invalid(format!("{key}: {error}"));
     serde_json::from_value(serde_json::to_value(body).map_err(wrong)?).map_err(wrong)
+}
+
+/// Whether a stored bundle's document has the form of a body.
+pub(super) fn check_bundle(document: &Json) -> Result<(), ApiError> {
+    let mut document = document.clone();
+    if let Some(document) = document.as_object_mut() {
+        for key in STORED_KEYS {
+            document.remove(*key);
+        }
+    }
+    let body: BundleBody = from_json(document)?;
+    body.auth.map_or(Ok(()), |auth| auth_block("auth", auth).map(drop))
+}
+
+/// What the store itself sets in a bundle's document.
+const STORED_KEYS: &[&str] = &["bundleID", "createdAt", "isBuiltIn", "modifiedAt", "schemaVersion", "softDeletedAt"];
+
+/// Whether a stored tool's document has the form of a body.
+pub(super) fn check_tool(document: &Json) -> Result<(), ApiError> {
+    let body: ToolBody = from_json(document.clone())?;
+    body.implementation().map(drop)
 }
 
 /// A stored tool.

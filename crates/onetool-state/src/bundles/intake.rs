@@ -125,13 +125,13 @@ impl BundleStore {
         }
         let together = Together { state: &state, coming };
         let mut names = std::collections::HashSet::new();
-        let mut total = state.total_bytes;
-        let mut documents = Vec::with_capacity(intake.tools.len());
-        for (slug, version, draft) in &intake.tools {
+        for (slug, version, _) in &intake.tools {
             let is_taken = !is_new && state.find(bundle.id, slug, version).is_ok();
-            if is_taken || !names.insert((slug.clone(), version.clone())) {
+            if is_taken || !names.insert((slug, version)) {
                 return Err(BundleError::Conflict(format!("there is a tool {slug} {version} already")));
             }
+        }
+        let documents = in_parallel(&intake.tools, |(slug, version, draft)| {
             let tool = new_tool(bundle.id, (slug, version), draft.open(), now);
             let checked = tool.translations.check().and_then(|()| (shared.check)(&bundle, &tool, &together));
             checked.map_err(|error| BundleError::Invalid(format!("tool {slug} {version}: {error}")))?;
@@ -139,16 +139,70 @@ impl BundleStore {
                 BundleError::Limit(reason) => BundleError::Limit(format!("tool {slug} {version}: {reason}")),
                 other => other,
             })?;
-            total += text.len() as u64;
-            if total > shared.limits.total_bytes {
-                return Err(BundleError::Limit(format!(
-                    "all tools together may have at most {} bytes",
-                    shared.limits.total_bytes
-                )));
-            }
-            documents.push((key(tool_key(bundle.id, tool.id))?, text));
+            Ok((key(tool_key(bundle.id, tool.id))?, text))
+        })?;
+        let total = documents.iter().fold(state.total_bytes, |total, (_, text)| total + text.len() as u64);
+        if total > shared.limits.total_bytes {
+            return Err(BundleError::Limit(format!(
+                "all tools together may have at most {} bytes",
+                shared.limits.total_bytes
+            )));
         }
         let document = if is_new { Some((key(bundle_key(bundle.id))?, shared.render(&bundle)?)) } else { None };
         Ok((bundle.id, document, documents))
+    }
+}
+
+/// Fewer tools than this are not worth a thread.
+const TOOLS_PER_THREAD: usize = 100;
+const MAX_THREADS: usize = 8;
+/// As much as a main thread has: schemas may be nested.
+const STACK_BYTES: usize = 8 << 20;
+
+/// The results in order, or the first that failed.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, BundleError> + Sync,
+) -> Result<Vec<R>, BundleError> {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_THREADS);
+    let threads = processors.min(items.len() / TOOLS_PER_THREAD);
+    if threads < 2 {
+        return items.iter().map(work).collect();
+    }
+    let failed = |reason: &dyn std::fmt::Display| BundleError::Invalid(format!("the tools can't be checked: {reason}"));
+    std::thread::scope(|scope| {
+        let work = &work;
+        let started: Vec<_> = items
+            .chunks(items.len().div_ceil(threads))
+            .map(|part| {
+                let checking = move || part.iter().map(work).collect::<Result<Vec<R>, BundleError>>();
+                std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, checking)
+            })
+            .collect();
+        let mut results = Vec::with_capacity(items.len());
+        for thread in started {
+            let thread = thread.map_err(|error| failed(&error))?;
+            results.extend(thread.join().map_err(|_| failed(&"a check ended early"))??);
+        }
+        Ok(results)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_checked_at_once_and_stay_in_order() {
+        let items: Vec<usize> = (0..1000).collect();
+        let doubled = in_parallel(&items, |item| Ok(item * 2)).unwrap();
+        assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        let refuse = |item: &usize| match item % 300 {
+            299 => Err(BundleError::Invalid(format!("{item}"))),
+            _ => Ok(()),
+        };
+        assert_eq!(in_parallel(&items, refuse).unwrap_err().to_string(), "299");
+        let ended = in_parallel(&items, |item| if *item == 500 { panic!("unlucky") } else { Ok(()) });
+        assert!(ended.unwrap_err().to_string().contains("can't be checked"));
     }
 }

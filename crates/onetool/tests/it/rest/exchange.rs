@@ -62,6 +62,61 @@ async fn an_archive_goes_out_and_comes_in_again() {
     assert_eq!(import(&f, "?onConflict=maybe", bytes).await.0, 400);
 }
 
+/// Writes files into an archive, with their checksums.
+const REWRITE: &str = r#"
+import hashlib, io, json, sys, zipfile
+changes = json.loads(sys.argv[2])
+with zipfile.ZipFile(sys.argv[1]) as archive:
+    files = {name: json.loads(archive.read(name)) for name in archive.namelist() if name != "manifest.json"}
+for name, change in changes.items():
+    name = next(known for known in files if known.startswith(name))
+    files[name].update(change)
+files = {name: json.dumps(content).encode() for name, content in files.items()}
+sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+files["manifest.json"] = json.dumps({"format": "onetool-bundle", "version": 1, "files": sums}).encode()
+with zipfile.ZipFile(sys.argv[1], "w") as archive:
+    for name, content in files.items():
+        archive.writestr(name, content)
+"#;
+
+#[tokio::test]
+async fn an_archive_is_read_as_strictly_as_a_body() {
+    let f = Fixture::start().await;
+    let bundle = f.bundle("weather").await;
+    f.tool(&bundle, "now", "v1", f.get("/now")).await;
+    let bytes = exported(&f, &bundle).await;
+    let path = f.project.path().join("changed.zip");
+    let rewritten = async |changes: Json| {
+        std::fs::write(&path, &bytes).unwrap();
+        let mut program = f.project.program("python3", &["-c", REWRITE, "changed.zip", &changes.to_string()]);
+        assert!(program.status().await.unwrap().success());
+        std::fs::read(&path).unwrap()
+    };
+    assert_eq!(import(&f, "?slug=same", rewritten(json!({})).await).await.0, 201);
+    let url = format!("{}/now", f.upstream.base);
+    let with_auth = |auth: Json| json!({"type": "http", "impl": {"urlTemplate": url, "auth": auth}});
+    let typo = json!({"type": "bearer", "token": "${API_KEY}", "tokken": "x"});
+    let deep = json!({"type": "bearer", "token": "${API_KEY}", "test": {"url": url, "expects": [200]}});
+    for (file, body, pointer) in [
+        ("bundle.json", json!({"slug": "weather", "auth": typo}), "/auth"),
+        ("bundle.json", json!({"slug": "weather", "auth": deep}), "/auth"),
+        ("bundle.json", json!({"slug": "weather", "descripton": "x"}), "/descripton"),
+        ("tools/", with_auth(typo.clone()), "/impl/auth"),
+        ("tools/", json!({"type": "http", "impl": {"urlTemplate": url, "timeout": 5}}), "/impl/timeout"),
+    ] {
+        let place = if file == "tools/" { tool_path(&bundle, "now", "v2") } else { bundle.clone() };
+        let (status, put) = f.server.put(&place, body.clone()).await;
+        assert_eq!(status, 400, "{put}");
+        let (status, refused) = import(&f, "?slug=other", rewritten(json!({file: body})).await).await;
+        let expected = (400, &put["error"]["pointer"]);
+        assert_eq!((status, &refused["error"]["pointer"]), expected, "{refused}");
+        assert!(put["error"]["pointer"].as_str().unwrap().starts_with(pointer), "{put}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(file) && message.ends_with(put["error"]["message"].as_str().unwrap()), "{refused}");
+    }
+    assert_eq!(f.server.get("/tools/bundles/other").await.0, 404, "nothing is stored");
+}
+
 #[tokio::test]
 async fn an_import_is_stored_whole_or_not_at_all() {
     let f = Fixture::start().await;
