@@ -98,6 +98,12 @@ impl ApiError {
         self
     }
 
+    /// Says which of several files is meant.
+    pub(crate) fn in_file(mut self, name: &str) -> Self {
+        self.message = format!("{name}: {}", self.message);
+        self
+    }
+
     /// Says how to get in.
     pub(crate) fn challenging(mut self, challenge: String) -> Self {
         self.challenge = Some(challenge);

@@ -1,9 +1,9 @@
-//! Requests that only one of several servers can answer: a client's answers to questions of a run, which its load balancer
-//! sent to another server than the one that executes the run.
+//! Requests that only one of several servers can answer: a client's answers to questions of a run, and its wish to cancel it,
+//! which its load balancer sent to another server than the one that executes the run.
 //!
 //! Such a request travels through the shared state, as a *letter*: a document that whoever it concerns takes, once, by
-//! removing it, and answers with another. Servers look for letters only while something of theirs waits for an answer, so
-//! nothing of this costs anything otherwise. Whose request it is travels with it; its bearer token does not.
+//! removing it, and answers with another. Servers look for letters only while something of theirs waits for an answer or takes
+//! long, so nothing of this costs anything otherwise. Whose request it is travels with it; its bearer token does not.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -22,10 +22,12 @@ use onetool_state::StateError;
 use onetool_state::interface::{Change, Collection, Cursor, Document, Documents, Effort, Expect, Key};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
+use crate::mcp::SESSION_HEADER;
 use crate::{ApiError, Identity, PeerAddress, Principal, Scope, Service};
 
 const LETTERS: Collection = Collection::named("letters");
@@ -44,6 +46,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_secs(4);
 /// Without a word for this long, the server that took it has ended.
 const SILENCE: Duration = Duration::from_secs(15);
+/// Notifications that are on their way at one time while nobody waits for them.
+const MAX_TOLD: usize = 64;
 /// Letters and answers that nobody took go after this.
 const OLD: chrono::TimeDelta = chrono::TimeDelta::minutes(30);
 const SWEEP: Duration = Duration::from_mins(10);
@@ -70,11 +74,13 @@ pub(crate) enum Subject {
     Run(String),
     /// A question that a server asked in a session.
     Question { node: String },
+    /// A call in a session that its client cancels, by its name.
+    Call(String),
 }
 
 impl Subject {
     /// What a message to `/mcp` is about, if it is one of those.
-    fn of(body: &[u8]) -> Option<Self> {
+    fn of(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Message {
             method: Option<String>,
@@ -86,9 +92,11 @@ impl Subject {
         struct Params {
             request_state: Option<String>,
             task_id: Option<String>,
+            request_id: Option<serde_json::Value>,
         }
         let has = |text: &[u8]| body.windows(text.len()).any(|window| window == text);
-        if !has(b"\"requestState\"") && !has(b"tasks/update") && !has(QUESTION.as_bytes()) {
+        let hints = [b"\"requestState\"", b"tasks/update".as_slice(), QUESTION.as_bytes(), CANCELLED.as_bytes()];
+        if !hints.into_iter().any(has) {
             return None;
         }
         let message: Message = serde_json::from_slice(body).ok()?;
@@ -96,6 +104,10 @@ impl Subject {
         match message.method.as_deref() {
             None => message.id?.as_str().and_then(question_node).map(|node| Self::Question { node: node.to_owned() }),
             Some("tasks/update") => params?.task_id.clone().filter(|id| Key::is_part(id)).map(Self::Run),
+            Some(CANCELLED) => {
+                let session = headers.get(SESSION_HEADER)?.to_str().ok()?;
+                Some(Self::Call(call_name(session, params?.request_id.as_ref()?)))
+            }
             Some(_) => {
                 let state = URL_SAFE_NO_PAD.decode(params?.request_state.as_ref()?).ok()?;
                 state.first_chunk::<16>().map(|id| Self::Round(Uuid::from_bytes(*id)))
@@ -108,6 +120,7 @@ impl Subject {
             Self::Round(id) => format!("round-{}", id.simple()),
             Self::Run(id) => format!("run-{id}"),
             Self::Question { node } => format!("node-{node}"),
+            Self::Call(name) => format!("call-{name}"),
         }
     }
 
@@ -117,9 +130,22 @@ impl Subject {
             "round" => name.parse().ok().map(Self::Round),
             "run" => Some(Self::Run(name.to_owned())),
             "node" => Some(Self::Question { node: name.to_owned() }),
+            "call" => Some(Self::Call(name.to_owned())),
             _ => None,
         }
     }
+}
+
+/// The notification with which a client cancels a call.
+const CANCELLED: &str = "notifications/cancelled";
+
+/// The name of a call among all servers. Nobody learns a session's id from it.
+pub(crate) fn call_name(session: &str, request: &serde_json::Value) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("onetool call of a session");
+    hasher.update(crate::mcp::own_id(session).as_bytes());
+    hasher.update(&[0]);
+    hasher.update(request.to_string().as_bytes());
+    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 /// Ids of questions that a server asks in a session begin so, where several servers share their state: an answer that
@@ -193,6 +219,8 @@ struct Relay {
     waiting: Box<dyn Waiting>,
     inner: Router,
     cursor: Mutex<Cursor>,
+    /// Bounds letters whose senders do not wait for the answer.
+    told: Arc<Semaphore>,
 }
 
 /// The same router, but a request that belongs to another server is answered by that one.
@@ -203,7 +231,7 @@ pub(crate) fn relayed(
     stop: &CancellationToken,
 ) -> Router {
     let (service, inner, cursor) = (service.clone(), router.clone(), Mutex::new(Cursor::START));
-    let relay = Arc::new(Relay { service, waiting, inner, cursor });
+    let relay = Arc::new(Relay { service, waiting, inner, cursor, told: Arc::new(Semaphore::new(MAX_TOLD)) });
     crate::task::spawn(watch(Arc::downgrade(&relay), stop.clone()));
     router.layer(middleware::from_fn_with_state(relay, pass))
 }
@@ -218,10 +246,15 @@ async fn pass(State(relay): State<Arc<Relay>>, request: Request, next: Next) -> 
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
         return ApiError::invalid("the body could not be read").into_response();
     };
-    if let Some(subject) = Subject::of(&body).filter(|subject| !relay.waiting.has(subject))
-        && let Some(response) = relay.send(&subject, &parts, &body).await
-    {
-        return response;
+    let subject = Subject::of(&parts.headers, &body).filter(|subject| !relay.waiting.has(subject));
+    match subject {
+        Some(subject @ Subject::Call(_)) => relay.tell(subject, &parts, &body).await,
+        Some(subject) => {
+            if let Some(response) = relay.send(&subject, &parts, &body).await {
+                return response;
+            }
+        }
+        None => {}
     }
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
@@ -259,10 +292,26 @@ impl Relay {
         self.service.served().state.documents()
     }
 
+    /// Has another server hear of a notification, if one is concerned. Whoever sent it does not wait for that.
+    async fn tell(self: &Arc<Self>, subject: Subject, parts: &Parts, body: &Bytes) {
+        let Some(letter) = letter(parts, body) else { return };
+        let relay = self.clone();
+        match self.told.clone().try_acquire_owned() {
+            Ok(permit) => drop(crate::task::spawn(async move {
+                relay.post(&subject, letter).await;
+                drop(permit);
+            })),
+            Err(_) => drop(relay.post(&subject, letter).await),
+        }
+    }
+
     /// Has another server answer a request. `None` where none is concerned, or the state is away.
     async fn send(&self, subject: &Subject, parts: &Parts, body: &Bytes) -> Option<Response> {
+        self.post(subject, letter(parts, body)?).await
+    }
+
+    async fn post(&self, subject: &Subject, (id, letter): (String, Letter)) -> Option<Response> {
         let documents = self.documents();
-        let (id, letter) = letter(parts, body)?;
         let key: Key = format!("{}/{id}", subject.folder()).parse().ok()?;
         let content = serde_json::to_vec(&letter).ok()?;
         let revision = documents.put(LETTERS, &key, &content, &Expect::Absent.into()).await.ok()?;
@@ -443,7 +492,9 @@ mod tests {
     use super::*;
 
     fn subject(body: serde_json::Value) -> Option<Subject> {
-        Subject::of(body.to_string().as_bytes())
+        let mut headers = HeaderMap::new();
+        headers.insert(SESSION_HEADER, HeaderValue::from_static("s1.sealed"));
+        Subject::of(&headers, body.to_string().as_bytes())
     }
 
     #[test]
@@ -460,7 +511,11 @@ mod tests {
         assert_eq!(subject(answer), Some(Subject::Question { node: "0123456789ab".to_owned() }));
         assert_eq!(question_number(node, &question_id(node, 3)), Some(3));
         assert_eq!(question_number("ffffffffffffffff", &question_id(node, 3)), None);
+        let cancel = json!({"method": "notifications/cancelled", "params": {"requestId": 9, "reason": "x"}});
+        assert_eq!(subject(cancel), Some(Subject::Call(call_name("s1", &json!(9)))));
+        assert_ne!(call_name("s1", &json!(9)), call_name("s1", &json!("9")));
         for other in [
+            json!({"method": "notifications/cancelled", "params": {}}),
             json!({"id": 1, "method": "tools/call", "params": {"arguments": {"command": "'requestState'"}}}),
             json!({"id": 1, "method": "tools/call", "params": {"requestState": "?"}}),
             json!({"id": 1, "method": "tasks/update", "params": {"taskId": "../x"}}),
@@ -470,8 +525,12 @@ mod tests {
         ] {
             assert_eq!(subject(other.clone()), None, "{other}");
         }
-        for subject in [Subject::Round(id), Subject::Run("a-b".to_owned()), Subject::Question { node: "n".to_owned() }]
-        {
+        for subject in [
+            Subject::Round(id),
+            Subject::Run("a-b".to_owned()),
+            Subject::Question { node: "n".to_owned() },
+            Subject::Call("c".to_owned()),
+        ] {
             assert_eq!(Subject::in_folder(&subject.folder()), Some(subject));
         }
     }

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::Questions;
+use crate::mcp::{Questions, ReplyPreferences};
 
 /// Questions of one run that may be open at one time.
 const MAX_QUESTIONS: usize = 16;
@@ -45,6 +45,7 @@ pub(super) enum Recording {
     Memory {
         journal: Arc<Journal>,
         ctx: Box<CallContext>,
+        reply: ReplyPreferences,
     },
     /// It was recorded while it ran.
     Meanwhile {

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use live::{LiveRun, LiveStep};
 
-use crate::mcp::AskedClient;
+use crate::mcp::{AskedClient, ReplyPreferences};
 use crate::{BackgroundSettings, Principal, Service};
 use live::{LiveClient, LiveProgress, Recording};
 
@@ -60,6 +60,8 @@ pub(crate) struct RunClient {
     pub(crate) requester: Arc<Requester>,
     /// What its client can be asked, if there is one.
     pub(crate) capabilities: Option<ClientCapabilities>,
+    /// The form in which it wants the reply.
+    pub(crate) reply: ReplyPreferences,
     /// The trace that its request belongs to.
     pub(crate) trace: Option<TraceContext>,
 }
@@ -169,15 +171,9 @@ impl Background {
     }
 
     /// Starts a run that nobody but its request knows of yet.
-    pub(crate) fn run_unrecorded(
-        self: &Arc<Self>,
-        owner: Owner,
-        command: String,
-        client: RunClient,
-        options: RunOptions,
-    ) -> Arc<LiveRun> {
+    pub(crate) fn run_unrecorded(self: &Arc<Self>, owner: Owner, command: String, client: RunClient) -> Arc<LiveRun> {
         let live = Arc::new(LiveRun::new(RunId::random(), owner, command));
-        self.spawn_unrecorded(&live, client, options);
+        self.spawn_unrecorded(&live, client);
         live
     }
 
@@ -193,7 +189,7 @@ impl Background {
 
     async fn record_live(&self, live: &Arc<LiveRun>, origin: RunOrigin) -> Result<RunRecord, RunStoreError> {
         let mut recording = live.recording.lock().await;
-        let Recording::Memory { journal, ctx } = &*recording else {
+        let Recording::Memory { journal, ctx, reply } = &*recording else {
             return Err(RunStoreError::NotFound);
         };
         let (journal, ctx) = (journal.clone(), ctx.clone());
@@ -202,6 +198,7 @@ impl Background {
             owner: ctx.owner.clone(),
             requester: ctx.requester.clone(),
             capabilities: None,
+            reply: *reply,
             trace: None,
         };
         let asked = Instant::now();
@@ -223,6 +220,8 @@ impl Background {
         is_here: bool,
     ) -> Result<Created, RunStoreError> {
         let (store, settings) = (self.store(), self.settings());
+        let mut kept = durable::client_of(&client.context());
+        client.reply.keep(&mut kept);
         let new = NewRun {
             id: live.id.clone(),
             owner: live.owner.clone(),
@@ -231,7 +230,7 @@ impl Background {
             created_at: live.created_at,
             ttl: ttl.unwrap_or(settings.ttl).min(settings.max_ttl),
             tags,
-            client: durable::client_of(&client.context()),
+            client: kept,
         };
         blocking(move || store.create(&new, is_here, settings.limits)).await
     }
@@ -330,20 +329,20 @@ impl Background {
         });
     }
 
-    fn spawn_unrecorded(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient, options: RunOptions) {
+    fn spawn_unrecorded(self: &Arc<Self>, live: &Arc<LiveRun>, client: RunClient) {
         let (background, live) = (self.clone(), live.clone());
         self.enter(&live);
-        let mut ctx = client.context();
+        let (mut ctx, reply) = (client.context(), client.reply);
         ctx.run_id = live.id.as_str().into();
         background.connect(&live, Some(client), &mut ctx);
         let journal = background.durable.begin(&mut ctx);
         if let Ok(mut recording) = live.recording.try_lock() {
-            *recording = Recording::Memory { journal: journal.clone(), ctx: Box::new(ctx.clone()) };
+            *recording = Recording::Memory { journal: journal.clone(), ctx: Box::new(ctx.clone()), reply };
         }
         crate::task::spawn(async move {
             let timeout = background.settings().timeout;
             let runner = background.service.runner().clone();
-            let options = RunOptions { timeout: Some(timeout), ..options };
+            let options = RunOptions { timeout: Some(timeout), ..reply.options() };
             let run = AssertUnwindSafe(runner.run_with_options(&live.command, ctx.clone(), options)).catch_unwind();
             let reply = run.await.unwrap_or_else(|_| failed_inside());
             // Whoever hears of the end finds it in the record.

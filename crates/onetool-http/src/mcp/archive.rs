@@ -2,8 +2,8 @@
 //! state.
 //!
 //! It is sealed into the session's id, with a key that those servers share ([`Archive::seal`]): whichever server gets the next
-//! request needs nobody to tell it, not even the state. Only what is too long for a header is kept as a document, and so is
-//! that a client has ended its session. Such a document is named by the session's id together with whoever opened it, hashed:
+//! request needs nobody to tell it, not even the state. Only what is too long for a header is kept as a document, and so are
+//! that a client has ended its session, and what it asked to hear of in it. Such a document is named by the session's id together with whoever opened it, hashed:
 //! nobody learns a session's id from what is kept, and with another token there is nothing to find.
 
 use std::sync::Arc;
@@ -55,15 +55,29 @@ struct Kept {
     state: Option<SessionState>,
 }
 
-fn key(id: &str, principal: Principal) -> Result<Key, StateError> {
-    let mut hasher = blake3::Hasher::new_derive_key("onetool session");
-    hasher.update(&principal.fingerprint().to_le_bytes());
-    hasher.update(id.as_bytes());
-    hasher.finalize().to_hex()[..32].parse()
+/// What is kept of a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Document {
+    /// What its client said in `initialize`, or that it has ended it.
+    State,
+    /// What its client asked to hear of ([`super::interests`]).
+    Interests,
+}
+
+impl Document {
+    pub(super) fn key(self, id: &str, principal: Principal) -> Result<Key, StateError> {
+        let mut hasher = blake3::Hasher::new_derive_key(match self {
+            Self::State => "onetool session",
+            Self::Interests => "onetool session interests",
+        });
+        hasher.update(&principal.fingerprint().to_le_bytes());
+        hasher.update(id.as_bytes());
+        hasher.finalize().to_hex()[..32].parse()
+    }
 }
 
 /// The session's own id, without what is sealed.
-pub(super) fn own_id(id: &str) -> &str {
+pub(crate) fn own_id(id: &str) -> &str {
     id.split_once(SEPARATOR).map_or(id, |(own, _)| own)
 }
 
@@ -75,6 +89,10 @@ impl Archive {
     /// This server, where others share the state.
     pub(super) fn node(&self) -> Option<String> {
         (self.place)().node
+    }
+
+    pub(super) fn state(&self) -> State {
+        (self.place)().state
     }
 
     /// An id that says everything about the session to whoever has the key.
@@ -121,7 +139,7 @@ impl Archive {
     }
 
     async fn kept(&self, id: &str, principal: Principal) -> Option<Kept> {
-        let key = key(id, principal).ok()?;
+        let key = Document::State.key(id, principal).ok()?;
         let documents = (self.place)().state.documents();
         let found = blocking(move || wait(documents.get(Collection::SESSIONS, &key))).await?;
         serde_json::from_slice(&found?.content).ok()
@@ -135,11 +153,12 @@ impl Archive {
     /// Remembers that a client has ended its session: its id says nothing of that.
     pub(super) async fn end(&self, id: &str, principal: Principal) {
         self.put(id, principal, None).await;
+        self.forget_interests(id, principal).await;
     }
 
     async fn put(&self, id: &str, principal: Principal, state: Option<SessionState>) {
         let place = (self.place)();
-        let Ok(key) = key(id, principal) else { return };
+        let Ok(key) = Document::State.key(id, principal) else { return };
         let sweeps = self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(WRITES_PER_SWEEP);
         // The next request may reach another server: it is there before the client hears of it.
         blocking(move || {
@@ -163,7 +182,9 @@ fn is_old(at: DateTime<Utc>, kept_for: Duration) -> bool {
 }
 
 /// The outcome, unless the state is away or too slow. The work goes on to its end.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StateError> + Send + 'static) -> Option<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
+) -> Option<T> {
     let outcome = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await.ok()?.ok()?;
     outcome.inspect_err(|error| tracing::debug!(%error, "sessions could not be kept or read")).ok()
 }

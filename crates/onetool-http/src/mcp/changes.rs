@@ -221,6 +221,14 @@ impl Listening {
         has_room
     }
 
+    /// The upstream server's part of a resource that is watched already.
+    pub(super) fn attach(&self, uri: String, watch: Watch) {
+        let watched = self.watched.lock();
+        if watched.contains(&uri) {
+            self.upstream.lock().insert(uri, watch);
+        }
+    }
+
     pub(super) fn unwatch(&self, uri: &str) {
         self.watched.lock().retain(|watched| watched != uri);
         self.upstream.lock().remove(uri);

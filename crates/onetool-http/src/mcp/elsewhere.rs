@@ -18,10 +18,14 @@ impl Waiting for Here {
             Subject::Round(id) => self.shared.waiting.has(*id),
             Subject::Run(id) => self.shared.background.is_live(id),
             Subject::Question { node } => self.sessions.is_node(node),
+            Subject::Call(name) => self.shared.calls.has(name),
         }
     }
 
     fn is_waiting(&self) -> bool {
-        !self.shared.waiting.is_empty() || self.shared.background.is_asking() || self.sessions.is_asking()
+        !self.shared.waiting.is_empty()
+            || self.shared.background.is_asking()
+            || self.sessions.is_asking()
+            || self.shared.calls.has_long()
     }
 }

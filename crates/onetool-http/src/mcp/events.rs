@@ -55,6 +55,11 @@ impl Events {
         Self { kept: Arc::default(), limits: Box::new(limits) }
     }
 
+    /// Whether events of the stream that this one is on are kept.
+    pub(super) fn keeps(&self, event_id: &str) -> bool {
+        event_id.rsplit_once('/').is_some_and(|(id, _)| self.kept.lock().streams.contains_key(id))
+    }
+
     /// Forgets what is older than the limits allow.
     pub(super) fn sweep(&self) {
         let limits = (self.limits)();

@@ -21,9 +21,10 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use super::changes::{self, Listening};
 use super::client::{ClientPeer, ClientRoots};
 use super::describe;
+use super::interests::Interest;
 use super::logging::ClientLog;
 use super::offers::{Fetched, Wanted, retry_of};
-use super::preferences::{MAX_RESULT_KEY, ReplyPreferences};
+use super::preferences::{Delivery, MAX_RESULT_KEY, ReplyPreferences};
 use super::runs::{identity, is_stateless, owner, refused, requester, result_of};
 use super::{Shared, keyed, prompts, resources, tasks_2025, upstream};
 use crate::{Scope, Service};
@@ -33,9 +34,11 @@ use crate::{Scope, Service};
 pub struct Handler {
     pub(super) service: Arc<dyn Service>,
     pub(super) shared: Arc<Shared>,
-    log: Arc<ClientLog>,
-    listening: Arc<Listening>,
+    pub(super) log: Arc<ClientLog>,
+    pub(super) listening: Arc<Listening>,
     roots: Arc<ClientRoots>,
+    /// Held while what the client hears of changes.
+    pub(super) interests: Arc<tokio::sync::Mutex<()>>,
 }
 
 const TOOL: &str = "run";
@@ -82,7 +85,14 @@ static SCHEMA: LazyLock<Arc<JsonObject>> = LazyLock::new(|| {
 
 impl Handler {
     pub(super) fn new(service: Arc<dyn Service>, shared: Arc<Shared>) -> Self {
-        Self { service, shared, log: Arc::default(), listening: Arc::default(), roots: Arc::default() }
+        Self {
+            service,
+            shared,
+            log: Arc::default(),
+            listening: Arc::default(),
+            roots: Arc::default(),
+            interests: Arc::default(),
+        }
     }
 
     fn tool(description: String) -> Tool {
@@ -198,18 +208,21 @@ impl ServerHandler for Handler {
         };
         let key = keyed::idempotency_key(&context)?;
         let preferences = ReplyPreferences::of(&context);
+        let is_kept = key.is_some() || request.request_state.is_some();
+        let left = if is_kept { preferences } else { preferences.without_limit() };
+        let delivery = Delivery::new(self, left, &context);
         if is_stateless(&context) {
             let retry = retry_of(request.request_state.clone(), request.input_responses.clone());
-            return self
-                .run_in_rounds(command, retry, key, context)
-                .await
-                .map(|response| preferences.applied(response));
+            let response = self.run_in_rounds(command, retry, key, context).await?;
+            return Ok(delivery.response(response).await);
         }
+        let served = self.service.served();
+        let _under_way = served.state.is_shared().then(|| self.shared.calls.begin(&context));
         let result = match key {
-            None => result_of(self.run(command, preferences.options, context).await),
+            None => result_of(self.run(command, preferences.options(), context).await),
             Some(key) => self.run_keyed(command, key, context).await,
         };
-        Ok(preferences.applied(result.into()))
+        Ok(delivery.result(result).await.into())
     }
 
     async fn set_level(
@@ -222,7 +235,9 @@ impl ServerHandler for Handler {
         }
         // The log tells what everybody does.
         if identity(&context).may(Scope::Admin) {
+            let _turn = self.interests.lock().await;
             self.log.set_level(&*self.service, context.peer, request.level);
+            self.keep_interest(&context.extensions, Interest::Level(request.level)).await;
         }
         Ok(())
     }
@@ -336,14 +351,18 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let tools = self.tools(&context);
-        let has_room = match upstream::watch(&tools, &request.uri).await {
-            Some(watch) => self.listening.watch_upstream(request.uri, watch?),
-            None => {
-                resources::read(&tools, &request.uri)?;
-                self.listening.watch(request.uri)
-            }
+        let upstream = upstream::watch(&tools, &request.uri).await.transpose()?;
+        if upstream.is_none() {
+            resources::read(&tools, &request.uri)?;
+        }
+        let _turn = self.interests.lock().await;
+        let uri = request.uri.clone();
+        let has_room = match upstream {
+            Some(watch) => self.listening.watch_upstream(uri, watch),
+            None => self.listening.watch(uri),
         };
         if has_room {
+            self.keep_interest(&context.extensions, Interest::Watch(request.uri)).await;
             Ok(())
         } else {
             Err(ErrorData::invalid_params("too many subscriptions; end one with resources/unsubscribe", None))
@@ -353,14 +372,17 @@ impl ServerHandler for Handler {
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        let _turn = self.interests.lock().await;
         self.listening.unwatch(&request.uri);
+        self.keep_interest(&context.extensions, Interest::Unwatch(request.uri)).await;
         Ok(())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.listening.start(&self.shared.changes, context.peer);
+        self.listening.start(&self.shared.changes, context.peer.clone());
+        self.recall_interests(&context).await;
     }
 
     async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {

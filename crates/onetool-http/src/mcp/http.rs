@@ -35,7 +35,7 @@ use crate::drain::{self, Draining};
 use crate::{AccessError, AccessPolicy, McpSettings, Scope, ServerSettings, Service};
 
 /// Names the session that a request belongs to.
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+pub(crate) const SESSION_HEADER: &str = "mcp-session-id";
 /// Names the event after which a stream goes on.
 const LAST_EVENT_HEADER: &str = "last-event-id";
 /// How long a body may take to arrive.
@@ -61,22 +61,22 @@ pub(crate) fn router(
     stop: &CancellationToken,
     draining: &CancellationToken,
 ) -> (Router, SessionCount) {
-    let shared = Shared::new(service, background.clone());
     let settings: Settings = {
         let service = service.clone();
         Arc::new(move || EndpointSettings::of(&service.served().server))
     };
-    let handlers = {
-        let (service, shared) = (service.clone(), shared.clone());
-        move || Handler::new(service.clone(), shared.clone())
-    };
     let archive = {
         let service = service.clone();
-        Archive::new(move || {
+        Arc::new(Archive::new(move || {
             let served = service.served();
             let node = served.state.is_shared().then(|| served.runs.node().to_owned());
             Place { state: served.state.clone(), kept_for: served.server.mcp.session_memory, node }
-        })
+        }))
+    };
+    let shared = Shared::new(service, background.clone(), Some(archive.clone()));
+    let handlers = {
+        let (service, shared) = (service.clone(), shared.clone());
+        move || Handler::new(service.clone(), shared.clone())
     };
     let waiting = shared.clone();
     let parts = EndpointParts { settings, archive: Some(archive), sweep: Box::new(move || waiting.waiting.sweep()) };
@@ -118,7 +118,7 @@ impl EndpointSettings {
 /// What an endpoint is made of besides its handlers.
 struct EndpointParts {
     settings: Settings,
-    archive: Option<Archive>,
+    archive: Option<Arc<Archive>>,
     /// Called now and then.
     sweep: Box<dyn Fn() + Send + Sync>,
 }
@@ -217,6 +217,12 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
     let resumed = header(LAST_EVENT_HEADER).and_then(|event| event.split_once(':')).map(|(session, _)| session);
     if [session, resumed].into_iter().flatten().any(|id| !state.sessions.may_use(id, owner.principal)) {
         return unknown_session();
+    }
+    if parts.method == Method::GET
+        && session.is_none_or(|id| state.sessions.is_known(id))
+        && header(LAST_EVENT_HEADER).is_some_and(|event| state.sessions.may_be_elsewhere(event))
+    {
+        return not_kept_here();
     }
     let limit = (state.settings)().max_body_bytes;
     let body = match read_body(body, limit).await {
@@ -351,6 +357,15 @@ async fn explained(response: Response, request: &[u8]) -> Response {
 fn unknown_session() -> Response {
     let message = "the session is unknown or has ended\nhint: send initialize without Mcp-Session-Id";
     failure(StatusCode::NOT_FOUND, None, UNKNOWN_SESSION, message)
+}
+
+/// Only the server that made an answer keeps it for clients that missed it. Whoever asks again may reach that one.
+fn not_kept_here() -> Response {
+    let message = "this server does not keep the events after this Last-Event-ID; another one may\n\
+                   hint: ask again, or send the request again (with an idempotency key it is the same run)";
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, None, BUSY, message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(BUSY_SECONDS));
+    response
 }
 
 fn busy(full: &SessionsFull) -> Response {

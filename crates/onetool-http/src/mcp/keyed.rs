@@ -20,6 +20,7 @@ use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Value as Json, json};
 
 use super::Handler;
+use super::preferences::ReplyPreferences;
 use super::progress::ClientProgress;
 use super::rounds::{Binding, LiveHandle, ParkedRun};
 use super::runs::{Hearing, owner, principal, requester, result_of};
@@ -51,6 +52,7 @@ pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
         owner: owner(context),
         requester: requester(context),
         capabilities: Some(context.client_capabilities().unwrap_or_default()),
+        reply: ReplyPreferences::of(context),
     }
 }
 

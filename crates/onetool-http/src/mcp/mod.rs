@@ -2,6 +2,7 @@
 
 mod archive;
 mod asked;
+mod calls;
 mod changes;
 mod client;
 mod describe;
@@ -9,6 +10,7 @@ mod elsewhere;
 mod events;
 mod handler;
 mod http;
+mod interests;
 mod keyed;
 mod lines;
 mod logging;
@@ -29,11 +31,15 @@ mod upstream;
 
 use std::sync::Arc;
 
+pub(crate) use archive::own_id;
 pub(crate) use asked::{AskedClient, Questions};
 pub use http::serve_handlers;
-pub(crate) use http::{SessionCount, router};
+pub(crate) use http::{SESSION_HEADER, SessionCount, router};
+pub(crate) use preferences::ReplyPreferences;
 pub use stdio::serve_stdio;
 
+use archive::Archive;
+use calls::Calls;
 use changes::Changes;
 use handler::Handler;
 use rounds::WaitingRuns;
@@ -46,10 +52,14 @@ struct Shared {
     waiting: WaitingRuns,
     changes: Arc<Changes>,
     background: Arc<Background>,
+    calls: Calls,
+    /// Where sessions are kept, where there are some.
+    archive: Option<Arc<Archive>>,
 }
 
 impl Shared {
-    fn new(service: &Arc<dyn Service>, background: Arc<Background>) -> Arc<Self> {
-        Arc::new(Self { waiting: WaitingRuns::default(), changes: Changes::start(service), background })
+    fn new(service: &Arc<dyn Service>, background: Arc<Background>, archive: Option<Arc<Archive>>) -> Arc<Self> {
+        let (waiting, calls) = (WaitingRuns::default(), Calls::default());
+        Arc::new(Self { waiting, changes: Changes::start(service), background, calls, archive })
     }
 }

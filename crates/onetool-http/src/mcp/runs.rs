@@ -79,7 +79,7 @@ impl Handler {
             None if capabilities.supports_tasks() => {
                 return Ok(self.run_as_task(binding, &context).await);
             }
-            None => self.start(command.to_owned(), &context, ReplyPreferences::of(&context).options),
+            None => self.start(command.to_owned(), &context, ReplyPreferences::of(&context).options()),
         };
         let hearing = Hearing::start(self, &context);
         run.progress.connect(hearing.sink());

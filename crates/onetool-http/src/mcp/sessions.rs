@@ -75,6 +75,7 @@ pub(super) struct SessionLimits {
 /// All sessions.
 pub(super) struct Sessions {
     inner: LocalSessionManager,
+    events: Arc<Events>,
     records: Arc<Records>,
     limits: Box<dyn Fn() -> SessionLimits + Send + Sync>,
 }
@@ -83,7 +84,7 @@ pub(super) struct Records {
     open: Mutex<HashMap<SessionId, Record>>,
     remembered: Mutex<HashMap<String, Remembered>>,
     /// Where they are kept beyond this process.
-    archive: Option<Archive>,
+    archive: Option<Arc<Archive>>,
     /// Questions that clients have not answered, where other servers may get the answers.
     questions: Mutex<HashMap<String, Instant>>,
 }
@@ -116,14 +117,14 @@ impl Sessions {
     pub(super) fn new(
         events: Arc<Events>,
         limits: impl Fn() -> SessionLimits + Send + Sync + 'static,
-        archive: Option<Archive>,
+        archive: Option<Arc<Archive>>,
     ) -> Self {
-        let mut inner = LocalSessionManager::default().with_event_store(events);
+        let mut inner = LocalSessionManager::default().with_event_store(events.clone());
         // Sessions end by our rules: the library's timer would end runs that take longer than it.
         inner.session_config.keep_alive = None;
         let (open, remembered, questions) = (Mutex::default(), Mutex::default(), Mutex::default());
         let records = Records { open, remembered, archive, questions };
-        Self { inner, records: Arc::new(records), limits: Box::new(limits) }
+        Self { inner, events, records: Arc::new(records), limits: Box::new(limits) }
     }
 
     /// What is remembered of sessions that ended.
@@ -143,7 +144,7 @@ impl Sessions {
         };
         let own = archive::own_id(&given);
         let Some(archive) = self.records.archive.as_ref().filter(|_| own != given) else { return };
-        let is_known = self.is_open(own) || self.records.remembered.lock().contains_key(own);
+        let is_known = self.is_known(own);
         if !is_known && let Some(state) = archive.open(&given, principal).await {
             self.records.remember(own, state, principal, HeaderValue::from_str(&given).ok());
         }
@@ -163,6 +164,14 @@ impl Sessions {
         if let Some(sealed) = sealed {
             headers.insert(SESSION_HEADER, sealed);
         }
+    }
+
+    /// Whether another server may keep what a client missed: events of an answer that are not kept here.
+    pub(super) fn may_be_elsewhere(&self, last_event_id: &str) -> bool {
+        self.records.node().is_some()
+            && last_event_id != FROM_THE_START
+            && !last_event_id.contains(OWN_STREAM)
+            && !self.events.keeps(last_event_id)
     }
 
     /// Whether questions with this server's mark are its own.
@@ -186,6 +195,11 @@ impl Sessions {
 
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.records.open.lock().contains_key(id)
+    }
+
+    /// Whether it is open, or would come back with its next request.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.is_open(id) || self.records.remembered.lock().contains_key(id)
     }
 
     /// Ends the sessions that have been idle for longest, until `owner` may open another.
@@ -351,7 +365,7 @@ fn principal() -> Principal {
 
 impl Records {
     fn node(&self) -> Option<String> {
-        self.archive.as_ref().and_then(Archive::node)
+        self.archive.as_ref().and_then(|archive| archive.node())
     }
 
     /// Whether it is time to ask others about a session.

@@ -23,7 +23,7 @@ pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
     let stop = CancellationToken::new();
     let background = Background::start(&service, &stop);
     let serving = async {
-        let shared = Shared::new(&service, background.clone());
+        let shared = Shared::new(&service, background.clone(), None);
         match Handler::new(service.clone(), shared).serve(Lines::new()).await {
             Ok(session) => session.waiting().await.map(drop).map_err(|error| ServeError::Io(error.into())),
             // A client that leaves before it initializes is not an error.

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::Handler;
 use super::keyed::{client_of, without_reply};
-use super::preferences::ReplyPreferences;
+use super::preferences::{Delivery, ReplyPreferences};
 use super::rounds::{Binding, LiveHandle};
 use super::runs::{principal, result_of};
 use crate::BackgroundSettings;
@@ -66,8 +66,7 @@ impl Handler {
         let background = &self.shared.background;
         // Without shared state there are no tasks, but there are runs.
         let owner = background.owner(binding.principal).await.unwrap_or_else(|_| Owner::local());
-        let options = ReplyPreferences::of(context).options;
-        let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context), options);
+        let run = background.run_unrecorded(owner, binding.command.to_owned(), client_of(context));
         let cancel_on_drop = Some(run.cancel.clone().drop_guard());
         self.follow(LiveHandle { run, cancel_on_drop }, binding, context).await
     }
@@ -99,7 +98,9 @@ impl Handler {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Interrupted => {
                 match background.reply(&owner, &id).await.map_err(|error| refused(&error))? {
                     Some(reply) => {
-                        let result = serde_json::to_value(result_of(reply)).unwrap_or_default();
+                        let delivery = Delivery::new(self, ReplyPreferences::of_task(&record), context);
+                        let result = delivery.result(result_of(reply)).await;
+                        let result = serde_json::to_value(result).unwrap_or_default();
                         TaskPayload::Completed { result: object(result) }
                     }
                     None => {

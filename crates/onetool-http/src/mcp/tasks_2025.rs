@@ -15,6 +15,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
 use super::keyed::{client_of, converse, failed, idempotency_key, without_reply};
+use super::preferences::{Delivery, ReplyPreferences};
 use super::progress::ClientProgress;
 use super::runs::{principal, result_of};
 use super::tasks::refused;
@@ -228,15 +229,15 @@ impl Handler {
         let (owner, id) = self.task_of(id, context).await?;
         let background = &self.shared.background;
         let related = JsonObject::from_iter([(RELATED_TASK.to_owned(), json!({"taskId": id.as_str()}))]);
-        let reply = loop {
+        let (reply, record) = loop {
             if let Some(run) = background.find(&owner, &id) {
                 tokio::select! {
                     reply = converse(&run, &context.peer, Some(&related)) => {
                         let view = background.get(&owner, &id).await.map_err(|error| refused(&error))?;
                         if view.record.status != RunStatus::Cancelled {
-                            break (*reply).clone();
+                            break ((*reply).clone(), view.record);
                         }
-                        break without_reply(&view.record);
+                        break (without_reply(&view.record), view.record);
                     }
                     () = context.ct.cancelled() => return Err(ErrorData::invalid_request("cancelled", None)),
                 }
@@ -244,11 +245,13 @@ impl Handler {
             let view = background.wait(&owner, &id, PATIENCE).await.map_err(|error| refused(&error))?;
             if view.record.status.is_final() {
                 let kept = background.reply(&owner, &id).await.map_err(|error| refused(&error))?;
-                break kept.unwrap_or_else(|| without_reply(&view.record));
+                break (kept.unwrap_or_else(|| without_reply(&view.record)), view.record);
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         };
-        let mut result = serde_json::to_value(result_of(reply)).unwrap_or_default();
+        let preferences = ReplyPreferences::of(context).or(ReplyPreferences::of_task(&record));
+        let result = Delivery::new(self, preferences, context).result(result_of(reply)).await;
+        let mut result = serde_json::to_value(result).unwrap_or_default();
         if let Json::Object(fields) = &mut result {
             fields.remove("resultType");
             fields.insert("_meta".to_owned(), Json::Object(related));

@@ -20,6 +20,7 @@ use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::routes::Routes;
 use crate::background::{RunClient, StartRun, Started, key};
+use crate::mcp::ReplyPreferences;
 use crate::{ApiError, Identity, Principal};
 
 /// The longest that one request waits for a run.
@@ -260,6 +261,7 @@ async fn start(
             owner: principal.owner(None),
             requester,
             capabilities: None,
+            reply: ReplyPreferences::default(),
             trace: crate::trace::incoming(),
         },
         key,

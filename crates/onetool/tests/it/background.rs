@@ -366,6 +366,74 @@ async fn a_slow_run_becomes_a_task_for_a_client_of_2026_that_takes_tasks() {
 }
 
 #[tokio::test]
+async fn what_a_call_asks_of_its_reply_holds_for_keys_and_tasks_too() {
+    let project = project("background: {task_after: 0.2}\n");
+    let server = project.serve_http().await;
+    let session = Session::open(&server, "2025-11-25", json!({})).await;
+    let brief = json!({"anthropic/maxResultSizeChars": 100});
+    let text = |reply: &Json| reply["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let summary = |reply: &Json| serde_json::from_str::<Json>(&text(reply)).unwrap_or_else(|_| panic!("{reply}"));
+    let asking = |command: &str, meta: &Json, key: Option<&str>| {
+        let mut call = run(command);
+        call["_meta"] = meta.clone();
+        if let Some(key) = key {
+            call["_meta"]["onetool/idempotencyKey"] = json!(key);
+        }
+        call
+    };
+
+    // A run with a key, in a session: each request is answered as it asks.
+    let stored = session.ask("tools/call", asking("'x' * 1000", &brief, Some("one"))).await;
+    assert_eq!(summary(&stored)["size_bytes"], 1000, "{stored}");
+    let handle = summary(&stored)["handle"].as_str().unwrap().to_owned();
+    let read = session.ask("tools/call", run(&format!("len(ot.result(handle='{handle}')['lines'][0])"))).await;
+    assert_eq!(read["result"]["isError"], false, "{read}");
+    let whole = session.ask("tools/call", asking("'x' * 1000", &json!({}), Some("one"))).await;
+    assert_eq!(text(&whole), "x".repeat(1000));
+    let short = session.ask("tools/call", asking("'x' * 50", &brief, Some("short"))).await;
+    assert_eq!(text(&short), "x".repeat(50));
+    let large = session.ask("tools/call", asking("'x' * 60000", &brief, Some("large"))).await;
+    assert_eq!(summary(&large)["size_bytes"], 60000, "what is a summary already stays: {large}");
+
+    // The same without a session.
+    let call = asking("'y' * 1000", &brief, None);
+    let stored = answer(stateless(&server, "tools/call", call, json!({}), Some("two"))).await;
+    assert_eq!(summary(&stored)["size_bytes"], 1000, "{stored}");
+
+    // Tasks: whoever fetches the result gets what the call asked for.
+    let result = async |command: &str, meta: Json, own: Json| {
+        let mut call = asking(command, &meta, None);
+        call["task"] = json!({"ttl": 60000});
+        let created = session.ask("tools/call", call).await;
+        let id = &created["result"]["task"]["taskId"];
+        assert!(id.is_string(), "{created}");
+        session.ask("tasks/result", json!({"taskId": id, "_meta": own})).await
+    };
+    let stored = result("'z' * 1000", brief.clone(), json!({})).await;
+    assert_eq!(summary(&stored)["size_bytes"], 1000, "{stored}");
+    let stored = result("'z' * 1000", json!({}), brief.clone()).await;
+    assert_eq!(summary(&stored)["size_bytes"], 1000, "{stored}");
+    assert_eq!(text(&result("'z' * 1000", json!({}), json!({})).await), "z".repeat(1000));
+    let structured = result("{'a': 1}", json!({"onetool/structuredContent": true}), json!({})).await;
+    assert_eq!(structured["result"]["structuredContent"], json!({"a": 1}), "{structured}");
+
+    // A run with a key that became a task.
+    let call = asking("slow.nap(seconds=1) * 100", &brief, None);
+    let created = answer(stateless(&server, "tools/call", call, tasks(), Some("three"))).await;
+    let done = match created["result"]["taskId"].as_str() {
+        None => created,
+        Some(id) => loop {
+            let got = answer(stateless(&server, "tasks/get", json!({"taskId": id}), tasks(), None)).await;
+            if got["result"]["status"] != "working" {
+                break json!({"result": got["result"]["result"]});
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        },
+    };
+    assert_eq!(summary(&done)["size_bytes"], 600, "{done}");
+}
+
+#[tokio::test]
 async fn a_task_of_2026_is_answered_by_an_update() {
     let project = project("background: {task_after: 0.2}\nsecurity: {policy: {file.write: ask}}\n");
     let server = project.serve_http().await;

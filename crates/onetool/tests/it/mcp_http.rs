@@ -130,6 +130,60 @@ async fn a_session_goes_on_after_its_server_was_restarted_for_its_own_token() {
 }
 
 #[tokio::test]
+async fn what_a_client_asked_to_hear_of_holds_after_a_restart_of_its_server() {
+    let project = Project::with("security: {warned: [ot.version]}\n");
+    let kept = project.path().join(".onetool/runs/sessions");
+    let count = || std::fs::read_dir(&kept).map_or(0, |files| files.flatten().filter(is_document).count());
+    let server = project.serve_http().await;
+    let session = open(&server).await;
+    let ask = async |server: &HttpServer, method: &str, params: Json| {
+        let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+        let (_, reply) = answer(post(server, &body).header("mcp-session-id", &session)).await;
+        assert!(reply["result"].is_object(), "{reply}");
+    };
+    ask(&server, "logging/setLevel", json!({"level": "warning"})).await;
+    for uri in ["ot://tools", "ot://tool/file.read"] {
+        ask(&server, "resources/subscribe", json!({"uri": uri})).await;
+    }
+    ask(&server, "resources/unsubscribe", json!({"uri": "ot://tool/file.read"})).await;
+    server.stop().await;
+
+    let server = project.serve_http().await;
+    let listening = server.request(Method::GET, "/mcp").header("accept", "text/event-stream");
+    let response = listening.header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut stream = response.bytes_stream();
+    let mut heard = String::new();
+    let listen = async {
+        while !heard.contains("resources/updated") || !heard.contains("notifications/message") {
+            heard.push_str(&String::from_utf8_lossy(&stream.next().await.expect("the stream ended").unwrap()));
+        }
+    };
+    let change = async {
+        // A look at what there is comes first; only then can a change be noticed. Every further change is one too.
+        for number in 0.. {
+            let tools = format!("def f{number}() -> int:\n    return 1\n");
+            project.write(&format!(".onetool/tools/p{number}/p{number}_tools.py"), &tools);
+            answer(stateless(&server, "tools/call", command("ot.version()"), json!({}))).await;
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+        }
+    };
+    tokio::select! {
+        heard = tokio::time::timeout(PATIENCE, listen) => heard.expect("what was asked for"),
+        () = change => {}
+    }
+    assert!(heard.contains("ot://tools") && !heard.contains("ot://tool/file.read"), "{heard}");
+    drop(stream);
+    assert_eq!(count(), 1);
+    let end = server.request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!((end.status().as_u16(), count()), (204, 1), "only that it has ended is kept");
+}
+
+fn is_document(file: &std::fs::DirEntry) -> bool {
+    file.path().extension().is_some_and(|kind| kind == "json")
+}
+
+#[tokio::test]
 async fn a_run_that_takes_longer_than_a_session_may_be_idle_is_answered() {
     let project = Project::with("server: {session_idle: 0.2}\n");
     project.write(

@@ -200,3 +200,65 @@ async fn a_session_of_an_older_revision_works_on_every_server() {
         assert_eq!(team.ask(server, &forged, "tools/list", json!({})).await.0, 404);
     }
 }
+
+#[tokio::test]
+async fn a_run_is_cancelled_whichever_server_hears_of_it() {
+    let team = Team::start().await;
+    let session = team.session().await;
+    let metrics = async |wanted: &str| {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let response = team.servers[0].request(Method::GET, "/metrics").send().await.unwrap();
+            let text = response.text().await.unwrap();
+            if text.lines().any(|line| line == wanted) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "never {wanted}: {text}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call",
+        "params": run("import time; time.sleep(500); 'done'")});
+    let stream = team.post(0, Some(&session), &call).send().await.unwrap();
+    metrics("onetool_runs_in_progress 1").await;
+    let cancel = |request: Json| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}});
+    for request in [json!("9"), json!(8), json!(9)] {
+        assert_eq!(team.post(1, Some(&session), &cancel(request)).send().await.unwrap().status(), 202);
+    }
+    metrics("onetool_runs_in_progress 0").await;
+    metrics("onetool_runs_total{outcome=\"error\"} 1").await;
+    let rest = tokio::time::timeout(PATIENCE, stream.text()).await.unwrap().unwrap();
+    assert!(!rest.contains("done"), "{rest}");
+    let letters = "SELECT count(*) FROM onetool_documents WHERE collection = 'letters' AND content IS NOT NULL";
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while team.database.as_ref().unwrap().ask("team", letters) != "0" {
+        assert!(tokio::time::Instant::now() < deadline, "something is left on the way");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_keep_what_a_client_missed_says_so() {
+    let team = Team::start().await;
+    let session = team.session().await;
+    let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": run("'done'")});
+    let seen = team.post(0, Some(&session), &call).send().await.unwrap().text().await.unwrap();
+    let event = seen.lines().find_map(|line| line.strip_prefix("id:")).expect(&seen).trim().to_owned();
+    let resume = async |server: usize, event: &str| {
+        let request = team.servers[server].request(Method::GET, "/mcp").header("accept", "text/event-stream");
+        let request = request.header("mcp-session-id", &session).header("last-event-id", event).timeout(PATIENCE);
+        request.send().await.unwrap()
+    };
+    let refused = resume(1, &event).await;
+    assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+    let refused: Json = refused.json().await.unwrap();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("another one may"), "{refused}");
+    let missed = resume(0, &event).await.text().await.unwrap();
+    assert!(missed.contains("done"), "{missed}");
+    // The session's own stream goes on anywhere.
+    let own = format!("{}:common/7", session.split('.').next().unwrap());
+    assert_eq!(resume(1, &own).await.status(), 200);
+    let end = team.servers[0].request(Method::DELETE, "/mcp").header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(end.status(), 204);
+    assert_eq!(resume(0, &event).await.status(), 404, "a session that has ended is over");
+}

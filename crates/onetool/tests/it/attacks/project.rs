@@ -77,8 +77,12 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
-            // What the server itself notes of its sessions and background runs changes all the time.
-            if attack.may_change.iter().any(|free| name.starts_with(free)) || name.starts_with(".onetool/runs") {
+            // What the server itself notes of its sessions and background runs changes all the time, and a file that it is
+            // about to write has another name at first.
+            let is_its_own = name.starts_with(".onetool/runs")
+                || (name.starts_with(".onetool/cache")
+                    && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tmp")));
+            if attack.may_change.iter().any(|free| name.starts_with(free)) || is_its_own {
                 continue;
             }
             if path.is_dir() && !path.is_symlink() && path.file_name().is_some_and(|name| name != ".git") {

@@ -1,0 +1,152 @@
+//! What the client of a session asked to hear of: a log level, and resources that it watches. Kept beside the session, so that
+//! both hold when the session comes back: after a restart, at another server, or after it was idle for long.
+
+#![expect(deprecated, reason = "clients of today still ask for logging and subscribe to resources")]
+
+use chrono::{DateTime, Utc};
+use onetool_sdk::Door;
+use onetool_state::interface::{Collection, Expect};
+use onetool_state::{StateError, wait};
+use rmcp::RoleServer;
+use rmcp::model::{Extensions, LoggingLevel};
+use rmcp::service::NotificationContext;
+use rmcp::transport::streamable_http_server::SessionRestoreMarker;
+use serde::{Deserialize, Serialize};
+
+use super::archive::{Archive, Document, blocking};
+use super::http::SESSION_HEADER;
+use super::{Handler, upstream};
+use crate::{Identity, Principal, Scope};
+
+/// Names of resources that are longer are not kept.
+const MAX_URI: usize = 2000;
+/// How often a change is tried that others make at the same time.
+const TRIES: usize = 5;
+
+/// What a client asked to hear of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Interests {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) level: Option<LoggingLevel>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) resources: Vec<String>,
+}
+
+/// One thing that it asked for.
+pub(super) enum Interest {
+    Level(LoggingLevel),
+    Watch(String),
+    Unwatch(String),
+}
+
+impl Interests {
+    fn apply(&mut self, interest: &Interest) {
+        match interest {
+            Interest::Level(level) => self.level = Some(*level),
+            Interest::Watch(uri) if uri.len() > MAX_URI || self.resources.contains(uri) => {}
+            Interest::Watch(uri) => self.resources.push(uri.clone()),
+            Interest::Unwatch(uri) => self.resources.retain(|watched| watched != uri),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptInterests {
+    at: DateTime<Utc>,
+    #[serde(flatten)]
+    interests: Interests,
+}
+
+impl Archive {
+    /// What the client of a session asked to hear of.
+    async fn interests(&self, id: &str, principal: Principal) -> Option<Interests> {
+        let key = Document::Interests.key(id, principal).ok()?;
+        let documents = self.state().documents();
+        let found = blocking(move || wait(documents.get(Collection::SESSIONS, &key))).await??;
+        serde_json::from_slice::<KeptInterests>(&found.content).ok().map(|kept| kept.interests)
+    }
+
+    /// Keeps one more thing.
+    async fn keep_interest(&self, id: &str, principal: Principal, interest: Interest) {
+        let Ok(key) = Document::Interests.key(id, principal) else { return };
+        let documents = self.state().documents();
+        blocking(move || {
+            for _ in 0..TRIES {
+                let found = wait(documents.get(Collection::SESSIONS, &key))?;
+                let kept =
+                    found.as_ref().and_then(|found| serde_json::from_slice::<KeptInterests>(&found.content).ok());
+                let mut interests = kept.map(|kept| kept.interests).unwrap_or_default();
+                let before = interests.clone();
+                interests.apply(&interest);
+                if interests == before {
+                    return Ok(());
+                }
+                let kept = KeptInterests { at: Utc::now(), interests };
+                let content = serde_json::to_vec(&kept).map_err(|error| StateError::Invalid(error.to_string()))?;
+                let expect = found.map_or(Expect::Absent, |found| Expect::Revision(found.revision));
+                match wait(documents.put(Collection::SESSIONS, &key, &content, &expect.into())) {
+                    // Another server was faster.
+                    Err(StateError::Conflict(_)) => {}
+                    other => return other.map(drop),
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    /// Forgets them: the session has ended.
+    pub(super) async fn forget_interests(&self, id: &str, principal: Principal) {
+        let Ok(key) = Document::Interests.key(id, principal) else { return };
+        let documents = self.state().documents();
+        blocking(move || match wait(documents.get(Collection::SESSIONS, &key))? {
+            Some(_) => wait(documents.delete(Collection::SESSIONS, &key, &Expect::Anything.into())),
+            None => Ok(()),
+        })
+        .await;
+    }
+}
+
+/// Whose request it is. On standard input it is the user of this process.
+fn identity(extensions: &Extensions) -> std::sync::Arc<Identity> {
+    let parts = extensions.get::<axum::http::request::Parts>();
+    parts.map_or_else(|| std::sync::Arc::new(Identity::anyone()), |parts| Identity::of(&parts.extensions))
+}
+
+impl Handler {
+    /// Keeps what a client asks for in a session.
+    pub(super) async fn keep_interest(&self, extensions: &Extensions, interest: Interest) {
+        let parts = extensions.get::<axum::http::request::Parts>();
+        let session = parts.and_then(|parts| parts.headers.get(SESSION_HEADER)?.to_str().ok());
+        if let (Some(archive), Some(id)) = (&self.shared.archive, session) {
+            archive.keep_interest(id, identity(extensions).principal, interest).await;
+        }
+    }
+
+    /// What a client asked for holds again in a session that comes back.
+    pub(super) async fn recall_interests(&self, context: &NotificationContext<RoleServer>) {
+        let Some(marker) = context.extensions.get::<SessionRestoreMarker>() else { return };
+        let Some(archive) = &self.shared.archive else { return };
+        let identity = identity(&context.extensions);
+        let of_servers: Vec<String> = {
+            // What the client asks for next comes after this.
+            let _turn = self.interests.lock().await;
+            let Some(interests) = archive.interests(&marker.id, identity.principal).await else { return };
+            // The log tells what everybody does.
+            if let Some(level) = interests.level.filter(|_| identity.may(Scope::Admin)) {
+                self.log.set_level(&*self.service, context.peer.clone(), level);
+            }
+            let watched = interests.resources.into_iter().filter(|uri| self.listening.watch(uri.clone()));
+            watched.filter(|uri| upstream::is_ours(uri)).collect()
+        };
+        let tools = self.service.runner().toolbox().now_for(&identity.requester(Door::Mcp, None));
+        for uri in of_servers {
+            match upstream::watch(&tools, &uri).await {
+                Some(Ok(watch)) => self.listening.attach(uri, watch),
+                Some(Err(error)) => tracing::info!(%uri, error = %error.message, "a resource is no longer watched"),
+                None => {}
+            }
+        }
+    }
+}
