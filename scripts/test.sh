@@ -61,7 +61,7 @@ for shell in zsh fish; do
     fi
 done
 
-cargo test --workspace
+python3 scripts/cargo_tests.py --workspace
 
 # The admin page: its own tests, that dist/ is what the sources give, and the page in a browser.
 if command -v npm >/dev/null 2>&1; then

@@ -27,6 +27,7 @@ use super::archive::{Archive, Place};
 use super::elsewhere::Here;
 use super::events::{Events, ResumeLimits};
 use super::lines::{self, Head};
+use super::plain_calls::{PlainCall, PlainCalls};
 use super::sessions::{OWNER, Owner, SessionLimits, Sessions, SessionsFull};
 use super::{Handler, Shared, sse, tasks_2025};
 use crate::access::protect;
@@ -78,8 +79,10 @@ pub(crate) fn router(
         let (service, shared) = (service.clone(), shared.clone());
         move || Handler::new(service.clone(), shared.clone())
     };
+    let plain = Some(Arc::new(PlainCalls::new(handlers())));
     let waiting = shared.clone();
-    let parts = EndpointParts { settings, archive: Some(archive), sweep: Box::new(move || waiting.waiting.sweep()) };
+    let sweep = Box::new(move || waiting.waiting.sweep());
+    let parts = EndpointParts { settings, archive: Some(archive), sweep, plain };
     let (router, sessions) = endpoint(parts, handlers, stop, draining);
     let here = Here { shared: shared.clone(), sessions: sessions.clone() };
     let router = crate::relay::relayed(router, service, Box::new(here), stop);
@@ -96,7 +99,7 @@ pub fn serve_handlers<H: ServerHandler>(
 ) -> Result<Router, AccessError> {
     let access = Arc::new(AccessPolicy::new(address, &settings, None)?);
     let settings: Settings = Arc::new(move || EndpointSettings::of(&settings));
-    let parts = EndpointParts { settings, archive: None, sweep: Box::new(|| {}) };
+    let parts = EndpointParts { settings, archive: None, sweep: Box::new(|| {}), plain: None };
     Ok(protect(endpoint(parts, handlers, stop, stop).0, access, Scope::Invoke))
 }
 
@@ -121,6 +124,8 @@ struct EndpointParts {
     archive: Option<Arc<Archive>>,
     /// Called now and then.
     sweep: Box<dyn Fn() + Send + Sync>,
+    /// Answers calls that need nothing of the library's transport, where the handlers allow it.
+    plain: Option<Arc<PlainCalls>>,
 }
 
 fn endpoint<H: ServerHandler>(
@@ -129,7 +134,7 @@ fn endpoint<H: ServerHandler>(
     stop: &CancellationToken,
     draining: &CancellationToken,
 ) -> (Router, Arc<Sessions>) {
-    let EndpointParts { settings, archive, sweep } = parts;
+    let EndpointParts { settings, archive, sweep, plain } = parts;
     let mut config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
@@ -150,7 +155,7 @@ fn endpoint<H: ServerHandler>(
     crate::task::spawn(keep_house(settings.clone(), sessions.clone(), events, sweep, stop.clone()));
     config.session_store = Some(sessions.remembered());
     let endpoint = StreamableHttpService::new(move || Ok(handlers()), sessions.clone(), config);
-    let state = Endpoint { settings, sessions: sessions.clone(), endpoint, draining: draining.clone() };
+    let state = Endpoint { settings, sessions: sessions.clone(), endpoint, plain, draining: draining.clone() };
     (Router::new().route("/mcp", any(answer::<H>)).with_state(state), sessions)
 }
 
@@ -193,6 +198,7 @@ struct Endpoint<H: ServerHandler> {
     settings: Settings,
     sessions: Arc<Sessions>,
     endpoint: StreamableHttpService<H, Sessions>,
+    plain: Option<Arc<PlainCalls>>,
     draining: CancellationToken,
 }
 
@@ -202,6 +208,7 @@ impl<H: ServerHandler> Clone for Endpoint<H> {
             settings: self.settings.clone(),
             sessions: self.sessions.clone(),
             endpoint: self.endpoint.clone(),
+            plain: self.plain.clone(),
             draining: self.draining.clone(),
         }
     }
@@ -233,6 +240,11 @@ async fn answer<H: ServerHandler>(State(state): State<Endpoint<H>>, request: Req
         && let Some(refusal) = refused_while_draining(&body)
     {
         return refusal;
+    }
+    if let Some(plain) = &state.plain
+        && let Some(call) = PlainCall::of(&parts, &body)
+    {
+        return plain.answer(call, parts).await;
     }
     let needs_session = match session {
         Some(id) => !state.sessions.is_open(id),

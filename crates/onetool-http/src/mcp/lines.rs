@@ -206,7 +206,7 @@ pub(super) fn has_unusable_id(message: &[u8]) -> bool {
 /// A call of a tool, which is nearly all that comes: read straight, it takes a fraction of the time of any message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToolCall {
+pub(super) struct ToolCall {
     #[serde(rename = "jsonrpc")]
     _version: JsonRpcVersion2_0,
     id: RequestId,
@@ -216,13 +216,23 @@ struct ToolCall {
 }
 
 impl ToolCall {
-    fn into_message(mut self) -> RxJsonRpcMessage<RoleServer> {
+    /// The name of the tool.
+    pub(super) fn name(&self) -> &str {
+        &self.params.name
+    }
+
+    pub(super) fn into_request(mut self) -> (RequestId, ClientRequest) {
         let meta = self.params.meta.take();
         let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
         if let Some(meta) = meta {
             *request.get_meta_mut() = meta;
         }
-        JsonRpcMessage::request(request, self.id)
+        (self.id, request)
+    }
+
+    fn into_message(self) -> RxJsonRpcMessage<RoleServer> {
+        let (id, request) = self.into_request();
+        JsonRpcMessage::request(request, id)
     }
 }
 

@@ -15,6 +15,7 @@ mod keyed;
 mod lines;
 mod logging;
 mod offers;
+mod plain_calls;
 mod preferences;
 mod progress;
 mod prompts;

@@ -95,7 +95,7 @@ async fn open(State(sessions): State<Sessions>, request: Request) -> Response {
     let handler = Handler::new(sessions.service.clone(), sessions.shared.clone());
     let closing = CloseOnDrop { id, open: sessions.open.clone() };
     crate::task::spawn(async move {
-        match handler.serve(Messages { messages, sender }).await {
+        match handler.serve(Messages::new(messages, sender)).await {
             Ok(session) => drop(session.waiting().await),
             Err(error) => tracing::debug!(%error, "no session"),
         }
@@ -170,14 +170,23 @@ async fn message(
 }
 
 /// A session's messages, both ways.
-struct Messages {
+pub(super) struct Messages {
     messages: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
     sender: mpsc::Sender<TxJsonRpcMessage<RoleServer>>,
 }
 
+impl Messages {
+    pub(super) fn new(
+        messages: mpsc::Receiver<RxJsonRpcMessage<RoleServer>>,
+        sender: mpsc::Sender<TxJsonRpcMessage<RoleServer>>,
+    ) -> Self {
+        Self { messages, sender }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the client has closed its stream")]
-struct Closed;
+pub(super) struct Closed;
 
 impl Transport<RoleServer> for Messages {
     type Error = Closed;

@@ -486,3 +486,36 @@ async fn a_call_may_ask_for_a_structured_value_and_for_a_shorter_result() {
     let large = call("'x' * 60000", json!({"anthropic/maxResultSizeChars": 1_000_000})).await;
     assert!(large["content"][0]["text"].as_str().unwrap().contains("handle"), "our own limit holds: {large}");
 }
+
+/// Plain calls skip the library's transport; nobody may be able to tell.
+#[tokio::test]
+async fn a_plain_call_is_answered_as_the_library_answers_it() {
+    let project = Project::with("");
+    let server = project.serve_http().await;
+    let asks = json!({"elicitation": {}});
+    for (params, capabilities) in [
+        (command("1 + 1"), json!({})),
+        (command("print('é')"), json!({})),
+        (command("1 / 0"), json!({})),
+        (command("undefined_name"), asks),
+        (json!({"name": "run", "arguments": {}}), json!({})),
+        (json!({"name": "run", "arguments": {"command": 1}}), json!({})),
+        (json!({"name": "other", "arguments": {"command": "1"}}), json!({})),
+    ] {
+        let plain = stateless(&server, "tools/call", params.clone(), capabilities.clone());
+        // A second header of the same value is unusual enough.
+        let library = stateless(&server, "tools/call", params.clone(), capabilities.clone())
+            .header("content-type", "application/json");
+        assert_eq!(answer(plain).await, answer(library).await, "{params}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_its_plain_call() {
+    let project = Project::with("");
+    let server = project.serve_http().await;
+    let request = stateless(&server, "tools/call", command("while True: pass"), json!({}));
+    assert!(tokio::time::timeout(Duration::from_millis(500), request.send()).await.is_err());
+    let log = || std::fs::read_to_string(project.path().join(".onetool/logs/onetool.log")).unwrap_or_default();
+    crate::client::eventually("the run ends", || log().contains("\"outcome\":\"error\"")).await;
+}
