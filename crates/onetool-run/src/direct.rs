@@ -1,4 +1,5 @@
-//! Runs that are one call need no interpreter: the host is asked at once, as the sandbox would ask it.
+//! Runs that are one call need no interpreter: the host is asked at once, as the sandbox would ask it. Nor do runs that are one
+//! literal.
 //!
 //! It saves a conversation with a child process, which takes longer than many a tool. The call itself goes the way of all
 //! calls, and its failure reads as it would from the sandbox.
@@ -10,7 +11,7 @@ use onetool_sandbox::{CallTarget, Execution, Failure, Host, Limits, Lookup};
 use onetool_sdk::{Arguments, ErrorKind, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::code::SingleCall;
+use crate::code::{Single, SingleCall};
 
 /// More runs of this kind at once go through the sandbox, which makes them wait, or refuses them.
 const AT_ONCE: usize = 256;
@@ -22,6 +23,12 @@ const START_ALLOWANCE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct DirectRuns {
     under_way: AtomicUsize,
+}
+
+/// What can be done without an interpreter.
+pub(crate) enum Direct<'a> {
+    Call(DirectCall<'a>),
+    Literal(Value),
 }
 
 /// A call that can be made without an interpreter.
@@ -42,8 +49,17 @@ impl Drop for Place<'_> {
 
 impl DirectRuns {
     /// `None` where the sandbox is to run the code after all: to say what is wrong with it, or because too much is going on.
-    pub(crate) fn enter(&self, call: Option<&SingleCall>, host: &dyn Host, limits: &Limits) -> Option<DirectCall<'_>> {
-        let call = call.filter(|_| limits.max_calls > 0)?;
+    pub(crate) fn enter(&self, single: Option<&Single>, host: &dyn Host, limits: &Limits) -> Option<Direct<'_>> {
+        match single? {
+            Single::Literal(value) => Some(Direct::Literal(value.clone())),
+            Single::Call(call) => self.call(call, host, limits).map(Direct::Call),
+        }
+    }
+
+    fn call(&self, call: &SingleCall, host: &dyn Host, limits: &Limits) -> Option<DirectCall<'_>> {
+        if limits.max_calls == 0 {
+            return None;
+        }
         let Ok(Lookup::Pack(pack)) = host.lookup(&call.pack) else { return None };
         let place = Place(&self.under_way);
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
@@ -58,8 +74,23 @@ impl DirectRuns {
     }
 }
 
-impl DirectCall<'_> {
+impl Direct<'_> {
     pub(crate) async fn execute(self, limits: &Limits, host: &dyn Host, cancel: CancellationToken) -> Execution {
+        match self {
+            Self::Call(call) => call.execute(limits, host, cancel).await,
+            Self::Literal(value) => Execution {
+                result: Ok(value),
+                printed: String::new(),
+                printed_truncated: false,
+                read_back: Vec::new(),
+                calls: 0,
+            },
+        }
+    }
+}
+
+impl DirectCall<'_> {
+    async fn execute(self, limits: &Limits, host: &dyn Host, cancel: CancellationToken) -> Execution {
         let started = Instant::now();
         let result = tokio::select! {
             biased;

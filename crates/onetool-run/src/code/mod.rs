@@ -28,7 +28,7 @@ use ruff_text_size::{Ranged as _, TextRange};
 pub use calls::CallSite;
 pub use facts::{Facts, MagicValue, SESSION, SessionWish, Use};
 pub use kept::keep;
-pub use single::SingleCall;
+pub use single::{Single, SingleCall};
 
 /// What a run hands to a sandbox.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct PreparedCode {
     /// Calls of tools, for the check before the run.
     pub calls: Vec<CallSite>,
     /// The call that the code is, where it is nothing else and needs no interpreter.
-    pub single: Option<SingleCall>,
+    pub single: Option<Single>,
     /// Dotted names that are called or imported, with their lines, where asked for.
     pub called: Vec<(String, u32)>,
     /// The engine that runs it: never `Auto`.
@@ -148,9 +148,9 @@ fn prepare_parsed(
     };
     let calls = calls::call_sites(parsed.syntax(), source, &facts, surroundings.is_pack);
     let shown = shown::numbered_read(parsed.syntax(), source, &facts);
-    let mut single = (engine == Engine::Monty).then(|| single::single_call(parsed.syntax(), source)).flatten();
-    if let (Some(single), Some(_)) = (&mut single, &shown) {
-        single.arguments.named.insert(shown::LINE_NUMBERS.to_owned(), onetool_sdk::Value::Bool(true));
+    let mut single = (engine == Engine::Monty).then(|| single::single(parsed.syntax(), source)).flatten();
+    if let (Some(Single::Call(call)), Some(_)) = (&mut single, &shown) {
+        call.arguments.named.insert(shown::LINE_NUMBERS.to_owned(), onetool_sdk::Value::Bool(true));
     }
     let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
     let mut edits: Vec<Edit> = shown.into_iter().collect();

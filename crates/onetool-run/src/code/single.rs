@@ -1,5 +1,5 @@
-//! Code that is one call of a tool with literal arguments, and nothing else: what it does is plain from its text, so no
-//! interpreter is needed to find out.
+//! Code that is one literal, or one call of a tool with literal arguments, and nothing else: what it does is plain from its
+//! text, so no interpreter is needed to find out.
 //!
 //! **Invariant:** whatever is not certain is not recognised; then the code runs in the sandbox like any other.
 
@@ -16,6 +16,13 @@ use super::facts::{MAGIC, MagicValue, magic_value};
 /// Literals that are nested deeper than this are left to the interpreter.
 const MAX_DEPTH: usize = 16;
 
+/// All that some code does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Single {
+    Call(SingleCall),
+    Literal(Value),
+}
+
 /// `pack.function(…)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleCall {
@@ -27,14 +34,20 @@ pub struct SingleCall {
     pub line: u32,
 }
 
-/// The call that the code is, if it is one. Assignments of literals to magic variables may stand before it.
-pub(super) fn single_call(module: &ModModule, source: &str) -> Option<SingleCall> {
+/// The call or the literal that the code is, if it is one. Assignments of literals to magic variables may stand before it.
+pub(super) fn single(module: &ModModule, source: &str) -> Option<Single> {
     let (last, before) = module.body.split_last()?;
     let Stmt::Expr(last) = last else { return None };
-    let Expr::Call(call) = &*last.value else { return None };
     if !before.iter().all(is_plain_magic) {
         return None;
     }
+    match &*last.value {
+        Expr::Call(call) => single_call(call, source).map(Single::Call),
+        other => display(other, MAX_DEPTH).map(Single::Literal),
+    }
+}
+
+fn single_call(call: &ExprCall, source: &str) -> Option<SingleCall> {
     let Expr::Attribute(attribute) = &*call.func else { return None };
     let Expr::Name(pack) = &*attribute.value else { return None };
     let function = attribute.attr.as_str();
@@ -91,14 +104,29 @@ pub(super) fn display(expr: &Expr, depth: usize) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn single(code: &str) -> Option<SingleCall> {
-        single_call(ruff_python_parser::parse_module(code).unwrap().syntax(), code)
+    fn read(code: &str) -> Option<Single> {
+        single(ruff_python_parser::parse_module(code).unwrap().syntax(), code)
+    }
+
+    #[test]
+    fn one_literal_is_its_value() {
+        for (code, value) in [
+            ("1", Value::Int(1)),
+            ("__format__ = 'json'\n-2.5", Value::Float(-2.5)),
+            ("'a' 'b'", Value::Str("ab".into())),
+            ("(1, [None])", Value::Tuple(vec![Value::Int(1), Value::List(vec![Value::None])])),
+        ] {
+            assert_eq!(read(code), Some(Single::Literal(value)), "{code}");
+        }
+        for code in ["1 + 1", "x", "1; 2", "x = 1", "f'a'", "{1: 2}", "{1}", "1j", "10 ** 2", "9223372036854775808"] {
+            assert_eq!(read(code), None, "{code}");
+        }
     }
 
     #[test]
     fn one_call_with_literals_is_read() {
-        let call = single("__format__ = 'yml'\n# talk\np.f(1, -2.5, 'a' 'b', k=[None, True, (3,)], d={'x': {'y': 1}})")
-            .unwrap();
+        let code = "__format__ = 'yml'\n# talk\np.f(1, -2.5, 'a' 'b', k=[None, True, (3,)], d={'x': {'y': 1}})";
+        let Some(Single::Call(call)) = read(code) else { panic!("it is one call") };
         assert_eq!((call.pack.as_str(), call.function.as_str(), call.line), ("p", "f", 3));
         assert_eq!(call.arguments.positional, [Value::Int(1), Value::Float(-2.5), Value::Str("ab".into())]);
         let list = Value::List(vec![Value::None, Value::Bool(true), Value::Tuple(vec![Value::Int(3)])]);
@@ -135,8 +163,8 @@ mod tests {
             "return p.f(1)",
             "",
         ] {
-            assert_eq!(single(code), None, "{code}");
+            assert_eq!(read(code), None, "{code}");
         }
-        assert_eq!(single(&format!("p.f({}{})", "[".repeat(40), "]".repeat(40))), None);
+        assert_eq!(read(&format!("p.f({}{})", "[".repeat(40), "]".repeat(40))), None);
     }
 }
