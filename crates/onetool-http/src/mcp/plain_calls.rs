@@ -173,7 +173,9 @@ mod tests {
             ("a session", |head| drop(head.insert(SESSION_HEADER, "x".parse().unwrap()))),
             ("another revision", |head| drop(head.insert(VERSION_HEADER, "2025-11-25".parse().unwrap()))),
             ("another method", |head| drop(head.insert(METHOD_HEADER, "tools/list".parse().unwrap()))),
-            ("two methods", |head| drop(head.append(METHOD_HEADER, "tools/call".parse().unwrap()))),
+            ("two methods", |head| {
+                head.append(METHOD_HEADER, "tools/call".parse().unwrap());
+            }),
             ("another name", |head| drop(head.insert(NAME_HEADER, "other".parse().unwrap()))),
             ("no name", |head| drop(head.remove(NAME_HEADER))),
             ("an argument", |head| drop(head.insert("mcp-param-x", "1".parse().unwrap()))),
