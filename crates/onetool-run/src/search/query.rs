@@ -29,9 +29,7 @@ const PHRASE: f32 = 0.75;
 const SAME: f32 = 0.95;
 /// How much of a word's own rarity counts where others mean the same.
 const OWN: f32 = 0.35;
-const SHAPE: f32 = 0.35;
-/// The forms of a ticket's number or a channel leave no doubt.
-const TELLING_SHAPE: f32 = 0.6;
+const SHAPE: f32 = 0.6;
 /// What a word is worth that begins a request; most begin with what is to be done.
 const FIRST: f32 = 1.25;
 /// Verbs are chosen more loosely than nouns.
@@ -96,6 +94,8 @@ pub(super) struct Query {
     pub(super) intent: Intent,
     /// Terms of packs that it names.
     pub(super) brands: Vec<u32>,
+    /// Its words as they are, each once.
+    pub(super) written: Vec<u32>,
 }
 
 /// A word of a query, with how much it says about the tool that is meant.
@@ -106,6 +106,7 @@ struct Written {
 
 pub(super) fn read(index: &Index, query: &str) -> Query {
     let query = clipped(query);
+    let plain_terms = terms(index, query);
     let (mut written, hinted) = written(index, query);
     let said = written.iter().filter(|written| written.weight >= 1.0).map(|written| written.word.raw.as_str());
     let intent = Intent::of(meant(said.collect()).into_iter());
@@ -173,7 +174,16 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
     }
     let said = written.iter().filter(|written| written.weight >= 1.0);
     let brands = said.flat_map(|written| brands(index, &written.word.stem)).collect();
-    Query { words: found, intent, brands }
+    Query { words: found, intent, brands, written: plain_terms }
+}
+
+/// The words of a query that the index has, as they are, each once.
+pub(super) fn terms(index: &Index, query: &str) -> Vec<u32> {
+    let said = name_words(query).into_iter().map(Word::from).filter(|word| !is_stop_word(&word.raw)).take(MAX_WORDS);
+    let mut terms: Vec<u32> = said.filter_map(|word| index.terms.get(&word.stem).copied()).collect();
+    terms.sort_unstable();
+    terms.dedup();
+    terms
 }
 
 /// The packs that a word names: "mongo" is MongoDB.
@@ -201,14 +211,13 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
         last_piece = piece;
         let is_quoted = quotes.holds(piece);
         let hints = shape::hints(piece);
-        let likeness = if shape::is_telling(hints) { TELLING_SHAPE } else { SHAPE };
-        hinted.extend(hints.iter().map(|hint| (stemmed(hint), likeness)));
+        hinted.extend(hints.iter().map(|hint| (stemmed(hint), SHAPE)));
         // The words of an address say what it leads to, not what is wanted.
         if !hints.is_empty() && !hints.contains(&"file") && !hints.contains(&"repository") {
             begins_sentence = false;
             continue;
         }
-        let names = name_words(piece);
+        let names: Vec<Word> = name_words(piece).into_iter().map(Word::from).collect();
         let last = names.len().saturating_sub(1);
         for (at, word) in names.into_iter().enumerate() {
             // A number says nothing, unless it is part of a name: `tool_4711`.
