@@ -337,7 +337,7 @@ impl IndexBuilder {
             let long = lengths[document as usize][field] as f32 / averages[field].max(1.0);
             WEIGHTS[field] * f32::from(count) / (1.0 - LENGTHS[field] + LENGTHS[field] * long)
         };
-        let long: Vec<f32> = lengths.iter().map(|lengths| plain_length(lengths)).collect();
+        let long: Vec<f32> = lengths.iter().map(plain_length).collect();
         let average = long.iter().sum::<f32>() / documents.max(1) as f32;
         let saturated = |document: u32, count: f32| {
             let long = long[document as usize] / average.max(1.0);
