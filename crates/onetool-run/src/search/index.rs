@@ -27,6 +27,8 @@ const OBJECT: f32 = 0.15;
 const NEARLY: f32 = 0.35;
 /// How a document of another pack compares where the query names a pack.
 const OTHER_PACK: f32 = 0.8;
+/// The same where the name is written as one: "in Linear".
+const OTHER_NAME: f32 = 0.6;
 /// How much plain BM25 counts beside all that: every word as it was written, wherever it stands. It counts more the more
 /// words there are.
 const PLAIN: f32 = 0.3;
@@ -91,7 +93,7 @@ impl Index {
         let mut best = vec![0.0_f32; self.documents];
         let mut touched: Vec<u32> = Vec::new();
         let mut matched = vec![0.0_f32; self.documents];
-        let Query { words, intent, brands, written } = query::read(self, query);
+        let Query { words, intent, brands, is_named, written } = query::read(self, query);
         let mut named_by = vec![NamedBy::default(); self.documents];
         for (number, word) in words.iter().enumerate() {
             let most = word.variants.iter().map(|(_, value)| *value).fold(0.0, f32::max);
@@ -114,6 +116,7 @@ impl Index {
                 scores[document as usize] += std::mem::take(&mut best[document as usize]);
             }
         }
+        let elsewhere = if is_named { OTHER_NAME } else { OTHER_PACK };
         let all: f32 = words.iter().map(|word| word.share).sum();
         let mut found: Vec<Match> = scores
             .into_iter()
@@ -129,7 +132,7 @@ impl Index {
                     * (1.0 - COVERAGE + COVERAGE * share)
                     * (1.0 - NAME_COVERAGE + NAME_COVERAGE * named.words.share_of(length.words))
                     * (1.0 - OBJECT + OBJECT * named.objects.share_of(length.objects))
-                    * if is_elsewhere { OTHER_PACK } else { 1.0 };
+                    * if is_elsewhere { elsewhere } else { 1.0 };
                 Match { document, score: score * fit }
             })
             .collect();

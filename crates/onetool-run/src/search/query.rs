@@ -94,6 +94,8 @@ pub(super) struct Query {
     pub(super) intent: Intent,
     /// Terms of packs that it names.
     pub(super) brands: Vec<u32>,
+    /// They are written as names, so that nothing else can be meant.
+    pub(super) is_named: bool,
     /// Its words as they are, each once.
     pub(super) written: Vec<u32>,
 }
@@ -102,14 +104,23 @@ pub(super) struct Query {
 struct Written {
     word: Word,
     weight: f32,
+    /// It is the first of a sentence that is not the first.
+    begins_sentence: bool,
+    /// It is written as a name is: with a capital letter inside a sentence.
+    is_name: bool,
 }
 
 pub(super) fn read(index: &Index, query: &str) -> Query {
     let query = clipped(query);
     let plain_terms = terms(index, query);
     let (mut written, hinted) = written(index, query);
-    let said = written.iter().filter(|written| written.weight >= 1.0).map(|written| written.word.raw.as_str());
-    let intent = Intent::of(meant(said.collect()).into_iter());
+    let mut said = Vec::new();
+    for written in written.iter().filter(|written| written.weight >= 1.0) {
+        // What stands at the beginning of a sentence may be what is to be done: "It failed. Open an issue."
+        said.extend(written.begins_sentence.then_some("then"));
+        said.push(written.word.raw.as_str());
+    }
+    let intent = Intent::of(meant(said).into_iter());
     written.truncate(MAX_WORDS);
     let mut found: Vec<QueryWord> = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -128,7 +139,7 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
         written.retain(|written| !is_stop_word(&written.word.raw));
     }
     let is_short = written.len() <= SHORT_QUERY;
-    for (at, Written { word, weight }) in written.iter().enumerate() {
+    for (at, Written { word, weight, .. }) in written.iter().enumerate() {
         if seen.contains(&word.stem) {
             continue;
         }
@@ -172,9 +183,12 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
             found.extend(plain(index, &joined, pair[0].weight.min(pair[1].weight)));
         }
     }
-    let said = written.iter().filter(|written| written.weight >= 1.0);
-    let brands = said.flat_map(|written| brands(index, &written.word.stem)).collect();
-    Query { words: found, intent, brands, written: plain_terms }
+    let said = || written.iter().filter(|written| written.weight >= 1.0);
+    let of = |written: &Written| brands(index, &written.word.stem);
+    let named: Vec<u32> = said().filter(|written| written.is_name).flat_map(of).collect();
+    let is_named = !named.is_empty();
+    let brands = if is_named { named } else { said().flat_map(of).collect() };
+    Query { words: found, intent, brands, is_named, written: plain_terms }
 }
 
 /// The words of a query that the index has, as they are, each once.
@@ -200,6 +214,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
     // Where every word has a capital letter, none of them says anything.
     let has_lower = query.split_whitespace().skip(1).any(|piece| piece.starts_with(char::is_lowercase));
     let mut begins_sentence = true;
+    let mut begun = false;
     let mut is_content = false;
     let mut last_piece = "";
     let mut quotes = Quotes::default();
@@ -241,8 +256,9 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
             let weight = if is_content { weight * CONTENT } else { weight };
             // A word at the beginning introduces nothing: there is nothing yet that could be said.
             is_content |= SAYS.contains(&word.raw.as_str()) && written.len() > 1;
-            written.push(Written { word, weight });
+            written.push(Written { word, weight, begins_sentence: begun && begins_sentence && at == 0, is_name });
         }
+        begun = true;
         is_content |= piece.ends_with(':') && !written.is_empty();
         begins_sentence = piece.ends_with(['.', '!', '?', ':']);
     }
