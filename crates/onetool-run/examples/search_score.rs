@@ -1,6 +1,6 @@
 //! Scores the search on the labelled set in `bench/search/`: how often the right tool is among the first 1, 3 and 5.
 //!
-//! Half of the prompts are for tuning, the other half is held out; a hash of the prompt decides which half it is in.
+//! Plain BM25 over the same words stands beside it. Half of the prompts are for tuning, the other half is held out; a hash of the prompt decides which half it is in.
 //! `--misses` prints the prompts of the tuning half whose tool is not among the first 3.
 #![expect(clippy::print_stdout, reason = "it is a report")]
 
@@ -26,18 +26,17 @@ fn main() {
         (Style::Colloquial, "colloquial"),
     ];
     for (style, (part, title)) in styles.iter().flat_map(|style| parts.map(|part| (style, part))) {
-        let score = set.score(&index, style.0, part);
-        if score.prompts == 0 {
+        let ours = set.score(style.0, part, |query| index.search(query));
+        if ours.prompts == 0 {
             continue;
         }
-        let Score { prompts, first, first_3, first_5 } = score;
-        let percent = |count: usize| 100.0 * count as f64 / prompts as f64;
+        let plain = set.score(style.0, part, |query| index.search_plainly(query));
         println!(
-            "{:<10} {title:<8} {prompts:>4} prompts   first {:5.1} %   first 3 {:5.1} %   first 5 {:5.1} %",
+            "{:<10} {title:<8} {:>4} prompts   {}   plain BM25: {}",
             style.1,
-            percent(first),
-            percent(first_3),
-            percent(first_5)
+            ours.prompts,
+            percentages(ours),
+            percentages(plain)
         );
     }
     let large = set.index(TIMED_TOOLS);
@@ -62,4 +61,14 @@ fn main() {
             println!("\n{prompt}\n    {found}");
         }
     }
+}
+
+fn percentages(score: Score) -> String {
+    let percent = |count: usize| 100.0 * count as f64 / score.prompts as f64;
+    format!(
+        "first {:5.1} %   first 3 {:5.1} %   first 5 {:5.1} %",
+        percent(score.first),
+        percent(score.first_3),
+        percent(score.first_5)
+    )
 }

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use super::intent::{self, Action};
 use super::query::Query;
 use super::synonyms::Likeness;
-use super::words::{Word, is_stop_word, name_words, words};
+use super::words::{Written, is_stop_word, name_words, stemmed, words};
 use super::{Field, query, synonyms, typos};
 
 /// Of one text, so many words are indexed.
 const MAX_WORDS: usize = 400;
 
 /// What a word is worth in a field, by [`Field`].
-pub(super) const WEIGHTS: [f32; Field::COUNT] = [2.4, 1.1, 2.0, 0.4, 0.35, 0.4, 0.55, 2.0, 0.45];
+pub(super) const WEIGHTS: [f32; Field::COUNT] = [2.4, 1.1, 2.0, 0.4, 0.25, 0.2, 0.5, 2.0, 0.45];
 /// How much the length of a field counts against it, by [`Field`].
 pub(super) const LENGTHS: [f32; Field::COUNT] = [0.6, 0.2, 0.5, 0.75, 0.5, 0.6, 0.5, 0.2, 0.6];
 /// How soon more of the same word is worth nothing more.
@@ -27,6 +27,14 @@ const OBJECT: f32 = 0.15;
 const NEARLY: f32 = 0.35;
 /// How a document of another pack compares where the query names a pack.
 const OTHER_PACK: f32 = 0.8;
+/// The same where the name is written as one: "in Linear".
+const OTHER_NAME: f32 = 0.6;
+/// How much plain BM25 counts beside all that: every word as it was written, wherever it stands. It counts more the more
+/// words there are.
+const PLAIN: f32 = 0.3;
+const FEW_WORDS: f32 = 2.0;
+const PLAIN_SATURATION: f32 = 1.2;
+const PLAIN_LENGTH: f32 = 0.75;
 
 /// A document that fits, with how well.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,8 +49,8 @@ pub struct Index {
     pub(super) documents: usize,
     /// By stem.
     pub(super) terms: HashMap<String, u32>,
-    /// By term: document and weighted frequency.
-    pub(super) postings: Vec<Vec<(u32, f32)>>,
+    /// By term: where it stands.
+    pub(super) postings: Vec<Vec<Posting>>,
     /// Every written form with its stem, sorted, to complete and to correct words.
     pub(super) vocabulary: Vec<Spelling>,
     /// By term: documents that have it in their names, with what it is there.
@@ -58,7 +66,17 @@ pub struct Index {
     /// By term: compounds that it is a half of.
     pub(super) compounds: HashMap<u32, Vec<u32>>,
     /// Synonyms by stem, whether the stem is a term or not.
-    pub(super) synonyms: HashMap<String, Vec<(String, Likeness)>>,
+    pub(super) synonyms: &'static HashMap<String, Vec<(String, Likeness)>>,
+}
+
+/// A document that has a term.
+#[derive(Clone, Copy)]
+pub(super) struct Posting {
+    document: u32,
+    /// How often the document has the term, by what its fields are worth.
+    weighted: f32,
+    /// The same for plain BM25, between 0 and 1.
+    plain: f32,
 }
 
 pub(super) struct Spelling {
@@ -75,7 +93,7 @@ impl Index {
         let mut best = vec![0.0_f32; self.documents];
         let mut touched: Vec<u32> = Vec::new();
         let mut matched = vec![0.0_f32; self.documents];
-        let Query { words, intent, brands } = query::read(self, query);
+        let Query { words, intent, brands, is_named, written } = query::read(self, query);
         let mut named_by = vec![NamedBy::default(); self.documents];
         for (number, word) in words.iter().enumerate() {
             let most = word.variants.iter().map(|(_, value)| *value).fold(0.0, f32::max);
@@ -85,12 +103,12 @@ impl Index {
                         named_by[document as usize].add(number, role);
                     }
                 }
-                for &(document, frequency) in &self.postings[term as usize] {
+                for &Posting { document, weighted, .. } in &self.postings[term as usize] {
                     let slot = &mut best[document as usize];
                     if *slot == 0.0 {
                         touched.push(document);
                     }
-                    *slot = slot.max(value * frequency * (SATURATION + 1.0) / (SATURATION + frequency));
+                    *slot = slot.max(value * weighted * (SATURATION + 1.0) / (SATURATION + weighted));
                 }
             }
             for document in touched.drain(..) {
@@ -98,6 +116,7 @@ impl Index {
                 scores[document as usize] += std::mem::take(&mut best[document as usize]);
             }
         }
+        let elsewhere = if is_named { OTHER_NAME } else { OTHER_PACK };
         let all: f32 = words.iter().map(|word| word.share).sum();
         let mut found: Vec<Match> = scores
             .into_iter()
@@ -113,12 +132,44 @@ impl Index {
                     * (1.0 - COVERAGE + COVERAGE * share)
                     * (1.0 - NAME_COVERAGE + NAME_COVERAGE * named.words.share_of(length.words))
                     * (1.0 - OBJECT + OBJECT * named.objects.share_of(length.objects))
-                    * if is_elsewhere { OTHER_PACK } else { 1.0 };
+                    * if is_elsewhere { elsewhere } else { 1.0 };
                 Match { document, score: score * fit }
             })
             .collect();
-        found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
+        self.mix_in_plain(&written, &mut found);
+        sort(&mut found);
         found
+    }
+
+    /// The same by plain BM25 alone, to compare with.
+    pub fn search_plainly(&self, query: &str) -> Vec<Match> {
+        let scores = self.plain_scores(&query::terms(self, query)).into_iter().enumerate();
+        let mut found: Vec<Match> =
+            scores.filter(|(_, score)| *score > 0.0).map(|(document, score)| Match { document, score }).collect();
+        sort(&mut found);
+        found
+    }
+
+    /// What the rules misjudge, plain BM25 often finds: it has a say in the order.
+    fn mix_in_plain(&self, written: &[u32], found: &mut [Match]) {
+        let plain = self.plain_scores(written);
+        let best = found.iter().map(|found| found.score).fold(f32::MIN_POSITIVE, f32::max);
+        let best_plain = plain.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let share = PLAIN * written.len() as f32 / (written.len() as f32 + FEW_WORDS);
+        for Match { document, score } in found {
+            *score = *score / best + share * plain[*document] / best_plain;
+        }
+    }
+
+    fn plain_scores(&self, terms: &[u32]) -> Vec<f32> {
+        let mut scores = vec![0.0_f32; self.documents];
+        for &term in terms {
+            let rarity = self.rarity(self.frequency(term));
+            for posting in &self.postings[term as usize] {
+                scores[posting.document as usize] += rarity * posting.plain;
+            }
+        }
+        scores
     }
 
     /// Rare words say more than common ones: what a word is worth that so many documents have.
@@ -130,6 +181,11 @@ impl Index {
     pub(super) fn frequency(&self, term: u32) -> usize {
         self.postings[term as usize].len()
     }
+}
+
+/// Best first; equal ones in their order.
+fn sort(found: &mut [Match]) {
+    found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.document.cmp(&b.document)));
 }
 
 /// What a word is in a name.
@@ -211,38 +267,32 @@ impl IndexBuilder {
     /// Adds a text to the latest document.
     pub fn text(&mut self, field: Field, text: &str) {
         if matches!(field, Field::Name | Field::Pack | Field::ParameterName) {
-            let words = name_words(text);
+            let words: Vec<String> = name_words(text).into_iter().map(Written::raw).collect();
             if field == Field::Name
                 && let Some(action) = self.actions.last_mut()
             {
-                *action = action.or(intent::of_name(words.iter().map(|word| word.raw.as_str())));
+                let said: Vec<&str> = words.iter().map(String::as_str).collect();
+                *action = action.or(intent::of_name(&said));
             }
             for word in words.into_iter().take(MAX_WORDS) {
-                self.word(field, &word);
+                self.word(field, word);
             }
         } else {
             for word in words(text).take(MAX_WORDS) {
-                self.word(field, &word);
+                self.word(field, word.raw());
             }
         }
     }
 
-    fn word(&mut self, field: Field, word: &Word) {
+    fn word(&mut self, field: Field, raw: String) {
         // In a name every word counts: `turn_on` and `turn_off`.
-        if field != Field::Name && is_stop_word(&word.raw) {
+        if field != Field::Name && is_stop_word(&raw) {
             return;
         }
         let Some(document) = self.lengths.len().checked_sub(1) else { return };
         self.lengths[document][field as usize] += 1;
-        let next = self.terms.len() as u32;
-        let term = match self.terms.get(&word.stem) {
-            Some(term) => *term,
-            None => {
-                self.terms.insert(word.stem.clone(), next);
-                self.occurrences.push(Vec::new());
-                next
-            }
-        };
+        let is_verb = field == Field::Name && intent::is_verb(&raw);
+        let term = self.term(raw);
         if field == Field::Pack {
             self.brands.insert(term);
             self.packs[document].push(term);
@@ -250,12 +300,9 @@ impl IndexBuilder {
         if field == Field::Name {
             let mut known = self.named.iter().rev().take_while(|(of, ..)| *of == document as u32);
             if !known.any(|(_, known, _)| *known == term) {
-                let role = if intent::is_verb(&word.raw) { Role::Verb } else { Role::Object };
+                let role = if is_verb { Role::Verb } else { Role::Object };
                 self.named.push((document as u32, term, role));
             }
-        }
-        if !self.spellings.contains_key(&word.raw) {
-            self.spellings.insert(word.raw.clone(), term);
         }
         let seen = &mut self.occurrences[term as usize];
         let (document, field) = (document as u32, field as u8);
@@ -263,6 +310,20 @@ impl IndexBuilder {
             Some((_, _, count)) => *count = count.saturating_add(1),
             None => seen.push((document, field, 1)),
         }
+    }
+
+    /// The term that a word stands for. A word that was seen before is not taken to its stem again.
+    fn term(&mut self, raw: String) -> u32 {
+        if let Some(&term) = self.spellings.get(&raw) {
+            return term;
+        }
+        let next = self.terms.len() as u32;
+        let term = *self.terms.entry(stemmed(&raw)).or_insert(next);
+        if term == next {
+            self.occurrences.push(Vec::new());
+        }
+        self.spellings.insert(raw, term);
+        term
     }
 
     pub fn build(self) -> Index {
@@ -279,17 +340,28 @@ impl IndexBuilder {
             let long = lengths[document as usize][field] as f32 / averages[field].max(1.0);
             WEIGHTS[field] * f32::from(count) / (1.0 - LENGTHS[field] + LENGTHS[field] * long)
         };
-        let postings: Vec<Vec<(u32, f32)>> = self
+        let long: Vec<f32> = lengths.iter().map(plain_length).collect();
+        let average = long.iter().sum::<f32>() / documents.max(1) as f32;
+        let saturated = |document: u32, count: f32| {
+            let long = long[document as usize] / average.max(1.0);
+            count / (count + PLAIN_SATURATION * (1.0 - PLAIN_LENGTH + PLAIN_LENGTH * long))
+        };
+        let postings: Vec<Vec<Posting>> = self
             .occurrences
             .into_iter()
             .map(|occurrences| {
-                let mut postings: Vec<(u32, f32)> = Vec::new();
-                for occurrence in occurrences {
-                    let value = weighted(occurrence);
-                    match postings.last_mut() {
-                        Some((last, sum)) if *last == occurrence.0 => *sum += value,
-                        _ => postings.push((occurrence.0, value)),
+                let mut postings: Vec<Posting> = Vec::new();
+                for occurrence @ (document, field, count) in occurrences {
+                    if postings.last().is_none_or(|last| last.document != document) {
+                        postings.push(Posting { document, weighted: 0.0, plain: 0.0 });
                     }
+                    if let Some(posting) = postings.last_mut() {
+                        posting.weighted += weighted(occurrence);
+                        posting.plain += if is_plain(field.into()) { f32::from(count) } else { 0.0 };
+                    }
+                }
+                for posting in &mut postings {
+                    posting.plain = saturated(posting.document, posting.plain);
                 }
                 postings
             })
@@ -326,6 +398,15 @@ impl IndexBuilder {
             synonyms: synonyms::table(),
         }
     }
+}
+
+/// What stands in this field is the document's own, and not of its whole pack.
+fn is_plain(field: usize) -> bool {
+    field != Field::PackText as usize
+}
+
+fn plain_length(lengths: &[u32; Field::COUNT]) -> f32 {
+    lengths.iter().enumerate().filter(|(field, _)| is_plain(*field)).map(|(_, length)| *length as f32).sum()
 }
 
 /// Words that are made of two others, by each of the two.

@@ -367,6 +367,9 @@ const ARTICLES: &[&str] = &["a", "an", "some", "the"];
 const BEFORE_VERBS: &[&str] =
     &["and", "can", "could", "i", "must", "not", "please", "should", "t", "then", "to", "we", "will", "would", "you"];
 
+/// Names that were made of addresses begin with these.
+const METHODS: &[&str] = &["patch", "post", "put"];
+
 /// Verbs that say little: whatever is done can be said with them.
 const LIGHT: &[&str] = &["do", "give", "go", "have", "keep", "make", "put", "take"];
 
@@ -392,11 +395,17 @@ pub(super) fn is_participle(word: &str) -> bool {
     regular("d") || regular("ed") || matches!(word, "built" | "made" | "sent" | "written")
 }
 
-/// What a tool does by its name: the first verb in it.
-pub(super) fn of_name<'a>(words: impl IntoIterator<Item = &'a str> + Clone) -> Option<Action> {
+/// What a tool does by its name: the first verb in it, unless it says that there are several (`create_or_update`) or begins
+/// with a method of HTTP (`post_search`).
+pub(super) fn of_name(words: &[&str]) -> Option<Action> {
     let of_tools =
-        |word: &str| NAME_VERBS.binary_search_by_key(&word, |(verb, _)| verb).ok().map(|at| NAME_VERBS[at].1);
-    words.clone().into_iter().find_map(action).or_else(|| words.into_iter().find_map(of_tools))
+        |word: &&str| NAME_VERBS.binary_search_by_key(word, |(verb, _)| verb).ok().map(|at| NAME_VERBS[at].1);
+    let verbs: Vec<&str> = words.iter().copied().filter(|word| is_verb(word)).collect();
+    if verbs.len() > 1 && words.iter().any(|word| matches!(*word, "and" | "or")) {
+        return None;
+    }
+    let said = verbs.iter().find(|word| !METHODS.contains(word)).filter(|_| METHODS.contains(&verbs[0]));
+    said.or(verbs.first()).and_then(|verb| action(verb)).or_else(|| words.iter().find_map(of_tools))
 }
 
 /// What a query asks for.
@@ -461,11 +470,14 @@ mod tests {
 
     #[test]
     fn a_question_prefers_what_looks() {
-        let fit = |query: &str, name: &str| Intent::of(query.split(' ')).fit(of_name(name.split('_')));
+        let fit =
+            |query: &str, name: &str| Intent::of(query.split(' ')).fit(of_name(&name.split('_').collect::<Vec<_>>()));
         assert!(fit("which boards are there", "list_boards") > fit("which boards are there", "create_board"));
         assert!(fit("show my boards", "list_boards") > fit("show my boards", "delete_board"));
         assert!(fit("create a board", "create_board") > fit("create a board", "list_boards"));
         assert!(fit("the board", "get_board") > fit("the board", "delete_board"));
+        assert!(fit("find the board", "post_search") > fit("find the board", "post_board"));
+        assert!(fit("change the board", "create_or_update_board") > fit("change the board", "create_board"));
         assert!(fit("can you delete the board", "delete_board") >= fit("can you delete the board", "list_boards"));
     }
 }

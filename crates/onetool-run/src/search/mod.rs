@@ -3,7 +3,8 @@
 //! Pure: texts in, ranks out. A word is worth more where it is rare and where it stands (a name more than a description):
 //! BM25 over weighted fields. Words are compared by stem, in one spelling; a word that no document has is taken apart,
 //! completed or corrected ([`query`]); synonyms count for less than the word itself. A query word counts once for a
-//! document, by its best variant, so synonyms never outvote the words that were written.
+//! document, by its best variant, so synonyms never outvote the words that were written. Plain BM25 has a say as well, so
+//! that a rule which is wrong about a query does not cost what everybody would find.
 //!
 //! `bench/search/` holds a labelled set and prints the score.
 

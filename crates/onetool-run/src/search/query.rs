@@ -29,9 +29,7 @@ const PHRASE: f32 = 0.75;
 const SAME: f32 = 0.95;
 /// How much of a word's own rarity counts where others mean the same.
 const OWN: f32 = 0.35;
-const SHAPE: f32 = 0.35;
-/// The forms of a ticket's number or a channel leave no doubt.
-const TELLING_SHAPE: f32 = 0.6;
+const SHAPE: f32 = 0.6;
 /// What a word is worth that begins a request; most begin with what is to be done.
 const FIRST: f32 = 1.25;
 /// Verbs are chosen more loosely than nouns.
@@ -96,19 +94,33 @@ pub(super) struct Query {
     pub(super) intent: Intent,
     /// Terms of packs that it names.
     pub(super) brands: Vec<u32>,
+    /// They are written as names, so that nothing else can be meant.
+    pub(super) is_named: bool,
+    /// Its words as they are, each once.
+    pub(super) written: Vec<u32>,
 }
 
 /// A word of a query, with how much it says about the tool that is meant.
 struct Written {
     word: Word,
     weight: f32,
+    /// It is the first of a sentence that is not the first.
+    begins_sentence: bool,
+    /// It is written as a name is: with a capital letter inside a sentence.
+    is_name: bool,
 }
 
 pub(super) fn read(index: &Index, query: &str) -> Query {
     let query = clipped(query);
+    let plain_terms = terms(index, query);
     let (mut written, hinted) = written(index, query);
-    let said = written.iter().filter(|written| written.weight >= 1.0).map(|written| written.word.raw.as_str());
-    let intent = Intent::of(meant(said.collect()).into_iter());
+    let mut said = Vec::new();
+    for written in written.iter().filter(|written| written.weight >= 1.0) {
+        // What stands at the beginning of a sentence may be what is to be done: "It failed. Open an issue."
+        said.extend(written.begins_sentence.then_some("then"));
+        said.push(written.word.raw.as_str());
+    }
+    let intent = Intent::of(meant(said).into_iter());
     written.truncate(MAX_WORDS);
     let mut found: Vec<QueryWord> = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -127,7 +139,7 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
         written.retain(|written| !is_stop_word(&written.word.raw));
     }
     let is_short = written.len() <= SHORT_QUERY;
-    for (at, Written { word, weight }) in written.iter().enumerate() {
+    for (at, Written { word, weight, .. }) in written.iter().enumerate() {
         if seen.contains(&word.stem) {
             continue;
         }
@@ -171,9 +183,21 @@ pub(super) fn read(index: &Index, query: &str) -> Query {
             found.extend(plain(index, &joined, pair[0].weight.min(pair[1].weight)));
         }
     }
-    let said = written.iter().filter(|written| written.weight >= 1.0);
-    let brands = said.flat_map(|written| brands(index, &written.word.stem)).collect();
-    Query { words: found, intent, brands }
+    let said = || written.iter().filter(|written| written.weight >= 1.0);
+    let of = |written: &Written| brands(index, &written.word.stem);
+    let named: Vec<u32> = said().filter(|written| written.is_name).flat_map(of).collect();
+    let is_named = !named.is_empty();
+    let brands = if is_named { named } else { said().flat_map(of).collect() };
+    Query { words: found, intent, brands, is_named, written: plain_terms }
+}
+
+/// The words of a query that the index has, as they are, each once.
+pub(super) fn terms(index: &Index, query: &str) -> Vec<u32> {
+    let said = name_words(query).into_iter().map(Word::from).filter(|word| !is_stop_word(&word.raw)).take(MAX_WORDS);
+    let mut terms: Vec<u32> = said.filter_map(|word| index.terms.get(&word.stem).copied()).collect();
+    terms.sort_unstable();
+    terms.dedup();
+    terms
 }
 
 /// The packs that a word names: "mongo" is MongoDB.
@@ -190,6 +214,7 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
     // Where every word has a capital letter, none of them says anything.
     let has_lower = query.split_whitespace().skip(1).any(|piece| piece.starts_with(char::is_lowercase));
     let mut begins_sentence = true;
+    let mut begun = false;
     let mut is_content = false;
     let mut last_piece = "";
     let mut quotes = Quotes::default();
@@ -201,14 +226,13 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
         last_piece = piece;
         let is_quoted = quotes.holds(piece);
         let hints = shape::hints(piece);
-        let likeness = if shape::is_telling(hints) { TELLING_SHAPE } else { SHAPE };
-        hinted.extend(hints.iter().map(|hint| (stemmed(hint), likeness)));
+        hinted.extend(hints.iter().map(|hint| (stemmed(hint), SHAPE)));
         // The words of an address say what it leads to, not what is wanted.
         if !hints.is_empty() && !hints.contains(&"file") && !hints.contains(&"repository") {
             begins_sentence = false;
             continue;
         }
-        let names = name_words(piece);
+        let names: Vec<Word> = name_words(piece).into_iter().map(Word::from).collect();
         let last = names.len().saturating_sub(1);
         for (at, word) in names.into_iter().enumerate() {
             // A number says nothing, unless it is part of a name: `tool_4711`.
@@ -232,8 +256,9 @@ fn written(index: &Index, query: &str) -> (Vec<Written>, Vec<(String, f32)>) {
             let weight = if is_content { weight * CONTENT } else { weight };
             // A word at the beginning introduces nothing: there is nothing yet that could be said.
             is_content |= SAYS.contains(&word.raw.as_str()) && written.len() > 1;
-            written.push(Written { word, weight });
+            written.push(Written { word, weight, begins_sentence: begun && begins_sentence && at == 0, is_name });
         }
+        begun = true;
         is_content |= piece.ends_with(':') && !written.is_empty();
         begins_sentence = piece.ends_with(['.', '!', '?', ':']);
     }

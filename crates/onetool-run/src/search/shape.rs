@@ -46,11 +46,6 @@ pub(super) fn hints(piece: &str) -> &'static [&'static str] {
     &[]
 }
 
-/// Whether hints of [`hints`] leave no doubt about what is meant.
-pub(super) fn is_telling(hints: &[&str]) -> bool {
-    matches!(hints, ["issue" | "channel" | "subreddit" | "calculate"])
-}
-
 /// "12.5 times", "17 %"
 pub(super) fn is_calculated(before: &str, piece: &str) -> bool {
     let is_number = before.bytes().any(|byte| byte.is_ascii_digit())

@@ -5,6 +5,7 @@
 //! other a little. [`PHRASES`] are said in several words and mean one.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use super::words::stemmed;
 
@@ -664,7 +665,12 @@ const GROUPS: &[&str] = &[
 ];
 
 /// Each stem with the stems that may stand for it, and whether they are as good as the stem itself.
-pub(super) fn table() -> HashMap<String, Vec<(String, Likeness)>> {
+pub(super) fn table() -> &'static HashMap<String, Vec<(String, Likeness)>> {
+    static TABLE: LazyLock<HashMap<String, Vec<(String, Likeness)>>> = LazyLock::new(made);
+    &TABLE
+}
+
+fn made() -> HashMap<String, Vec<(String, Likeness)>> {
     let mut table: HashMap<String, Vec<(String, Likeness)>> = HashMap::new();
     let groups = SAME.iter().map(|group| (group, Likeness::Same));
     for (group, likeness) in groups.chain(GROUPS.iter().map(|group| (group, Likeness::Related))) {

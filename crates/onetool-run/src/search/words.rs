@@ -295,43 +295,54 @@ pub(super) struct Word {
     pub(super) capital: bool,
 }
 
+impl From<Written<'_>> for Word {
+    fn from(written: Written<'_>) -> Self {
+        let raw = written.raw();
+        Self { stem: stemmed(&raw), raw, capital: written.0.starts_with(char::is_uppercase) }
+    }
+}
+
+/// A word in a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'a>(&'a str);
+
+impl Written<'_> {
+    /// In lower case.
+    pub(super) fn raw(self) -> String {
+        let mut end = self.0.len().min(MAX_WORD_BYTES);
+        while !self.0.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.0[..end].to_lowercase()
+    }
+}
+
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
 /// The words of a text, stop words included, in order.
-pub(super) fn words(text: &str) -> impl Iterator<Item = Word> {
-    pieces(text).map(word)
+pub(super) fn words(text: &str) -> impl Iterator<Item = Written<'_>> {
+    pieces(text).map(Written)
 }
 
 /// The words of a name: `getUserByID`, `get_user_by_id` and `get-user-by-id` have the same. A word that capitals take
 /// apart is also there as a whole (`GitHub`, `DuckDuckGo`).
-pub(super) fn name_words(name: &str) -> Vec<Word> {
+pub(super) fn name_words(name: &str) -> Vec<Written<'_>> {
     let mut all = Vec::new();
     for piece in pieces(name) {
         let parts = humps(piece);
         if parts.len() > 1 {
-            all.extend(parts.iter().map(|part| word(part)));
+            all.extend(parts.iter().copied().map(Written));
             // More humps are a sentence, not a brand.
             let is_brand = parts.len() <= MAX_HUMPS && piece.starts_with(char::is_uppercase);
             if parts.len() > 2 && !is_brand {
                 continue;
             }
         }
-        all.push(word(piece));
+        all.push(Written(piece));
     }
     all
-}
-
-/// The word with its stem.
-fn word(piece: &str) -> Word {
-    let mut end = piece.len().min(MAX_WORD_BYTES);
-    while !piece.is_char_boundary(end) {
-        end -= 1;
-    }
-    let raw = piece[..end].to_lowercase();
-    let stem = stemmed(&raw);
-    Word { stem, raw, capital: piece.starts_with(char::is_uppercase) }
 }
 
 /// The stem of a word in its American spelling.
@@ -413,7 +424,7 @@ mod tests {
 
     #[test]
     fn names_are_taken_apart() {
-        let of = |name: &str| name_words(name).into_iter().map(|word| word.raw).collect::<Vec<_>>();
+        let of = |name: &str| name_words(name).into_iter().map(Written::raw).collect::<Vec<_>>();
         assert_eq!(of("get_user-by.id"), ["get", "user", "by", "id"]);
         assert_eq!(of("getUserByID"), ["get", "user", "by", "id"]);
         assert_eq!(of("parseHTMLPage"), ["parse", "html", "page"]);
@@ -446,7 +457,7 @@ mod tests {
 
     #[test]
     fn long_words_are_cut_between_characters() {
-        let word = words(&"ä".repeat(100)).next().unwrap();
-        assert_eq!(word.raw, "ä".repeat(20));
+        let long = "ä".repeat(100);
+        assert_eq!(words(&long).next().unwrap().raw(), "ä".repeat(20));
     }
 }

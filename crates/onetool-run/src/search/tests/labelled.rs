@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onetool_run::search::{Field, Index, IndexBuilder};
+use onetool_run::search::{Field, Index, IndexBuilder, Match};
 
 pub struct LabelledTool {
     pub pack: String,
@@ -146,11 +146,11 @@ impl LabelledSet {
         builder.build()
     }
 
-    pub fn score(&self, index: &Index, style: Style, part: Part) -> Score {
+    pub fn score(&self, style: Style, part: Part, search: impl Fn(&str) -> Vec<Match>) -> Score {
         let mut score = Score::default();
         let chosen = |prompt: &&Prompt| prompt.style == style && prompt.part == part;
         for prompt in self.prompts.iter().filter(chosen) {
-            let rank = index.search(&prompt.text).iter().position(|found| prompt.tools.contains(&found.document));
+            let rank = search(&prompt.text).iter().position(|found| prompt.tools.contains(&found.document));
             score.prompts += 1;
             score.first += usize::from(rank == Some(0));
             score.first_3 += usize::from(rank.is_some_and(|rank| rank < 3));
