@@ -1,5 +1,6 @@
 //! HTTP tools: reading them, showing what they would send, and calling them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
@@ -21,9 +22,14 @@ use super::paginate::PageReport;
 use super::rate::Limiters;
 use super::reply::{self, host_of};
 use super::request::{DryRun, HttpTool, Rendered};
+use super::schema_check::check_schema;
 use super::secrets::Secrets;
 use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
 use super::stream::Reader;
+
+/// What users call the schemas of a tool.
+const ARG_SCHEMA: &str = "argSchema";
+const OUTPUT_SCHEMA: &str = "outputSchema";
 
 /// How a call went, beside its value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -132,8 +138,7 @@ impl HttpEngine {
             if let Implementation::Sequence(sequence) = &tool.implementation {
                 check_nesting(bundle, tool, sequence, neighbours, &engine.sequences)?;
             }
-            let compiled = engine.compile(bundle, tool)?;
-            match compiled.work {
+            match engine.check(bundle, tool)? {
                 Work::Http(http) => {
                     let hosts = [Some(&http.url.origin), http.token_url().filter(|_| !http.is_built_in)];
                     match hosts.into_iter().flatten().find(|url| !engine.permits(&http, url)) {
@@ -155,31 +160,32 @@ impl HttpEngine {
     }
 
     pub(crate) fn compile(&self, bundle: &Bundle, tool: &Tool) -> Result<Compiled, String> {
-        if !tool.arg_schema.is_object() {
-            return Err("argSchema must be a JSON Schema of an object".to_owned());
+        let tool = completed(tool)?;
+        let validator =
+            |schema, name| jsonschema::validator_for(schema).map_err(|error| format!("{name} is not valid: {error}"));
+        let arguments = validator(&tool.arg_schema, ARG_SCHEMA)?;
+        let output = tool.output_schema.as_ref().map(|schema| validator(schema, OUTPUT_SCHEMA)).transpose()?;
+        Ok(Compiled { arguments, output, work: self.work(bundle, &tool)? })
+    }
+
+    /// Fails where [`Self::compile`] does, and costs a fraction of it.
+    pub(crate) fn check(&self, bundle: &Bundle, tool: &Tool) -> Result<Work, String> {
+        let tool = completed(tool)?;
+        check_schema(&tool.arg_schema).map_err(|reason| format!("{ARG_SCHEMA} is not valid: {reason}"))?;
+        if let Some(schema) = &tool.output_schema {
+            check_schema(schema).map_err(|reason| format!("{OUTPUT_SCHEMA} is not valid: {reason}"))?;
         }
-        if tool.arg_schema.get("type").is_some_and(|kind| kind != "object") {
-            return Err("argSchema must have the type object".to_owned());
-        }
-        let completed = with_path_variables(tool);
-        let tool = completed.as_ref().unwrap_or(tool);
-        let arguments =
-            jsonschema::validator_for(&tool.arg_schema).map_err(|error| format!("argSchema is not valid: {error}"))?;
-        let output = tool
-            .output_schema
-            .as_ref()
-            .map(|schema| {
-                jsonschema::validator_for(schema).map_err(|error| format!("outputSchema is not valid: {error}"))
-            })
-            .transpose()?;
-        let work = match &tool.implementation {
+        self.work(bundle, &tool)
+    }
+
+    fn work(&self, bundle: &Bundle, tool: &Tool) -> Result<Work, String> {
+        Ok(match &tool.implementation {
             Implementation::Http(http) => {
                 Work::Http(Box::new(HttpTool::compile(bundle, tool, http, self.secrets.as_ref())?))
             }
             Implementation::Native(_) => Work::Native,
             Implementation::Sequence(sequence) => Work::Sequence(Sequence::compile(tool, sequence, &self.sequences)?),
-        };
-        Ok(Compiled { arguments, output, work })
+        })
     }
 
     /// What a call would do, without doing it.
@@ -287,6 +293,17 @@ impl HttpEngine {
         }
         reply::read(tool, &request.url, &reply)
     }
+}
+
+/// The tool with all that its schema needs.
+fn completed(tool: &Tool) -> Result<Cow<'_, Tool>, String> {
+    if !tool.arg_schema.is_object() {
+        return Err("argSchema must be a JSON Schema of an object".to_owned());
+    }
+    if tool.arg_schema.get("type").is_some_and(|kind| kind != "object") {
+        return Err("argSchema must have the type object".to_owned());
+    }
+    Ok(with_path_variables(tool).map_or(Cow::Borrowed(tool), Cow::Owned))
 }
 
 fn late(tool: &HttpTool, request: &Rendered, budget: Duration) -> ToolError {

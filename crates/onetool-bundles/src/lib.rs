@@ -23,6 +23,7 @@ mod rate;
 mod reply;
 mod request;
 mod retry;
+mod schema_check;
 mod secrets;
 mod sequence;
 mod source;

@@ -1,5 +1,6 @@
 //! What a reply means: a value, or why there is none.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -39,7 +40,7 @@ pub(crate) fn require_success(tool: &HttpTool, url: &Url, reply: &Reply) -> Resu
     if is_success(tool, reply.status) {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&reply.body);
+    let text = text(reply);
     let excerpt: String = text.chars().take(ERROR_EXCERPT_CHARS).collect();
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
     let colon = if excerpt.is_empty() { "" } else { ": " };
@@ -68,22 +69,42 @@ pub(crate) fn wanted_wait(error: &ToolError) -> Option<Duration> {
 
 /// The JSON that a successful reply holds.
 pub(crate) fn json(url: &Url, reply: &Reply) -> Result<Json, ToolError> {
-    let text = String::from_utf8_lossy(&reply.body);
+    // JSON is UTF-8, whatever a header says of it; only where it is not can the header be right.
+    let text = match std::str::from_utf8(&reply.body) {
+        Ok(text) => Cow::Borrowed(text.trim_start_matches('\u{feff}')),
+        Err(_) => Cow::Owned(text(reply)),
+    };
     if text.trim().is_empty() {
         return Ok(Json::Null);
     }
-    serde_json::from_str(&text)
-        .map_err(|error| upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url))))
+    serde_json::from_str(&text).map_err(|error| {
+        let kind = content_type(reply).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if kind.is_empty() || kind.contains("json") {
+            return upstream(Some(reply.status), &format!("{} did not answer with JSON: {error}", host_of(url)));
+        }
+        let kind: String = kind.chars().take(100).collect();
+        upstream(Some(reply.status), &format!("{} answered with {kind}, not with JSON", host_of(url)))
+            .with_hint("set the tool's responseEncoding to text to have it as it is")
+    })
+}
+
+fn content_type(reply: &Reply) -> &str {
+    reply.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The text of a reply, in the encoding that it declares.
+fn text(reply: &Reply) -> String {
+    onetool_outbound::decode_text(&reply.body, content_type(reply))
 }
 
 /// The value that a reply holds.
 pub(crate) fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
     require_success(tool, url, reply)?;
     if let Extract::Pattern(pattern) = &tool.extract {
-        return Ok(Extract::from_text(pattern, &String::from_utf8_lossy(&reply.body)));
+        return Ok(Extract::from_text(pattern, &text(reply)));
     }
     match tool.encoding {
-        ResponseEncoding::Text => Ok(Json::from(String::from_utf8_lossy(&reply.body))),
+        ResponseEncoding::Text => Ok(Json::from(text(reply))),
         ResponseEncoding::Json => Ok(tool.extract.from_value(json(url, reply)?)),
     }
 }
@@ -91,6 +112,26 @@ pub(crate) fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, To
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reply(body: &[u8], content_type: &str) -> Reply {
+        let headers = [(http::header::CONTENT_TYPE, content_type.parse().unwrap())].into_iter().collect();
+        Reply { status: StatusCode::OK, headers, body: body.to_vec(), live: None }
+    }
+
+    #[test]
+    fn texts_are_read_in_the_encoding_that_they_declare() {
+        assert_eq!(text(&reply(b"gr\xfc\xdfe", "text/plain; charset=ISO-8859-1")), "gr\u{fc}\u{df}e");
+        assert_eq!(text(&reply("grüße".as_bytes(), "text/plain")), "grüße");
+        let url = Url::parse("http://a.example").unwrap();
+        let read = |body: &[u8], kind: &str| json(&url, &reply(body, kind)).unwrap();
+        assert_eq!(read("\u{feff}\"ü\"".as_bytes(), "application/json"), "ü");
+        // A header that is wrong does no harm.
+        assert_eq!(read("\"ü\"".as_bytes(), "application/json; charset=latin1"), "ü");
+        assert_eq!(read(b"\"\xfc\"", "application/json; charset=latin1"), "ü");
+        let refused = json(&url, &reply(b"<html>", "text/html; charset=utf-8")).unwrap_err();
+        assert_eq!(refused.message, "a.example answered with text/html, not with JSON");
+        assert!(refused.hint.unwrap().contains("responseEncoding"));
+    }
 
     #[test]
     fn what_is_said_of_a_wait_can_be_read_again() {

@@ -59,8 +59,8 @@ impl UrlTemplate {
         for segment in &self.segments {
             text.push('/');
             let filled = bindings.fill(segment, percent_encode)?.unwrap_or_default();
-            if variables(segment).next().is_some() {
-                check_segment(&filled)?;
+            if let Some(first) = variables(segment).next() {
+                check_segment(&filled, &first.name)?;
             }
             text.push_str(&filled);
         }
@@ -83,10 +83,11 @@ impl UrlTemplate {
 }
 
 /// An argument must not walk up the path, nor vanish from it.
-fn check_segment(segment: &str) -> Result<(), ToolError> {
+fn check_segment(segment: &str, variable: &str) -> Result<(), ToolError> {
     let dots = segment.to_ascii_lowercase().replace("%2e", ".");
     if segment.is_empty() || dots == "." || dots == ".." {
-        return Err(ToolError::arguments(format!("'{segment}' can't be a part of the path")));
+        let message = format!("{variable}: '{segment}' can't be a part of the path");
+        return Err(ToolError::arguments(message).at(format!("/{variable}")));
     }
     Ok(())
 }

@@ -128,8 +128,12 @@ impl HttpEngine {
             Ok(request) => request,
             Err(error) => return steps.fail(error),
         };
-        let count = compiled.secret_names.len();
-        steps.put(StepState::Ok, format!("the block is valid, and its {count} secrets are set"));
+        let secrets_are_set = match compiled.secret_names.len() {
+            0 => String::new(),
+            1 => ", and its secret is set".to_owned(),
+            count => format!(", and its {count} secrets are set"),
+        };
+        steps.put(StepState::Ok, format!("the block is valid{secrets_are_set}"));
         let mut masks: Vec<String> = secrets.into_values().collect();
         match request.auth.as_deref() {
             Some(ReadyAuth::OAuth2 { method, ready }) => {

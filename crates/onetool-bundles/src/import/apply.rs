@@ -162,11 +162,11 @@ impl Prepared {
         let mut note = |slug: &Slug, reason| changed.push(Unexpressed { what: slug.to_string(), reason });
         let mut left_out = HashSet::new();
         self.intake.tools.retain_mut(|(slug, version, draft)| {
-            let compile = |draft: &ToolDraft| engine.compile(&bundle, &draft.trial(bundle.id, slug, version));
+            let check = |draft: &ToolDraft| engine.check(&bundle, &draft.trial(bundle.id, slug, version));
             let mut open = draft.open();
-            let Err(reason) = compile(&open) else { return true };
+            let Err(reason) = check(&open) else { return true };
             let repairs = repair::schemas(&mut open);
-            if !repairs.is_empty() && compile(&open).is_ok() {
+            if !repairs.is_empty() && check(&open).is_ok() {
                 repairs.into_iter().for_each(|reason| note(slug, reason));
                 *draft = open.into();
                 return true;

@@ -16,6 +16,10 @@ impl HttpEngine {
         let mut url =
             Url::parse(url).map_err(|error| ToolError::arguments(format!("the address is not valid: {error}")))?;
         for _ in 0..=MAX_REDIRECTS {
+            if !matches!(url.scheme(), "http" | "https") {
+                let message = format!("'{}' addresses are not supported; http and https are", url.scheme());
+                return Err(ToolError::arguments(message));
+            }
             if !self.settings.allowed_hosts.permits(&url) {
                 return Err(ToolError::denied(format!("the host {} is not allowed", host_of(&url)))
                     .with_hint("add it to http.allowed_hosts, or fetch the document yourself and import the file"));

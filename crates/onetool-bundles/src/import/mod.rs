@@ -140,13 +140,27 @@ fn recognised(document: &Json) -> Option<Format> {
     is_collection.then_some(Format::Postman)
 }
 
+/// A node of YAML is written with at least about so many bytes.
+const BYTES_PER_YAML_NODE: usize = 4;
+const LEAST_YAML_NODES: usize = 250_000;
+/// As deep as JSON is read.
+const YAML_DEPTH: usize = 128;
+
 /// JSON, or YAML.
 fn parse(text: &str) -> Result<Json, String> {
+    let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"));
     }
-    serde_saphyr::from_str(text).map_err(|error| {
-        let first: String = error.to_string().lines().next().unwrap_or_default().chars().take(300).collect();
+    // As much as JSON of this size may hold. What aliases add counts too, so that a short text stays short.
+    let nodes = (text.len() / BYTES_PER_YAML_NODE).max(LEAST_YAML_NODES);
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: nodes, max_events: nodes * 2, max_depth: YAML_DEPTH },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let error = error.to_string();
+        let first = error.lines().next().unwrap_or_default();
+        let first: String = first.strip_prefix("error: ").unwrap_or(first).chars().take(300).collect();
         format!("invalid YAML: {first}")
     })
 }

@@ -114,7 +114,11 @@ pub(super) fn is_secret_header(name: &str) -> bool {
 
 /// A text within its limit, control characters left out.
 pub(super) fn shortened(text: &str, chars: usize) -> String {
-    let clean: String = text.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(chars + 1).collect();
+    let text = text.trim();
+    if text.len() <= chars && text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
+        return text.to_owned();
+    }
+    let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n').take(chars + 1).collect();
     if clean.chars().count() <= chars {
         return clean;
     }

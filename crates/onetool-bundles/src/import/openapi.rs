@@ -106,9 +106,17 @@ impl<'a> Reader<'a> {
                 self.note(path.clone(), "it refers to something that is not in the document");
                 continue;
             };
+            if !item.is_object() {
+                self.note(path.clone(), "it is not an object");
+                continue;
+            }
             for method in METHODS {
                 let Some(json) = item.get(*method) else { continue };
                 let label = format!("{} {path}", method.to_uppercase());
+                if !json.is_object() {
+                    self.note(label, "it is not an object");
+                    continue;
+                }
                 let operation = Operation { label, method, path, item, json };
                 if self.is_wanted(&operation) {
                     operations.push(operation);
@@ -488,6 +496,10 @@ impl<'a> Reader<'a> {
         let mut standalone = Standalone::new(self.document, self.shares.output_bytes, Direction::Response);
         let mut converted = standalone.convert(schema, 0);
         let finished = standalone.finish([&mut converted]);
+        for reference in finished.missing {
+            let reference = shortened(&reference, 100);
+            self.note(operation.label.clone(), format!("its response: '{reference}' is not in the document"));
+        }
         if let (Some(object), false) = (converted.as_object_mut(), finished.definitions.is_empty()) {
             object.insert("$defs".to_owned(), Json::Object(finished.definitions));
         }

@@ -5,6 +5,7 @@ use onetool_state::bundles::ToolDraft;
 use serde_json::{Map, Value as Json, json};
 
 use super::naming::shortened;
+use crate::schema_check::check_schema;
 
 /// How much of a reason is repeated.
 const REASON_CHARS: usize = 200;
@@ -46,5 +47,5 @@ fn problem_among(schema: &Json, definitions: &Map<String, Json>) -> Option<Strin
 }
 
 fn problem(schema: &Json) -> Option<String> {
-    jsonschema::validator_for(schema).err().map(|error| shortened(&error.to_string(), REASON_CHARS))
+    check_schema(schema).err().map(|reason| shortened(&reason, REASON_CHARS))
 }

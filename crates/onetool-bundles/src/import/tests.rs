@@ -120,6 +120,45 @@ fn operations_become_tools() {
 }
 
 #[test]
+fn yaml_may_be_as_large_as_json() {
+    let values = "  - 1\n".repeat(300_000);
+    let text = format!(
+        "\u{feff}openapi: 3.0.3\ninfo: {{title: T}}\nservers: [{{url: 'https://a.example'}}]\n\
+        paths: {{/a: {{get: {{}}}}}}\nx-values:\n{values}"
+    );
+    assert_eq!(read(&text).unwrap().tools.len(), 1);
+    // What a few lines would grow to is refused.
+    let mut bomb = "openapi: 3.0.3\na0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
+    for level in 1..9 {
+        let below = vec![format!("*a{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{below}]\n"));
+    }
+    let refused = read(&bomb).unwrap_err();
+    assert!(refused.starts_with("invalid YAML: line "), "{refused}");
+}
+
+#[test]
+fn what_is_not_an_operation_is_listed() {
+    let document = json!({
+        "openapi": "3.1.0", "info": {"title": "T"}, "servers": [{"url": "https://a.example"}],
+        "paths": {
+            "/a": {"get": 5, "post": {"responses": {"200": {"content": {"application/json": {"schema": {"$ref": "b.json#/B"}}}}}}},
+            "/b": 7,
+        },
+    });
+    let imported = read(&document.to_string()).unwrap();
+    assert_eq!(imported.tools.iter().map(|tool| tool.slug.as_str()).collect::<Vec<_>>(), ["post-a"]);
+    let listed: Vec<(&str, &str)> =
+        imported.unexpressed.iter().map(|one| (one.what.as_str(), one.reason.as_str())).collect();
+    let expected = [
+        ("GET /a", "it is not an object"),
+        ("/b", "it is not an object"),
+        ("POST /a", "its response: 'b.json#/B' is not in the document"),
+    ];
+    assert_eq!(listed, expected);
+}
+
+#[test]
 fn operations_are_chosen_by_tag_and_pattern_and_yaml_is_read() {
     let with = |options: ImportOptions| {
         let imported = of_json(&petstore(), None, &options, &ImportSettings::default())?;

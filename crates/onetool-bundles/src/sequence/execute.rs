@@ -227,7 +227,8 @@ impl Execution<'_> {
             String::new()
         };
         let message = format!("step '{}' ({}) failed: {cause}{late}{completed}", step.id, step.tool);
-        ToolError { kind, message, ..error }
+        // A place in the step's arguments or value is none in the sequence's own.
+        ToolError { kind, message, pointer: None, ..error }
     }
 }
 

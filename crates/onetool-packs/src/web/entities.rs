@@ -1,5 +1,7 @@
 //! Character references of HTML: numbers, and the names that pages use.
 
+use onetool_outbound::WINDOWS_1252;
+
 /// Names and what they stand for. Those that HTML knows besides are left as they are written.
 const NAMES: &[(&str, &str)] = &[
     ("AElig", "Æ"),
@@ -128,12 +130,6 @@ const NAMES: &[(&str, &str)] = &[
 /// The longest name, and more than the longest sensible number.
 const MAX_NAME: usize = 12;
 
-/// 128 to 159 as Windows has them, which is what pages mean by these numbers.
-pub(super) const WINDOWS: [char; 32] = [
-    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
-    '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
-];
-
 /// Text with its references replaced.
 pub(super) fn decode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -170,7 +166,7 @@ fn reference(text: &str) -> Option<(String, usize)> {
                 None => number.parse().ok()?,
             };
             let character = match code {
-                128..=159 => WINDOWS[usize::try_from(code - 128).ok()?],
+                128..=159 => WINDOWS_1252[usize::try_from(code - 128).ok()?],
                 0 => '\u{fffd}',
                 code => char::from_u32(code).unwrap_or('\u{fffd}'),
             };

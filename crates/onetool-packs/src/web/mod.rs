@@ -4,7 +4,6 @@
 //! them, also behind a redirect or a name that leads there. A site's robots.txt is followed.
 
 mod cache;
-mod charset;
 mod entities;
 mod fetch;
 mod html;
@@ -176,7 +175,7 @@ async fn fetch(
 
 fn shown(reply: &Reply, format: Format) -> Result<Value, ToolError> {
     let kind = Kind::of(reply);
-    let text = || charset::decode(&reply.body, &reply.content_type);
+    let text = || onetool_outbound::decode_text(&reply.body, &reply.content_type);
     let page = |style| markdown::read(&text(), &reply.url, style);
     Ok(match (format, kind) {
         (Format::Bytes, _) | (Format::Auto, Kind::Binary) => Value::Bytes(reply.body.clone()),
@@ -204,7 +203,7 @@ fn shown(reply: &Reply, format: Format) -> Result<Value, ToolError> {
 }
 
 fn json_value(reply: &Reply) -> Result<Value, ToolError> {
-    let text = charset::decode(&reply.body, &reply.content_type);
+    let text = onetool_outbound::decode_text(&reply.body, &reply.content_type);
     let json: Json = serde_json::from_str(&text)
         .map_err(|error| ToolError::value_error(format!("{} is not JSON: {error}", reply.url)))?;
     Ok(Value::from_json(json))

@@ -15,6 +15,7 @@ use super::builtin::Switches;
 use super::limits::{Limits, SWITCHES_BYTES};
 use super::model::{Bundle, KNOWN_TYPES, Tool};
 use super::names::{BundleId, ToolId};
+use super::schema_form::Outline;
 use super::state::ToolEntry;
 
 /// One difference between what is stored and what is known.
@@ -168,12 +169,12 @@ fn read_bundle(id: BundleId, content: Vec<u8>, limits: &Limits) -> Result<Change
 }
 
 fn read_tool(bundle: BundleId, id: ToolId, content: Vec<u8>, limits: &Limits) -> Result<Change, Refusal> {
-    let (mut tool, text) = parse::<Tool>(content, limits.file_bytes)?;
+    let (mut tool, text) = parse::<Tool<Outline>>(content, limits.file_bytes)?;
     if tool.id != id || tool.bundle_id != bundle {
         return Err(Refusal::Broken("its toolID or bundleID is not what its path says".to_owned()));
     }
     tool.is_built_in = false;
-    Ok(Change::Tool(Arc::new(ToolEntry::new(&tool, text, None))))
+    Ok(Change::Tool(Arc::new(ToolEntry::new(tool, text, None))))
 }
 
 fn parse<T: DeserializeOwned>(content: Vec<u8>, limit: usize) -> Result<(T, String), Refusal> {

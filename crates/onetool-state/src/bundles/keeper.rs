@@ -175,7 +175,7 @@ impl Shared {
             state.insert_bundle(bundle, &text);
             for (tool, unavailable) in tools {
                 let text = serde_json::to_string(&tool).unwrap_or_default();
-                state.insert_tool(Arc::new(ToolEntry::new(&tool, text, unavailable)));
+                state.insert_tool(Arc::new(ToolEntry::new(tool, text, unavailable)));
             }
         }
         state.total_bytes = 0;

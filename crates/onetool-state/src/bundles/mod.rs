@@ -23,6 +23,7 @@ mod model;
 mod names;
 mod page;
 mod response;
+mod schema_form;
 mod search;
 mod sequence;
 mod state;

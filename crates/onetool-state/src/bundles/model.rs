@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use super::auth::{AuthBlock, ToolAuth};
 use super::names::{BundleId, Slug, ToolId, Version};
 use super::response::{PageRule, StreamRule};
+use super::schema_form::SchemaForm;
 use super::sequence::SequenceImplementation;
 use super::translations::Translations;
 
@@ -51,10 +52,11 @@ pub struct Bundle {
     pub soft_deleted_at: Option<DateTime<Utc>>,
 }
 
-/// A callable action.
+/// A callable action. Its schemas are JSON; only what reads many tools at once holds them in another form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Tool {
+#[serde(rename_all = "camelCase", bound(deserialize = "S: SchemaForm + Deserialize<'de>"))]
+#[expect(private_bounds, reason = "nobody else has other forms")]
+pub struct Tool<S: SchemaForm = Json> {
     #[serde(default)]
     pub schema_version: String,
     #[serde(rename = "toolID")]
@@ -75,10 +77,10 @@ pub struct Tool {
     pub is_enabled: bool,
     #[serde(default)]
     pub is_built_in: bool,
-    #[serde(default = "any_object")]
-    pub arg_schema: Json,
+    #[serde(default = "S::of_no_arguments")]
+    pub arg_schema: S,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Json>,
+    pub output_schema: Option<S>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_calls_per_minute: Option<NonZeroU32>,
     /// A call that works, as code.

@@ -14,6 +14,7 @@ use super::feed::{Change, tool_key};
 use super::limits::PROBLEMS;
 use super::model::{Bundle, Implementation, Tool};
 use super::names::{BundleId, Slug, ToolId, Version};
+use super::schema_form::SchemaForm;
 use super::store::Neighbours;
 use super::usage::Usage;
 
@@ -41,15 +42,10 @@ pub(crate) struct ToolEntry {
 }
 
 impl ToolEntry {
-    pub(crate) fn new(tool: &Tool, text: String, unavailable: Option<String>) -> Self {
+    pub(crate) fn new<S: SchemaForm>(tool: Tool<S>, text: String, unavailable: Option<String>) -> Self {
         Self {
             id: tool.id,
             bundle_id: tool.bundle_id,
-            slug: tool.slug.clone(),
-            version: tool.version.clone(),
-            display_name: tool.display_name.clone(),
-            description: tool.description.clone(),
-            tags: tool.tags.clone(),
             is_enabled: tool.is_enabled,
             is_built_in: tool.is_built_in,
             native: match &tool.implementation {
@@ -58,7 +54,12 @@ impl ToolEntry {
             },
             calls: tool.implementation.calls(),
             modified_at: tool.modified_at,
-            remarks: remarks(tool),
+            remarks: remarks(&tool),
+            slug: tool.slug,
+            version: tool.version,
+            display_name: tool.display_name,
+            description: tool.description,
+            tags: tool.tags,
             unavailable,
             etag: digest(&text),
             text: text.into(),
@@ -77,9 +78,8 @@ impl ToolEntry {
     }
 }
 
-fn remarks(tool: &Tool) -> String {
-    let arguments = tool.arg_schema.get("properties").and_then(serde_json::Value::as_object);
-    let names = arguments.into_iter().flat_map(|properties| properties.keys().map(String::as_str));
+fn remarks<S: SchemaForm>(tool: &Tool<S>) -> String {
+    let names = tool.arg_schema.argument_names();
     names.chain(tool.translations.texts()).collect::<Vec<_>>().join(" ")
 }
 

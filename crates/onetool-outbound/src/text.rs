@@ -1,12 +1,10 @@
 //! The text of a reply: by its byte order mark, its header or its own `<meta>`, else UTF-8.
 
-use super::entities::WINDOWS;
-
 /// How far a page is searched for its own declaration.
 const DECLARATION_BYTES: usize = 1024;
 
 /// Bytes as text. What cannot be read is replaced.
-pub(super) fn decode(body: &[u8], content_type: &str) -> String {
+pub fn decode_text(body: &[u8], content_type: &str) -> String {
     match body {
         [0xef, 0xbb, 0xbf, rest @ ..] => return String::from_utf8_lossy(rest).into_owned(),
         [0xff, 0xfe, rest @ ..] => return utf16(rest, u16::from_le_bytes),
@@ -27,6 +25,12 @@ pub(super) fn decode(body: &[u8], content_type: &str) -> String {
     }
 }
 
+/// 128 to 159 as Windows has them, which is what pages mean by these numbers.
+pub const WINDOWS_1252: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
+    '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
 fn charset(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let (_, after) = lower.split_once("charset=")?;
@@ -37,7 +41,7 @@ fn charset(text: &str) -> Option<String> {
 
 fn single_byte(byte: u8) -> char {
     match byte {
-        128..=159 => WINDOWS[usize::from(byte - 128)],
+        128..=159 => WINDOWS_1252[usize::from(byte - 128)],
         byte => char::from(byte),
     }
 }
@@ -53,11 +57,11 @@ mod tests {
 
     #[test]
     fn text_is_read_by_what_declares_it() {
-        assert_eq!(decode("Zoë".as_bytes(), "text/html"), "Zoë");
-        assert_eq!(decode(b"Zo\xeb \x80", "text/html; charset=ISO-8859-1"), "Zoë €");
-        assert_eq!(decode(b"<META charset='windows-1252'>Zo\xeb", ""), "<META charset='windows-1252'>Zoë");
-        assert_eq!(decode(b"\xff\xfeZ\0o\0\xeb\0", ""), "Zoë");
-        assert_eq!(decode("\u{feff}x".as_bytes(), "text/html; charset=latin1"), "x");
-        assert_eq!(decode(b"Zo\xeb", "text/html; charset=unknown"), "Zo\u{fffd}");
+        assert_eq!(decode_text("Zoë".as_bytes(), "text/html"), "Zoë");
+        assert_eq!(decode_text(b"Zo\xeb \x80", "text/html; charset=ISO-8859-1"), "Zoë €");
+        assert_eq!(decode_text(b"<META charset='windows-1252'>Zo\xeb", ""), "<META charset='windows-1252'>Zoë");
+        assert_eq!(decode_text(b"\xff\xfeZ\0o\0\xeb\0", ""), "Zoë");
+        assert_eq!(decode_text("\u{feff}x".as_bytes(), "text/html; charset=latin1"), "x");
+        assert_eq!(decode_text(b"Zo\xeb", "text/html; charset=unknown"), "Zo\u{fffd}");
     }
 }
