@@ -94,7 +94,7 @@ struct Pace {
 impl Pace {
     /// When the next report may go out; `None` if at once.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
-        let earned = ((now - self.since).as_millis() / PERIOD.as_millis()) as u32;
+        let earned = (now.saturating_duration_since(self.since).as_millis() / PERIOD.as_millis()) as u32;
         self.left = self.left.saturating_add(earned).min(BURST);
         self.since += PERIOD * earned;
         if self.left > 0 {
