@@ -1,7 +1,8 @@
 //! Which files of a folder came with a repository: those in git's index.
 //!
 //! The index is read as a file; `git` itself is never run, because a repository can make it run programs. What cannot be
-//! understood counts as "everything is tracked": the careful answer.
+//! understood counts as "everything is tracked": the careful answer. So do names that some file system takes for the same:
+//! a repository with `.OneTool/` in it makes a `.onetool/` where upper and lower case are one.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub struct TrackedFiles {
 
 #[derive(Debug, PartialEq)]
 enum Names {
-    /// Files by name; folders of a sparse index end in `/`.
+    /// Files by their [`folded`] name; folders of a sparse index end in `/`.
     Known(HashSet<Vec<u8>>),
     /// The index could not be understood.
     Unknown,
@@ -54,24 +55,38 @@ impl TrackedFiles {
     fn contains_real(&self, path: &Path) -> bool {
         let Ok(relative) = path.strip_prefix(&self.root) else { return false };
         let Names::Known(names) = &self.names else { return true };
-        let name = relative.as_os_str().as_encoded_bytes();
-        names.contains(name)
+        let name = folded(relative.as_os_str().as_encoded_bytes());
+        names.contains(&name)
             || name.iter().enumerate().any(|(at, byte)| *byte == b'/' && names.contains(&name[..=at]))
             // A link among the folders above it, or a repository inside this one.
-            || relative.ancestors().skip(1).any(|folder| names.contains(folder.as_os_str().as_encoded_bytes()))
+            || name.iter().enumerate().any(|(at, byte)| *byte == b'/' && names.contains(&name[..at]))
     }
 }
 
-/// The folder with the index: `.git` itself, or what the file `.git` of a linked work tree names.
+/// A name as every file system has it that may take it for the same as another: in one case, and without the characters that
+/// some ignore.
+fn folded(name: &[u8]) -> Vec<u8> {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    let is_ignored = |letter: &char| matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let text = String::from_utf8_lossy(name);
+    let letters = text.chars().filter(|letter| !is_ignored(letter));
+    // By way of upper case, so that a long s is an s.
+    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes()
+}
+
+/// The folder with the index: `.git` itself, or what the file `.git` of a linked work tree names. A file that names none
+/// is taken for it, and then nothing can be read there.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     let metadata = std::fs::metadata(&git).ok()?;
     if metadata.is_dir() {
         return Some(git);
     }
-    let text = std::fs::read_to_string(&git).ok().filter(|text| text.len() < 8192)?;
-    let named = text.strip_prefix("gitdir:")?.trim();
-    Some(root.join(named))
+    let text = std::fs::read_to_string(&git).ok().filter(|text| text.len() < 8192);
+    let named = text.as_deref().and_then(|text| text.strip_prefix("gitdir:"));
+    Some(named.map_or(git, |named| root.join(named.trim())))
 }
 
 /// The names in an index; no index, no names. `None` where it cannot be understood.
@@ -79,7 +94,8 @@ fn read(git: &Path) -> Option<HashSet<Vec<u8>>> {
     let mut names = HashSet::new();
     let id_bytes = object_id_bytes(git);
     let index = git.join("index");
-    if !index.exists() {
+    // A link that leads nowhere is not an index that is not there.
+    if std::fs::symlink_metadata(&index).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Some(names);
     }
     let shared = parse(&bytes_of(&index)?, id_bytes, &mut names)?;
@@ -136,7 +152,7 @@ fn parse(data: &[u8], id_bytes: usize, names: &mut HashSet<Vec<u8>>) -> Option<O
         last.clone_from(&name);
         // An entry that replaces one of the shared index has no name of its own.
         if !name.is_empty() {
-            names.insert(name);
+            names.insert(folded(&name));
         }
     }
     extension(data, at, id_bytes)
@@ -252,8 +268,33 @@ mod tests {
         let (_folder, root) = repository(&[]);
         std::fs::write(root.join(".git/index"), b"DIRC\0\0\0\x09garbage").unwrap();
         assert!(TrackedFiles::of(&root).unwrap().contains(&root.join("own.txt")));
+        std::fs::remove_file(root.join(".git/index")).unwrap();
+        std::os::unix::fs::symlink("nowhere", root.join(".git/index")).unwrap();
+        assert!(TrackedFiles::of(&root).unwrap().contains(&root.join("own.txt")));
+        std::fs::remove_dir_all(root.join(".git")).unwrap();
+        std::fs::write(root.join(".git"), "not a folder").unwrap();
+        assert!(TrackedFiles::of(&root).unwrap().contains(&root.join("own.txt")));
         let empty = tempfile::tempdir().unwrap();
         git(empty.path(), &["init", "-q"]);
         assert!(!TrackedFiles::of(empty.path()).unwrap().contains(&empty.path().join("x")));
+    }
+
+    /// Where upper and lower case are one, these are the same files.
+    #[test]
+    fn a_name_that_some_file_system_takes_for_the_same_is_tracked() {
+        let (_folder, root) = repository(&[]);
+        let mine = root.join(".onetool/tools/mine.py");
+        std::fs::create_dir_all(mine.parent().unwrap()).unwrap();
+        std::fs::write(&mine, "x").unwrap();
+        assert!(!TrackedFiles::of(&root).unwrap().contains(&mine));
+        for folder in [".ONETOOL/tools", ".onetool/TOOLS", ".onetool/tool\u{17f}", ".one\u{200c}tool/tools"] {
+            let theirs = root.join(folder);
+            std::fs::create_dir_all(&theirs).unwrap();
+            std::fs::write(theirs.join("mine.py"), "x").unwrap();
+            git(&root, &["-c", "core.protectHFS=false", "add", &format!("{folder}/mine.py")]);
+            assert!(TrackedFiles::of(&root).unwrap().contains(&mine), "{folder}");
+            git(&root, &["rm", "-q", "-f", &format!("{folder}/mine.py")]);
+            assert!(!TrackedFiles::of(&root).unwrap().contains(&mine), "{folder}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! takes the general way, which costs several times as much. Text that is not quite JSON is repaired. A reply that can't be
 //! read is an error of its own call, which need not wait any longer; other rubbish is passed over.
 
-use onetool_sdk::{holds_at_most, repaired_json};
+use onetool_sdk::{holds_at_most, nests_at_most, repaired_json};
 use rmcp::model::{
     CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage, ClientRequest, ErrorData,
     GetMeta as _, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, RequestMetaObject,
@@ -69,6 +69,8 @@ struct Head {
 const HEAVY_MESSAGE: usize = 256 << 10;
 /// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
 const BYTES_PER_VALUE: usize = 32;
+/// The same for lists and objects.
+const BYTES_PER_CONTAINER: usize = 256;
 
 /// The message in a line or an event; `None` where there is none.
 pub(super) fn read(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
@@ -85,6 +87,12 @@ fn read_here(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
     let max_values = wire.max_message / BYTES_PER_VALUE;
     if !holds_at_most(bytes, max_values) {
         let reason = format!("the answer holds more than {max_values} values (servers.<name>.max_message_mb)");
+        return unreadable(bytes, &reason);
+    }
+    let max_containers = wire.max_message / BYTES_PER_CONTAINER;
+    if !nests_at_most(bytes, max_containers) {
+        let reason =
+            format!("the answer holds more than {max_containers} lists and objects (servers.<name>.max_message_mb)");
         return unreadable(bytes, &reason);
     }
     if let Ok(reply) = serde_json::from_slice::<ToolReply>(bytes)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onetool_sandbox::{Begun, Engine, Execution, Failure, Host, Limits, Program, Sandbox, SessionKey, SessionRun};
-use onetool_sdk::{CallContext, Notices, Part, ToolError, Value};
+use onetool_sdk::{CallContext, Notices, Part, ProgressSink, Redactor, ToolError, Value};
 use onetool_state::results::ResultStore;
 use tokio_util::sync::CancellationToken;
 
@@ -127,6 +127,16 @@ impl Runner {
 
     pub fn sandbox(&self) -> &Arc<Sandbox> {
         &self.sandbox
+    }
+
+    /// Takes secrets out of what leaves this process by another way than a reply.
+    pub fn redactor(&self) -> Redactor {
+        self.settings.read().redactor.clone()
+    }
+
+    /// Progress of a call that is not part of a run, with the rules of one.
+    pub fn checked_progress(&self, progress: Arc<dyn ProgressSink>) -> Arc<dyn ProgressSink> {
+        CheckedProgress::wrap(progress, &self.redactor())
     }
 
     /// Later runs follow these.

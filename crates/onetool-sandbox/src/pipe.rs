@@ -26,6 +26,11 @@ const AWAY: Duration = Duration::from_micros(400);
 const MISSES: u32 = 8;
 /// How long nobody looks after that, in microseconds.
 const PAUSE: u64 = 50_000;
+/// Bytes that are read at once: as much as a pipe holds. A reader may have room for far more, which is not to be cleared each
+/// time for what a read does not fill.
+const READ: usize = 64 << 10;
+/// Bytes that are read before others get their turn: a child may fill its pipe faster than anybody reads it.
+const TURN: usize = 512 << 10;
 
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
@@ -112,7 +117,11 @@ fn look(pipe: BorrowedFd<'_>, time: Duration) {
 /// A pipe that the event loop knows of only while somebody sleeps until there is something in it: to be told of every message
 /// would wake a thread for each.
 #[derive(Debug)]
-pub(crate) struct ChildPipe(State);
+pub(crate) struct ChildPipe {
+    state: State,
+    /// Bytes that were read since others had their turn.
+    unbroken: usize,
+}
 
 #[derive(Debug)]
 enum State {
@@ -125,15 +134,15 @@ enum State {
 impl ChildPipe {
     pub(crate) fn new(pipe: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
-        Ok(Self(State::Awake(pipe)))
+        Ok(Self { state: State::Awake(pipe), unbroken: 0 })
     }
 
     fn look(&mut self, time: Duration) {
-        self.0 = match std::mem::replace(&mut self.0, State::Lost) {
+        self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::Asleep(pipe) => State::Awake(pipe.into_inner()),
             other => other,
         };
-        if let State::Awake(pipe) = &self.0 {
+        if let State::Awake(pipe) = &self.state {
             look(pipe.as_fd(), time);
         }
     }
@@ -151,9 +160,24 @@ impl AsyncRead for ChildPipe {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.unbroken > TURN {
+            self.unbroken = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let read = self.state.poll_read(context, buffer);
+        self.unbroken = if read.is_ready() { self.unbroken + (buffer.filled().len() - before) } else { 0 };
+        read
+    }
+}
+
+impl State {
+    fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
-            match &mut self.0 {
-                State::Awake(pipe) => match rustix::io::read(&*pipe, buffer.initialize_unfilled()) {
+            let room = buffer.remaining().min(READ);
+            match self {
+                Self::Awake(pipe) => match rustix::io::read(&*pipe, buffer.initialize_unfilled_to(room)) {
                     Ok(count) => {
                         buffer.advance(count);
                         return Poll::Ready(Ok(()));
@@ -161,9 +185,10 @@ impl AsyncRead for ChildPipe {
                     Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
                     Err(error) => return Poll::Ready(Err(error.into())),
                 },
-                State::Asleep(pipe) => {
+                Self::Asleep(pipe) => {
                     let mut readiness = ready!(pipe.poll_read_ready(context))?;
-                    let read = readiness.try_io(|pipe| Ok(rustix::io::read(pipe, buffer.initialize_unfilled())?));
+                    let read =
+                        readiness.try_io(|pipe| Ok(rustix::io::read(pipe, buffer.initialize_unfilled_to(room))?));
                     match read {
                         Ok(Ok(count)) => {
                             buffer.advance(count);
@@ -173,10 +198,10 @@ impl AsyncRead for ChildPipe {
                         Err(_) => continue,
                     }
                 }
-                State::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                Self::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             }
-            if let State::Awake(pipe) = std::mem::replace(&mut self.0, State::Lost) {
-                self.0 = State::Asleep(registered(pipe)?);
+            if let Self::Awake(pipe) = std::mem::replace(self, Self::Lost) {
+                *self = Self::Asleep(registered(pipe)?);
             }
         }
     }
@@ -210,5 +235,51 @@ mod tests {
         drop(writer);
         pipe.look(NEXT_MESSAGE);
         assert_eq!(pipe.read(&mut buffer).await.unwrap(), 0);
+    }
+
+    /// Room that a read does not fill is left as it is.
+    #[tokio::test]
+    async fn a_read_clears_no_more_than_a_pipe_holds() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut pipe = ChildPipe::new(reader).unwrap();
+        let mut space = vec![std::mem::MaybeUninit::uninit(); 4 * READ];
+        for length in [5, 50_000] {
+            rustix::io::write(&writer, &vec![2; length]).unwrap();
+            let mut room = ReadBuf::uninit(&mut space);
+            std::future::poll_fn(|context| Pin::new(&mut pipe).poll_read(context, &mut room)).await.unwrap();
+            assert_eq!(room.filled(), vec![2; length]);
+            assert!(room.initialized().len() <= READ, "{}", room.initialized().len());
+        }
+    }
+
+    /// A pipe that is never empty: whoever reads it lets others have the thread, and stops when told so.
+    #[tokio::test]
+    async fn a_pipe_that_is_always_full_does_not_keep_the_thread() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut pipe = ChildPipe::new(reader).unwrap();
+        let filling = std::thread::spawn(move || {
+            let zeros = [0; 64 << 10];
+            while rustix::io::write(&writer, &zeros).is_ok() {}
+        });
+        let mut read = 0;
+        let mut buffer = vec![0; 32 << 10];
+        let reading = async {
+            loop {
+                read += pipe.read(&mut buffer).await.unwrap();
+            }
+        };
+        let others = async {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = reading => {}
+            () = others => {}
+        }
+        assert!(read <= 21 * (TURN + (64 << 10)), "{read}");
+        drop(pipe);
+        filling.join().unwrap();
     }
 }

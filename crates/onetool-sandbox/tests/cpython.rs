@@ -161,7 +161,7 @@ async fn cycles_depth_and_hostile_objects_become_text() {
     let bad = value("class Bad:\n    def __repr__(self):\n        raise ValueError('no')\nBad()").await.repr();
     assert!(bad.contains("whose repr raised ValueError"), "{bad}");
     assert_eq!(value("10 ** 20_000").await.repr().len(), 20_001);
-    assert_eq!(value("1 << 2_000_000").await.repr(), "<int of 2000001 bits>");
+    assert_eq!(value("1 << 2_000_000").await.repr(), "<int with 2000001 bits>");
     assert_eq!(value("range(10 ** 10)").await.repr(), "range(0, 10000000000)");
 }
 

@@ -250,7 +250,7 @@ async fn forged_messages_cost_the_run_alone() {
         assert!(matches!(result, Err(Failure::TooLarge(_))), "{what}: {result:?}");
     }
     let result = run_in(&engine, "pack.show(1 << 200_000_000)").await.result;
-    assert_eq!(result, Ok(Value::Str("pack.show(<int of 200000001 bits>)".into())));
+    assert_eq!(result, Ok(Value::Str("pack.show(<int with 200000001 bits>)".into())));
     assert_eq!(run_in(&engine, "1 + 1").await.result, Ok(Value::Int(2)));
 }
 

@@ -9,18 +9,25 @@ pub fn holds_at_most(text: &[u8], max_values: usize) -> bool {
     if text.len() <= max_values || max_values == 0 {
         return text.len() <= max_values;
     }
-    let mut values = 1_usize;
-    let mut at = 0;
+    has_at_most(text, max_values - 1, |byte| matches!(byte, b',' | b':' | b'[' | b'{'))
+}
+
+/// Whether a text holds at most `max_containers` lists and objects, each of which takes as much memory as many plain values.
+pub fn nests_at_most(text: &[u8], max_containers: usize) -> bool {
+    text.len() <= max_containers || has_at_most(text, max_containers, |byte| matches!(byte, b'[' | b'{'))
+}
+
+/// Whether so many of the bytes outside of strings are `counted`.
+fn has_at_most(text: &[u8], max: usize, counted: impl Fn(u8) -> bool) -> bool {
+    let (mut count, mut at) = (0_usize, 0);
     while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => at = end_of_string(text, at + 1),
-            b',' | b':' | b'[' | b'{' => {
-                values += 1;
-                if values > max_values {
-                    return false;
-                }
+        if *byte == b'"' {
+            at = end_of_string(text, at + 1);
+        } else if counted(*byte) {
+            count += 1;
+            if count > max {
+                return false;
             }
-            _ => {}
         }
         at += 1;
     }
@@ -75,6 +82,8 @@ mod tests {
         let text = format!("[\"{}\"]", ",[{:".repeat(1000));
         assert!(holds_at_most(text.as_bytes(), 3));
         assert!(!holds_at_most("[0,0,0,0]".as_bytes(), 4));
+        let nested = r#"[{"[{": []}, 1, 2, 3]"#.as_bytes();
+        assert!(nests_at_most(nested, 3) && !nests_at_most(nested, 2));
         for broken in [&b"\"\\"[..], b"\"", b"[\"a\\\"", b"\xff\xfe,,"] {
             holds_at_most(broken, 0);
         }

@@ -44,7 +44,7 @@ pub use context::{
 pub use dependency::{Dependencies, DependencyKey};
 pub use error::{ErrorKind, ToolError, split_hint};
 pub use journal::{CallJournal, Effect, JournaledCall, Recall};
-pub use json_size::holds_at_most;
+pub use json_size::{holds_at_most, nests_at_most};
 pub use message::{MessageContent, ToolMessage, canonical_json};
 pub use names::{QualifiedName, RESERVED_PACKS, is_python_identifier, to_python_identifier};
 pub use native::{NativePack, NativeSource};

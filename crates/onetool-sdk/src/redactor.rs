@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
-use crate::{Part, Value};
+use crate::{Part, ToolError, Value};
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[REDACTED]";
@@ -146,6 +146,15 @@ impl Redactor {
             Value::Part(part) => Value::Part(self.part(part)),
             other => other,
         }
+    }
+
+    /// The error with none of them in what it tells.
+    #[must_use]
+    pub fn error(&self, mut error: ToolError) -> ToolError {
+        error.message = self.owned(error.message);
+        error.hint = error.hint.map(|hint| self.owned(hint));
+        error.traceback = error.traceback.map(|traceback| self.owned(traceback));
+        error
     }
 
     /// A part of a reply that is text.

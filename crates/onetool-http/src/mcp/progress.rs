@@ -13,6 +13,10 @@ use tokio::task::JoinHandle;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Reports that wait to be sent; more are dropped.
 const QUEUE: usize = 64;
+/// Reports that are sent as fast as they come. Beyond, one goes out at a time, the newest.
+const BURST: u32 = 100;
+/// Between two reports beyond a burst, and how long it takes to earn one of the next.
+const PERIOD: Duration = Duration::from_millis(50);
 /// A message's length at most.
 const MAX_MESSAGE: usize = 500;
 /// How long the reply waits for the last reports.
@@ -53,6 +57,7 @@ impl ClientProgress {
 async fn send_all(peer: Peer<RoleServer>, token: ProgressToken, mut receiver: mpsc::Receiver<Progress>) {
     let started = Instant::now();
     let mut last = 0.0_f64;
+    let mut pace = Pace { left: BURST, since: started };
     loop {
         let report = match tokio::time::timeout(HEARTBEAT, receiver.recv()).await {
             Ok(Some(report)) => report,
@@ -62,6 +67,7 @@ async fn send_all(peer: Peer<RoleServer>, token: ProgressToken, mut receiver: mp
                 Progress { done: 0.0, total: None, message: Some(message) }
             }
         };
+        let report = pace.newest(report, &mut receiver).await;
         let grows = report.done > last;
         last = if grows { report.done } else { last + STEP };
         let mut params = ProgressNotificationParam::new(token.clone(), last);
@@ -74,5 +80,73 @@ async fn send_all(peer: Peer<RoleServer>, token: ProgressToken, mut receiver: mp
         if peer.notify_progress(params).await.is_err() {
             return;
         }
+    }
+}
+
+/// How many reports may go out: a client is not to be flooded by a tool.
+struct Pace {
+    /// What is left of the burst.
+    left: u32,
+    /// Up to when it has grown.
+    since: Instant,
+}
+
+impl Pace {
+    /// When the next report may go out; `None` if at once.
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let earned = (now.saturating_duration_since(self.since).as_millis() / PERIOD.as_millis()) as u32;
+        self.left = self.left.saturating_add(earned).min(BURST);
+        self.since += PERIOD * earned;
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        self.since += PERIOD;
+        Some(self.since)
+    }
+
+    /// The report when its turn has come, or the newest of those that came meanwhile.
+    async fn newest(&mut self, mut report: Progress, receiver: &mut mpsc::Receiver<Progress>) -> Progress {
+        let Some(turn) = self.turn(Instant::now()) else { return report };
+        loop {
+            match tokio::time::timeout_at(turn.into(), receiver.recv()).await {
+                Ok(Some(newer)) => report = newer,
+                Ok(None) | Err(_) => return report,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_a_burst_a_flood_is_thinned_out() {
+        let start = Instant::now();
+        let mut pace = Pace { left: BURST, since: start };
+        assert!((0..BURST).all(|_| pace.turn(start).is_none()));
+        // Whoever waits for each turn sends twenty in a second.
+        let mut now = start;
+        for _ in 0..20 {
+            now = pace.turn(now).unwrap();
+        }
+        assert_eq!(now - start, Duration::from_secs(1));
+        // Quiet earns a new burst, and no more than one.
+        now += Duration::from_mins(1);
+        assert!((0..BURST).all(|_| pace.turn(now).is_none()));
+        assert!(pace.turn(now).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_newest_report_goes_out_when_its_turn_comes_and_the_last_is_told() {
+        let (sender, mut receiver) = mpsc::channel(QUEUE);
+        let report = |done: u32| Progress { done: done.into(), total: None, message: None };
+        for done in 2..=10 {
+            sender.try_send(report(done)).unwrap();
+        }
+        drop(sender);
+        let mut pace = Pace { left: 0, since: Instant::now() };
+        assert_eq!(pace.newest(report(1), &mut receiver).await.done, 10.0);
     }
 }

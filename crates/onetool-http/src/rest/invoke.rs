@@ -9,8 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use indexmap::IndexMap;
 use onetool_bundles::Preview;
 use onetool_sdk::{
-    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, ToolCaller, ToolError, ToolSource as _,
-    Value,
+    Arguments, CallContext, ErrorKind, NoProgress, ProgressSink, QualifiedName, Redactor, ToolCaller, ToolError,
+    ToolSource as _, Value,
 };
 use onetool_state::bundles::{Bundle, BundleView, Implementation, Tool, ToolView};
 use tokio_util::sync::DropGuard;
@@ -85,6 +85,7 @@ async fn invoke(
         tools: Arc::new(state.service.runner().toolbox().clone()),
         timeout: state.served.server.api.invoke_timeout,
         context,
+        redactor: state.service.runner().redactor(),
     };
     if wants_events && mode == Mode::Send {
         return Ok(invoke_stream::answer(invoker, path, body.args));
@@ -108,6 +109,8 @@ pub struct Invoker {
     pub timeout: Duration,
     /// Who asks, and how.
     pub context: CallContext,
+    /// Of what comes back.
+    pub redactor: Redactor,
 }
 
 impl Invoker {
@@ -182,8 +185,11 @@ impl Invoker {
             dry_run: false,
         };
         match result {
-            Ok(Ok(value)) => Ok(InvokeReply { ok: true, value: value.to_json(), request: None, steps: None, meta }),
-            Ok(Err(error)) => Err(ApiError::from(error).with_meta(meta)),
+            Ok(Ok(value)) => {
+                let value = self.redactor.value(value).to_json();
+                Ok(InvokeReply { ok: true, value, request: None, steps: None, meta })
+            }
+            Ok(Err(error)) => Err(ApiError::from(self.redactor.error(error)).with_meta(meta)),
             Err(_) => {
                 let error = ToolError::new(ErrorKind::Timeout, format!("{name} took too long"));
                 Err(ApiError::from(error).with_meta(meta))

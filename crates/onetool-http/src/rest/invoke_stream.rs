@@ -14,6 +14,9 @@ use super::invoke::{Invoker, Mode};
 
 pub(super) use super::admin::events::wants_events;
 
+/// Text that waits for a slow reader, in bytes; more than a stream may have. What comes beyond it is dropped.
+const MAX_WAITING: usize = 16 << 20;
+
 /// Calls, and answers with what happens.
 pub(super) fn answer(invoker: Invoker, path: ToolPath, args: Map<String, Json>) -> Response {
     let cancel = CancellationToken::new();
@@ -45,10 +48,14 @@ impl ProgressSink for JoinedProgress {
     fn report(&self, progress: Progress) {
         let mut waiting = self.waiting.lock();
         let joined = match waiting.take() {
-            Some(before) => Progress {
-                message: Some(before.message.unwrap_or_default() + &progress.message.unwrap_or_default()),
-                ..progress
-            },
+            Some(before) => {
+                let mut message = before.message.unwrap_or_default();
+                let more = progress.message.unwrap_or_default();
+                if message.len() + more.len() <= MAX_WAITING {
+                    message.push_str(&more);
+                }
+                Progress { message: Some(message), ..progress }
+            }
             None => progress,
         };
         *waiting = self.sender.offer_progress(joined).err();

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata};
 use onetool_sdk::ToolError;
 
 use super::settings::{FileSettings, real};
@@ -69,15 +69,39 @@ impl Place {
 }
 
 /// Opens for reading, without waiting for the other end where it is a pipe.
+///
+/// The path is canonical, and no link on it is followed: one that somebody puts in the place of a folder after the rules were
+/// asked leads nowhere.
+#[cfg(unix)]
 pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use cap_std::fs::OpenOptionsExt as _;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    use rustix::fs::{Mode, OFlags, openat};
+    let common = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    let way = common | OFlags::DIRECTORY | OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    let way = common | OFlags::DIRECTORY | OFlags::RDONLY;
+    let goal = common | OFlags::RDONLY | OFlags::NONBLOCK;
+    let mut parts = relative.components().peekable();
+    let mut folder: Option<std::os::fd::OwnedFd> = None;
+    while let Some(part) = parts.next() {
+        let name = match part {
+            Component::Normal(name) => name,
+            Component::CurDir => std::ffi::OsStr::new("."),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let flags = if parts.peek().is_some() { way } else { goal };
+        folder = Some(match &folder {
+            Some(folder) => openat(folder, name, flags, Mode::empty())?,
+            None => openat(dir, name, flags, Mode::empty())?,
+        });
     }
-    dir.open_with(relative, &options)
+    let opened = folder.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(File::from_std(opened.into()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_at(dir: &Dir, relative: &Path) -> io::Result<File> {
+    dir.open_with(relative, cap_std::fs::OpenOptions::new().read(true))
 }
 
 /// A path that exists, links followed.

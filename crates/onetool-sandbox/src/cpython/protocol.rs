@@ -181,6 +181,8 @@ pub(super) enum ReadFailure {
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
+    /// Where the next line begins. What lies before it was returned, and goes when more is read.
+    start: usize,
     searched: usize,
     longest: usize,
 }
@@ -192,19 +194,25 @@ impl Lines {
 
     /// Whether everything that was read is a line that was returned.
     pub(super) fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+        self.start == self.buffer.len()
     }
 
     /// The next line that was not taken back.
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, ReadFailure> {
         loop {
             while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let line = self.take(self.searched + at);
-                self.searched = 0;
-                if line.last() != Some(&CANCELLED) {
-                    return Ok(line);
+                let newline = self.searched + at;
+                let is_taken_back = newline > self.start && self.buffer[newline - 1] == CANCELLED;
+                if !is_taken_back {
+                    return Ok(self.take(newline));
                 }
+                self.start = newline + 1;
+                self.searched = self.start;
+                // A child that takes back for ever must not keep others waiting, nor outlive its deadline.
+                tokio::task::consume_budget().await;
             }
+            self.buffer.drain(..self.start);
+            self.start = 0;
             self.searched = self.buffer.len();
             if self.buffer.len() > self.longest {
                 return Err(ReadFailure::TooLong);
@@ -221,14 +229,17 @@ impl Lines {
 
     /// The line that ends at a newline, without it.
     fn take(&mut self, newline: usize) -> Vec<u8> {
-        if newline <= COPIED_LINE {
-            let line = self.buffer[..newline].to_vec();
-            self.buffer.drain(..=newline);
+        // A line of many reads begins where the buffer does.
+        if self.start > 0 || newline <= COPIED_LINE {
+            let line = self.buffer[self.start..newline].to_vec();
+            self.start = newline + 1;
+            self.searched = self.start;
             return line;
         }
         let rest = self.buffer.split_off(newline + 1);
         let mut line = std::mem::replace(&mut self.buffer, rest);
         line.pop();
+        self.searched = 0;
         line
     }
 }
@@ -316,5 +327,38 @@ mod tests {
         assert_eq!(lines.next(&mut source).await.unwrap(), b"one");
         assert_eq!(lines.next(&mut source).await.unwrap(), b"two");
         assert!(matches!(lines.next(&mut source).await, Err(ReadFailure::TooLong)));
+    }
+
+    #[tokio::test]
+    async fn long_lines_and_short_ones_alternate() {
+        let expected: Vec<Vec<u8>> =
+            (0..60).map(|n| vec![b'a' + (n % 26) as u8; [3, 70_000, 0, 5_000, COPIED_LINE][n % 5]]).collect();
+        let mut sent = Vec::new();
+        for line in &expected {
+            sent.extend_from_slice(b"taken back\x18\n");
+            sent.extend_from_slice(line);
+            sent.push(b'\n');
+        }
+        let mut source: &[u8] = &sent;
+        let mut lines = Lines::default();
+        lines.set_longest(80_000);
+        for line in &expected {
+            assert_eq!(lines.next(&mut source).await.unwrap(), *line);
+        }
+        assert!(lines.is_empty());
+    }
+
+    /// A child that takes back for ever leaves the thread to others, and its deadline holds.
+    #[tokio::test]
+    async fn lines_that_are_taken_back_for_ever_can_be_abandoned() {
+        let mut source = tokio::io::repeat(b'\n');
+        let mut lines = Lines { buffer: b"\x18\n".repeat(100_000), longest: 1 << 20, ..Lines::default() };
+        let reading = lines.next(&mut source);
+        tokio::select! {
+            biased;
+            _ = reading => panic!("it never let go of the thread"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert!(lines.start > 0 && lines.start < lines.buffer.len(), "{} of {}", lines.start, lines.buffer.len());
     }
 }

@@ -286,7 +286,7 @@ class Writer:
         if _INT_MIN <= value <= _INT_MAX:
             self.raw(int.__repr__(value))
         elif value.bit_length() > _MAX_INT_BITS:
-            self.opaque("<int of %d bits>" % value.bit_length())
+            self.opaque("<int with %d bits>" % value.bit_length())
         else:
             self.tagged("int", _digits(value))
 

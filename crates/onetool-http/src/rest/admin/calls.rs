@@ -116,14 +116,17 @@ struct Call {
 impl Call {
     async fn execute(self, ctx: &CallContext) -> Result<Value, ToolError> {
         let timeout = self.state.served.server.api.invoke_timeout;
-        let call = self.state.service.runner().toolbox().call_tool(&self.name, self.arguments, ctx);
-        tokio::time::timeout(timeout, call)
+        let runner = self.state.service.runner();
+        let call = runner.toolbox().call_tool(&self.name, self.arguments, ctx);
+        let result = tokio::time::timeout(timeout, call)
             .await
-            .unwrap_or_else(|_| Err(ToolError::new(ErrorKind::Timeout, format!("{} took too long", self.name))))
+            .unwrap_or_else(|_| Err(ToolError::new(ErrorKind::Timeout, format!("{} took too long", self.name))));
+        let redactor = runner.redactor();
+        result.map(|value| redactor.value(value)).map_err(|error| redactor.error(error))
     }
 
     async fn send(self, mut ctx: CallContext, sender: EventSender) {
-        ctx.progress = Arc::new(sender.clone());
+        ctx.progress = self.state.service.runner().checked_progress(Arc::new(sender.clone()));
         let started = Instant::now();
         let result = self.execute(&ctx).await;
         let mut done = DoneRow { duration_ms: milliseconds(started), parts: Vec::new() };
@@ -157,6 +160,7 @@ async fn dry_run(
         tools: Arc::new(state.service.runner().toolbox().clone()),
         timeout: state.served.server.api.invoke_timeout,
         context,
+        redactor: state.service.runner().redactor(),
     };
     invoker.invoke(path, args, Mode::DryRun, Arc::new(NoProgress)).await
 }

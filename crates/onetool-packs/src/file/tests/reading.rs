@@ -146,3 +146,27 @@ async fn a_cancelled_call_does_nothing() {
     let error = desk.call_in("read", path("a.txt"), ctx).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled);
 }
+
+/// The rules were asked for a folder; then a link took its place.
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
+    use crate::file::place::open_at;
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("real/sub")).unwrap();
+    std::fs::write(folder.path().join("real/sub/a.txt"), "a").unwrap();
+    std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("sub/a.txt", folder.path().join("real/other.txt")).unwrap();
+    let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+    let opens = |path: &str| open_at(&dir, std::path::Path::new(path)).is_ok();
+    for path in ["real/sub/a.txt", "real/sub", "real", "."] {
+        assert!(opens(path), "{path}");
+    }
+    for path in ["link/sub/a.txt", "link/sub", "link", "real/other.txt", "real/../real/sub/a.txt", "/etc/passwd", ""] {
+        assert!(!opens(path), "{path}");
+    }
+}

@@ -229,6 +229,7 @@ pub(super) async fn run(app: &App, operation: Operation) -> Outcome {
                 tools: Arc::new(app.runner.toolbox().clone()),
                 timeout: app.settings().server.api.invoke_timeout,
                 context: CallContext::new(Caller::Cli),
+                redactor: app.runner.redactor(),
             };
             let reply = tokio::select! {
                 reply = invoker.invoke(path, arguments, mode, Arc::new(NoProgress)) => reply?,

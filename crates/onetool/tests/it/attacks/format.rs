@@ -135,6 +135,11 @@ pub(super) struct RestAttempt {
     pub(super) headers: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) body: Json,
+    /// The whole request as it goes over the wire, which no honest client would send. `{host}` stands for the server's
+    /// address, `{admin}` for its token, `{long}` for a text of 600,000 letters, `{many}` for 2,000 headers. Of several
+    /// answers the last one counts.
+    #[serde(default)]
+    pub(super) wire: Option<String>,
     /// A body that is not JSON, or not written as such.
     #[serde(default)]
     pub(super) raw: Option<String>,

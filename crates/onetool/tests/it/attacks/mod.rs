@@ -164,6 +164,11 @@ impl Scene<'_> {
 
     async fn send(&mut self, attempt: &RestAttempt) {
         let Some(server) = &self.session.server else { return };
+        if let Some(wire) = &attempt.wire {
+            let answer = self.send_raw(server, wire).await;
+            let status = answer.rsplit("HTTP/1.1 ").next().and_then(|last| last.get(..3)?.parse().ok()).unwrap_or(0);
+            return self.judge_reply(attempt, status, &answer, "").await;
+        }
         let (method, path) = attempt.request.split_once(' ').unwrap();
         let mut request = self.request(server, method, path, attempt);
         for (name, value) in &attempt.headers {
@@ -184,6 +189,26 @@ impl Scene<'_> {
             // A body that nobody wants to read may end the connection.
             Err(_) => (0, String::new(), String::new()),
         };
+        self.judge_reply(attempt, status, &text, &headers).await;
+    }
+
+    /// What comes back for these bytes; what is cut off or left open counts as far as it came.
+    async fn send_raw(&self, server: &HttpServer, wire: &str) -> String {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let host = server.base.trim_start_matches("http://");
+        let admin = self.attack.tokens.get("admin").map_or("", String::as_str);
+        let many: String = (0..2_000).map(|number| format!("X{number}: a\r\n")).collect();
+        let wire = wire.replace("{host}", host).replace("{admin}", admin);
+        let wire = wire.replace("{long}", &"a".repeat(600_000)).replace("{many}", &many);
+        let mut connection = tokio::net::TcpStream::connect(host).await.unwrap();
+        // The server may hang up in the middle.
+        let _ = connection.write_all(wire.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(MAX_WAIT, connection.read_to_end(&mut answer)).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    async fn judge_reply(&mut self, attempt: &RestAttempt, status: u16, text: &str, headers: &str) {
         let mut why = Vec::new();
         if !attempt.status.contains(&status) {
             why.push(format!("the status is {status}"));
@@ -197,9 +222,9 @@ impl Scene<'_> {
         if text.len() > MAX_TEXT {
             why.push(format!("the answer has {} bytes", text.len()));
         }
-        let shown = [text.clone(), headers];
+        let shown = [text.to_owned(), headers.to_owned()];
         why.extend(self.check(&shown).await);
-        self.note(why, &attempt.request, &text);
+        self.note(why, &attempt.request, text);
     }
 
     fn request(&self, server: &HttpServer, method: &str, path: &str, attempt: &RestAttempt) -> reqwest::RequestBuilder {
