@@ -118,7 +118,8 @@ async fn a_balancer_is_refused_a_connection_where_other_servers_share_the_state(
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
         // A client of its own has no connection left.
-        let asked = reqwest::Client::new().get(format!("{}/healthz", server.base)).send().await;
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let asked = client.get(format!("{}/healthz", server.base)).send().await;
         if asked.is_err_and(|error| error.is_connect()) {
             break;
         }
