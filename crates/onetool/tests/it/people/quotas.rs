@@ -24,6 +24,10 @@ async fn a_place_is_free_at_every_server_as_soon_as_a_run_has_ended() {
     let mut servers = [projects[0].serve_http().await, projects[1].serve_http().await];
     for server in &mut servers {
         server.token = Some(ana);
+        let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+        while server.get("/readyz").await.0 != 200 {
+            assert!(tokio::time::Instant::now() < until, "it is never ready");
+        }
     }
     for turn in 0..20 {
         let (status, body) = servers[turn % 2].post("/api/runs", json!({"command": "1"})).await;
@@ -51,7 +55,11 @@ async fn a_run_that_was_let_in_waits_for_its_place_when_it_goes_on() {
     let (status, other) = server.post("/runs", json!({"command": "import time\ntime.sleep(500)"})).await;
     assert_eq!(status, 202, "{other}");
     let until = tokio::time::Instant::now() + crate::client::PATIENCE;
-    while server.post("/api/runs", json!({"command": "1"})).await.0 != 429 {
+    loop {
+        let metrics = server.request(reqwest::Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+        if metrics.contains("onetool_runs_in_progress 1\n") {
+            break;
+        }
         assert!(tokio::time::Instant::now() < until, "the place is never taken");
     }
     let decide = server.post(&format!("/api/approvals/{approval}"), json!({"decision": "once"})).await;
