@@ -56,6 +56,8 @@ pub(crate) struct ConnectionOptions {
     pub(crate) tls: Option<TlsAcceptor>,
     /// Counts open connections.
     pub(crate) open: Arc<AtomicUsize>,
+    /// When it is cancelled the port closes, and connections end with the request they are at.
+    pub(crate) retired: CancellationToken,
 }
 
 pub(crate) async fn serve_with(
@@ -74,10 +76,12 @@ pub(crate) async fn serve_with(
         }
         let slot = tokio::select! {
             () = shutdown.cancelled() => break,
+            () = options.retired.cancelled() => break,
             slot = slots.clone().acquire_owned() => slot.map_err(io::Error::other)?,
         };
         let stream = tokio::select! {
             () = shutdown.cancelled() => break,
+            () = options.retired.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -87,7 +91,12 @@ pub(crate) async fn serve_with(
                 }
             },
         };
-        let connection = Connection { router: router.clone(), shutdown: shutdown.clone(), crowded: crowded.clone() };
+        let connection = Connection {
+            router: router.clone(),
+            shutdown: shutdown.clone(),
+            retired: options.retired.clone(),
+            crowded: crowded.clone(),
+        };
         let abort = abort.clone();
         let options = options.clone();
         connections.spawn(async move {
@@ -102,6 +111,8 @@ pub(crate) async fn serve_with(
     }
     drop(listener);
     connections.close();
+    // Until then, requests have as long as they need.
+    shutdown.cancelled().await;
     if tokio::time::timeout(GRACE, connections.wait()).await.is_err() {
         abort.cancel();
         connections.wait().await;
@@ -113,6 +124,7 @@ pub(crate) async fn serve_with(
 struct Connection {
     router: Router,
     shutdown: CancellationToken,
+    retired: CancellationToken,
     crowded: CancellationToken,
 }
 
@@ -165,6 +177,7 @@ impl Connection {
         tokio::select! {
             ended = connection.as_mut() => return log(ended),
             () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = self.retired.cancelled() => connection.as_mut().graceful_shutdown(),
             // A client that has asked keeps its place until it is answered: that answer closes the connection.
             () = self.crowded.cancelled() => {
                 if answered.load(Ordering::Acquire) {
@@ -179,6 +192,7 @@ impl Connection {
         tokio::select! {
             ended = connection.as_mut() => return log(ended),
             () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = self.retired.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         log(connection.await);
     }

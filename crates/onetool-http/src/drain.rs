@@ -1,8 +1,9 @@
 //! The end of a server: it takes nothing new, finishes what is under way, and then closes.
 //!
-//! While it drains, the port stays open: `/readyz` says no, whoever asks for something new is told to come back later,
-//! and what belongs to work under way (its progress, its answers, its cancellation) is still served. Streams that wait
-//! for news end at once. When the time is over, what is left is cancelled and answered.
+//! While it drains, `/readyz` says no, whoever asks for something new is told to come back later, and what belongs to work
+//! under way (its progress, its answers, its cancellation) is still served. Streams that wait for news end at once. When the
+//! time is over, what is left is cancelled and answered. A server that is alone keeps its port open for that; where others
+//! share its state it takes no further connections, and they serve what belongs to its runs.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -127,12 +127,17 @@ impl ApiError {
 impl ApiError {
     /// The answer's body.
     pub fn reply(&self) -> ErrorReply {
+        let (message, hint) = match &self.hint {
+            Some(hint) => (self.message.as_str(), Some(hint.as_str())),
+            // Failures of the state carry theirs in the text.
+            None => onetool_sdk::split_hint(&self.message),
+        };
         ErrorReply {
             ok: false,
             error: ErrorBody {
                 code: self.code.to_owned(),
-                message: self.message.clone(),
-                hint: self.hint.clone(),
+                message: message.to_owned(),
+                hint: hint.map(str::to_owned),
                 pointer: self.pointer.clone(),
             },
             meta: self.meta.clone(),

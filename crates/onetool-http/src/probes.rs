@@ -1,9 +1,13 @@
 //! For load balancers and supervisors: whether the process lives (`/healthz`), and whether to send it requests
 //! (`/readyz`). Without tokens and for any Host: the answers say nothing that an open port does not.
+//!
+//! A server that cannot reach the shared state is not ready: another one may reach it. Where all of them lost it and a
+//! balancer would leave out all, `/readyz?state=optional` still says yes: runs go on without it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -14,19 +18,25 @@ use crate::Served;
 use crate::drain::Drain;
 
 pub(crate) fn router(served: Arc<Served>, drain: Drain) -> Router {
-    Router::new()
-        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
-        .route("/readyz", get(move || async move { readiness(&served, &drain) }))
+    Router::new().route("/healthz", get(|| async { Json(json!({"status": "ok"})) })).route(
+        "/readyz",
+        get(move |RawQuery(query): RawQuery| async move { readiness(&served, &drain, query.as_deref()) }),
+    )
 }
 
-fn readiness(served: &Served, drain: &Drain) -> impl IntoResponse + use<> {
+const CUT_OFF: &str = "the shared state is unavailable";
+
+fn readiness(served: &Served, drain: &Drain, query: Option<&str>) -> impl IntoResponse + use<> {
     let store = &served.bundles.store;
+    let is_optional = query.is_some_and(|query| query.split('&').any(|part| part == "state=optional"));
     let reason = if drain.has_begun() {
         Some("the server is stopping")
+    } else if is_optional && store.is_cut_off() {
+        return (StatusCode::OK, Json(json!({"status": "degraded", "reason": CUT_OFF})));
     } else if !store.is_loaded(Duration::ZERO) {
         Some("bundles are being read")
     } else if store.is_cut_off() {
-        Some("the shared state is unavailable")
+        Some(CUT_OFF)
     } else {
         None
     };

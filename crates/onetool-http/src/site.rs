@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -62,7 +62,11 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     let sessions = (audience == Audience::Browser).then(|| Arc::new(PageSessions::default()));
     let site = Arc::new(Site::new(service.clone(), address.ip(), &stop, sessions.clone())?);
     let tls = service.served().server.tls.clone().map(Tls::open).transpose()?;
-    let options = ConnectionOptions { tls: tls.as_ref().map(Tls::acceptor), open: site.requests.connections.clone() };
+    let options = ConnectionOptions {
+        tls: tls.as_ref().map(Tls::acceptor),
+        open: site.requests.connections.clone(),
+        retired: site.retired.clone(),
+    };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let warming = service.clone();
@@ -72,9 +76,8 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     }
     // Where we listen is data: with port 0 only we know.
     let local = listener.local_addr()?;
-    if let Some(durable) = service.runner().durable() {
-        durable.set_page(Some(format!("{scheme}://{local}/#/approvals")));
-    }
+    let _ = site.own_address.set(format!("{scheme}://{local}"));
+    site.tell_page(&service.served());
     eprintln!("listening at {scheme}://{local}");
     if std::io::stderr().is_terminal() {
         eprintln!("  MCP /mcp, admin page /, REST /tools and /api, its description /docs; Ctrl-C ends it");
@@ -123,6 +126,10 @@ struct Site {
     sessions: Option<Arc<PageSessions>>,
     running: Running,
     current: Mutex<(Arc<Served>, Router)>,
+    /// Where it listens.
+    own_address: OnceLock<String>,
+    /// Cancelled when no further connection is taken.
+    retired: CancellationToken,
 }
 
 impl Site {
@@ -152,8 +159,21 @@ impl Site {
             drain: drain.clone(),
         };
         let running = Arc::default();
-        let site =
-            Self { service, address, mcp, background, traffic, requests, measures, drain, sessions, running, current };
+        let site = Self {
+            service,
+            address,
+            mcp,
+            background,
+            traffic,
+            requests,
+            measures,
+            drain,
+            sessions,
+            running,
+            current,
+            own_address: OnceLock::new(),
+            retired: CancellationToken::new(),
+        };
         let router = site.build(&served)?;
         site.current.lock().1 = router;
         Ok(site)
@@ -211,6 +231,11 @@ impl Site {
     async fn drain(&self) {
         self.drain.begin();
         self.background.stop_taking();
+        if self.service.served().state.is_shared() {
+            // Others do the same work. A load balancer that is refused a connection sends the request to one of them; an
+            // answer that says no it would pass on to the client. What belongs to runs here reaches them through the state.
+            self.retired.cancel();
+        }
         let limit = self.service.served().server.drain;
         let work = self.service.runner().toolbox().work().clone();
         let is_busy = || work.runs() > 0 || self.background.active() > 0;
@@ -236,12 +261,23 @@ impl Site {
         let mut current = self.current.lock();
         if !Arc::ptr_eq(&current.0, &served) {
             match self.build(&served) {
-                Ok(router) => current.1 = router,
+                Ok(router) => {
+                    current.1 = router;
+                    self.tell_page(&served);
+                }
                 Err(error) => tracing::error!(%error, "the server keeps its former settings"),
             }
             current.0 = served;
         }
         current.1.clone()
+    }
+
+    /// Tells runs that wait for a permission where people decide: where people reach the server, or where it listens.
+    fn tell_page(&self, served: &Served) {
+        let address = served.server.public_url.as_ref().or_else(|| self.own_address.get());
+        if let (Some(durable), Some(address)) = (self.service.runner().durable(), address) {
+            durable.set_page(Some(format!("{address}/#/approvals")));
+        }
     }
 
     fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {

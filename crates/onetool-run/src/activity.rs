@@ -123,12 +123,21 @@ pub struct Activity {
     sender: broadcast::Sender<ActivityEvent>,
 }
 
-#[derive(Default)]
 struct Kept {
     last_id: u64,
     events: VecDeque<ActivityEvent>,
     /// By the span of the call or run.
     under_way: HashMap<NonZeroU64, (ActivityEvent, CancellationToken)>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        // Behind a load balancer a request may reach another server than the one that told of the event: an id means the
+        // same event everywhere, or none. It stays a whole number for JavaScript.
+        let [a, b, c, d, ..] = *uuid::Uuid::new_v4().as_bytes();
+        let last_id = u64::from(u32::from_le_bytes([a, b, c, d])) << 20;
+        Self { last_id, events: VecDeque::new(), under_way: HashMap::new() }
+    }
 }
 
 impl Kept {

@@ -2,7 +2,8 @@
 //!
 //! The client's user may be asked through the client; people at the admin page see the same request. `ask` fails
 //! closed. Without anyone who could answer, and at the run's deadline, the run is suspended where it can be: it ends here,
-//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused.
+//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused. Of several servers that
+//! share their state only one would know of a run that waits in its process: there a run is suspended at once.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -226,7 +227,12 @@ impl Approvals {
             Some((journal, call)) => journal.suspend(name, call, shown.clone()).await,
             None => otherwise,
         };
-        let is_watched = self.watchers.load(Ordering::Acquire) > 0;
+        // Who looks at the list of one of several servers may decide at another: a run waits where all of them see it.
+        let is_shared = || {
+            let durable = self.durable.as_ref().and_then(Weak::upgrade);
+            durable.is_some_and(|durable| durable.approvals().is_shared())
+        };
+        let is_watched = self.watchers.load(Ordering::Acquire) > 0 && !(suspendable.is_some() && is_shared());
         let is_recorded = suspendable.is_some_and(|(journal, _)| journal.is_recorded());
         if ctx.client.is_none() && (!is_watched || is_recorded) {
             return Err(suspend(refused("this client cannot be asked")).await);

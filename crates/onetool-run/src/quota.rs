@@ -12,6 +12,7 @@ use onetool_sdk::{CallContext, ErrorKind, ToolError};
 use onetool_state::State;
 use onetool_state::interface::{Bucket, Granted, Lease, Leases, Limits, Rate};
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::groups::Quota;
@@ -77,8 +78,26 @@ impl Quotas {
 
     /// Room for a run, until the answer is dropped.
     pub(crate) async fn begin_run(self: &Arc<Self>, ctx: &CallContext, quota: Quota) -> Result<RunSlot, ToolError> {
+        self.check_computing(&ctx.owner, quota).await?;
+        self.take_place(ctx, quota).await
+    }
+
+    /// Room for a run that was let in before, by this server or another one. It waits for its place, which may be held for a
+    /// moment by a server that has died; `None` where it is cancelled meanwhile.
+    pub(crate) async fn go_on(self: &Arc<Self>, ctx: &CallContext, quota: Quota) -> Option<RunSlot> {
+        loop {
+            if let Ok(slot) = self.take_place(ctx, quota).await {
+                return Some(slot);
+            }
+            tokio::select! {
+                () = ctx.cancel.cancelled() => return None,
+                () = tokio::time::sleep(RUN_AGAIN) => {}
+            }
+        }
+    }
+
+    async fn take_place(self: &Arc<Self>, ctx: &CallContext, quota: Quota) -> Result<RunSlot, ToolError> {
         let owner = ctx.owner.clone();
-        self.check_computing(&owner, quota).await?;
         let mut slot = RunSlot { quotas: self.clone(), owner: owner.clone(), lease: None, is_counted: false };
         let Some(limit) = quota.runs_at_once else { return Ok(slot) };
         let full = || {
@@ -218,6 +237,14 @@ impl RunSlot {
     pub(crate) fn computed(&self, took: Duration) {
         self.quotas.computed(&self.owner, took);
     }
+
+    /// Gives the place back before anybody hears of the run's end: whoever sends the next run then finds it free, at every
+    /// server.
+    pub(crate) async fn end(mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.release().await;
+        }
+    }
 }
 
 impl Drop for RunSlot {
@@ -230,13 +257,16 @@ impl Drop for RunSlot {
 }
 
 /// A lease that is renewed until this is dropped.
-struct HeldLease(CancellationToken);
+struct HeldLease {
+    done: CancellationToken,
+    keeping: Option<JoinHandle<()>>,
+}
 
 impl HeldLease {
     fn keep(leases: Arc<dyn Leases>, lease: Lease) -> Self {
         let done = CancellationToken::new();
         let ended = done.clone();
-        tokio::spawn(async move {
+        let keeping = tokio::spawn(async move {
             loop {
                 tokio::select! {
                     () = ended.cancelled() => break,
@@ -248,13 +278,21 @@ impl HeldLease {
             }
             let _ = leases.release(&lease).await;
         });
-        Self(done)
+        Self { done, keeping: Some(keeping) }
+    }
+
+    /// Waits until it is given back, unless the state takes too long.
+    async fn release(mut self) {
+        self.done.cancel();
+        if let Some(keeping) = self.keeping.take() {
+            let _ = tokio::time::timeout(PATIENCE, keeping).await;
+        }
     }
 }
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.done.cancel();
     }
 }
 

@@ -186,7 +186,10 @@ impl Runner {
 
     /// Whether a run would be let in now, by what whoever asks has used up.
     pub async fn admits(&self, ctx: &CallContext) -> Result<(), ToolError> {
-        admitted(&self.toolbox.now(), ctx).await.map(drop)
+        if let Some(slot) = admitted(&self.toolbox.now(), ctx).await? {
+            slot.end().await;
+        }
+        Ok(())
     }
 
     async fn run_as(
@@ -240,6 +243,7 @@ impl Runner {
         };
         if let Some(slot) = slot {
             slot.computed(watch.steps.execute.saturating_sub(watch.unsent.call_time));
+            slot.end().await;
         }
         if work.is_over() && reply.is_error {
             reply.text.push_str(STOPPING);
@@ -674,10 +678,14 @@ impl Runner {
 /// A place among the runs of whoever asks, where those are limited.
 async fn admitted(shared: &Shared, ctx: &CallContext) -> Result<Option<RunSlot>, ToolError> {
     let access = shared.state.groups.access(&ctx.requester);
-    match access.map(|access| access.quota).filter(|quota| !quota.is_unlimited()) {
-        Some(quota) => shared.state.quotas.begin_run(ctx, quota).await.map(Some),
-        None => Ok(None),
+    let quota = access.map(|access| access.quota).filter(|quota| !quota.is_unlimited());
+    let Some(quota) = quota else { return Ok(None) };
+    let quotas = &shared.state.quotas;
+    if ctx.journal.as_ref().is_some_and(|journal| journal.is_continued()) {
+        // Its beginning was let in; refusing the rest would lose it.
+        return Ok(quotas.go_on(ctx, quota).await);
     }
+    quotas.begin_run(ctx, quota).await.map(Some)
 }
 
 /// Whether what somebody uses up is counted.

@@ -37,6 +37,8 @@ use live::{LiveClient, LiveProgress, Recording};
 
 /// How often a run of another process is looked at by whoever waits for it.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long one look at a run of another process lasts.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A run to start.
 pub(crate) struct StartRun {
@@ -413,6 +415,11 @@ impl Background {
         Ok(RunPage { runs: page.runs.into_iter().map(|run| self.view(run).record).collect(), next: page.next })
     }
 
+    /// Whether a key of this owner stands for a run already.
+    pub(crate) async fn was_started(&self, owner: &Owner, key: &str) -> bool {
+        self.get(owner, &RunId::of_key(owner, key)).await.is_ok()
+    }
+
     pub(crate) async fn command(&self, owner: &Owner, id: &RunId) -> Result<String, RunStoreError> {
         let (store, owner, id) = (self.store(), owner.clone(), id.clone());
         blocking(move || store.command(&owner, &id)).await
@@ -443,6 +450,22 @@ impl Background {
                 // Its end is being written, or another process has it.
                 _ => tokio::time::sleep(LOOK.min(left)).await,
             }
+        }
+    }
+
+    /// The reply of a run that another process executes, or that has ended. A run that waits for a person has none yet, and
+    /// one that was cancelled or interrupted has none at all: then it is said why.
+    pub(crate) async fn reply_at_end(&self, owner: &Owner, id: &RunId) -> Result<RunReply, RunStoreError> {
+        loop {
+            let record = self.wait(owner, id, PATIENCE).await?.record;
+            if record.status.is_final() {
+                return Ok(self.reply(owner, id).await?.unwrap_or_else(|| without_reply(&record)));
+            }
+            if record.status == RunStatus::Suspended {
+                return Ok(without_reply(&record));
+            }
+            // Its questions are asked where it runs.
+            tokio::time::sleep(LOOK).await;
         }
     }
 
@@ -537,6 +560,13 @@ impl Background {
             live.cancel.cancel();
         }
     }
+}
+
+/// What stands for the reply of a run that has none.
+pub(crate) fn without_reply(record: &RunRecord) -> RunReply {
+    let reason = record.message.clone().unwrap_or_else(|| "it has no reply".to_owned());
+    let kind = if record.status == RunStatus::Cancelled { "CancelledError" } else { "RuntimeError" };
+    RunReply { text: format!("{kind}: the run was not finished: {reason}"), parts: Vec::new(), is_error: true }
 }
 
 fn failed_inside() -> RunReply {

@@ -2,14 +2,17 @@
 //! upstream servers tell of their prompts and resources.
 //!
 //! One task looks, while anybody listens; clients of older revisions hear of changes in their sessions, those of
-//! 2026-07-28 on the streams that they open for it.
+//! 2026-07-28 on the streams that they open for it. Where several servers share their state, the same task looks for what
+//! clients asked for in their sessions at other servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use onetool_run::Shared as Tools;
 use onetool_sdk::SourceChange;
+use onetool_state::interface::{Change, Collection, Cursor, Effort, Key};
 use parking_lot::Mutex;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::SubscriptionContext;
@@ -44,6 +47,8 @@ pub(super) struct Changes {
     joined: Notify,
     /// Resources of upstream servers that have changed, by our names for them.
     updated: broadcast::Sender<String>,
+    /// What was written down of sessions, here or at another server.
+    kept: broadcast::Sender<Key>,
 }
 
 /// How many changed resources may wait for a client.
@@ -54,7 +59,8 @@ impl Changes {
     pub(super) fn start(service: &Arc<dyn Service>) -> Arc<Self> {
         let updated = broadcast::Sender::new(WAITING_UPDATES);
         let versions = watch::channel(Versions::default()).0;
-        let changes = Arc::new(Self { versions, joined: Notify::new(), updated });
+        let kept = broadcast::Sender::new(WAITING_UPDATES);
+        let changes = Arc::new(Self { versions, joined: Notify::new(), updated, kept });
         crate::task::spawn(look(service.clone(), Arc::downgrade(&changes)));
         changes
     }
@@ -86,6 +92,7 @@ fn see(service: &dyn Service) -> Seen {
 async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     let mut seen: Option<Seen> = None;
     let mut news = News::default();
+    let mut written: Option<Cursor> = None;
     loop {
         wait(&changes).await;
         let Some(changes) = changes.upgrade() else { return };
@@ -94,6 +101,11 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
             // Whoever listens next has seen nothing yet.
             seen = None;
             continue;
+        }
+        if changes.kept.receiver_count() > 0 {
+            written = look_at_sessions(&*service, &changes, written).await;
+        } else {
+            written = None;
         }
         let looking = service.clone();
         // What packs there are may have to be read from files.
@@ -108,6 +120,24 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
         }
         seen = Some(now);
     }
+}
+
+/// Passes on which documents of sessions have changed since the last look; the first one only says where they are.
+async fn look_at_sessions(service: &dyn Service, changes: &Changes, since: Option<Cursor>) -> Option<Cursor> {
+    let documents = service.served().state.documents();
+    let from = since.unwrap_or(Cursor::START);
+    let found = super::archive::blocking(move || {
+        onetool_state::wait(documents.changes(Collection::SESSIONS, from, Effort::Usual))
+    });
+    let Some(found) = found.await else { return since };
+    if since.is_some() {
+        for change in found.changes {
+            if let Change::Put(document) = change {
+                let _ = changes.kept.send(document.key);
+            }
+        }
+    }
+    Some(found.cursor)
 }
 
 /// Until it is time to look again, or somebody begins to listen. Keeps nobody alive meanwhile for longer than that.
@@ -155,6 +185,27 @@ impl News {
     }
 }
 
+/// What a session does when something was written down of it.
+pub(super) struct Follow {
+    pub(super) key: Key,
+    pub(super) refresh: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl Follow {
+    /// Waits until something was written down of its session; for ever where there is no session to follow.
+    async fn changed(follow: Option<&Self>, kept: &mut Option<broadcast::Receiver<Key>>) {
+        let (Some(follow), Some(kept)) = (follow, kept) else { return std::future::pending().await };
+        loop {
+            match kept.recv().await {
+                Ok(key) if key != follow.key => {}
+                // Some were missed, and this may have been among them.
+                Ok(_) | Err(RecvError::Lagged(_)) => return,
+                Err(RecvError::Closed) => return std::future::pending().await,
+            }
+        }
+    }
+}
+
 /// What one session hears. Ends with the session.
 #[derive(Default)]
 pub(super) struct Listening {
@@ -165,9 +216,10 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    pub(super) fn start(&self, changes: &Changes, peer: Peer<RoleServer>) {
+    pub(super) fn start(&self, changes: &Changes, peer: Peer<RoleServer>, follow: Option<Follow>) {
         let mut versions = changes.subscribe();
         let mut updated = changes.updated.subscribe();
+        let mut kept = follow.as_ref().map(|_| changes.kept.subscribe());
         let watched = self.watched.clone();
         let task = crate::task::spawn(async move {
             let mut before = *versions.borrow_and_update();
@@ -182,6 +234,11 @@ impl Listening {
                             return;
                         }
                         before = now;
+                    }
+                    () = Follow::changed(follow.as_ref(), &mut kept) => {
+                        if let Some(follow) = &follow {
+                            (follow.refresh)().await;
+                        }
                     }
                     uri = updated.recv() => {
                         let Some(uri) = next(uri) else { return };
@@ -227,6 +284,10 @@ impl Listening {
         if watched.contains(&uri) {
             self.upstream.lock().insert(uri, watch);
         }
+    }
+
+    pub(super) fn watched(&self) -> Vec<String> {
+        self.watched.lock().clone()
     }
 
     pub(super) fn unwatch(&self, uri: &str) {

@@ -95,6 +95,11 @@ impl Handler {
         }
     }
 
+    /// The same client, with what it hears apart.
+    pub(super) fn with_listening(&self, listening: Arc<Listening>) -> Self {
+        Self { listening, ..self.clone() }
+    }
+
     fn tool(description: String) -> Tool {
         let mut tool = Tool::new(TOOL, Cow::Owned(description), SCHEMA.clone());
         tool.annotations = Some(ToolAnnotations::new().read_only(false).idempotent(false).open_world(true));
@@ -381,7 +386,7 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.listening.start(&self.shared.changes, context.peer.clone());
+        self.listening.start(&self.shared.changes, context.peer.clone(), self.follow_interests(&context));
         self.recall_interests(&context).await;
     }
 

@@ -1,19 +1,22 @@
 //! What the client of a session asked to hear of: a log level, and resources that it watches. Kept beside the session, so that
-//! both hold when the session comes back: after a restart, at another server, or after it was idle for long.
+//! both hold when the session comes back: after a restart, at another server, or after it was idle for long. Where several
+//! servers have the session at one time, what the client asks of one of them holds at the others too, within a second or two.
 
 #![expect(deprecated, reason = "clients of today still ask for logging and subscribe to resources")]
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
 use onetool_sdk::Door;
 use onetool_state::interface::{Collection, Expect};
 use onetool_state::{StateError, wait};
-use rmcp::RoleServer;
 use rmcp::model::{Extensions, LoggingLevel};
 use rmcp::service::NotificationContext;
 use rmcp::transport::streamable_http_server::SessionRestoreMarker;
+use rmcp::{Peer, RoleServer};
 use serde::{Deserialize, Serialize};
 
 use super::archive::{Archive, Document, blocking};
+use super::changes::Follow;
 use super::http::SESSION_HEADER;
 use super::{Handler, upstream};
 use crate::{Identity, Principal, Scope};
@@ -127,18 +130,54 @@ impl Handler {
     /// What a client asked for holds again in a session that comes back.
     pub(super) async fn recall_interests(&self, context: &NotificationContext<RoleServer>) {
         let Some(marker) = context.extensions.get::<SessionRestoreMarker>() else { return };
-        let Some(archive) = &self.shared.archive else { return };
         let identity = identity(&context.extensions);
+        self.take_over_interests(&marker.id, &identity, &context.peer).await;
+    }
+
+    /// Follows what the client asks for in this session at other servers, where there are some.
+    pub(super) fn follow_interests(&self, context: &NotificationContext<RoleServer>) -> Option<Follow> {
+        self.shared.archive.as_ref()?.node()?;
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        let id: std::sync::Arc<str> = match context.extensions.get::<SessionRestoreMarker>() {
+            Some(marker) => marker.id.to_string().into(),
+            None => parts?.headers.get(SESSION_HEADER)?.to_str().ok()?.into(),
+        };
+        let (identity, peer) = (identity(&context.extensions), context.peer.clone());
+        let key = Document::Interests.key(&id, identity.principal).ok()?;
+        // Whoever follows belongs to what the session hears, and must not keep it.
+        let listening = std::sync::Arc::downgrade(&self.listening);
+        let detached = self.with_listening(std::sync::Arc::default());
+        let refresh = move || {
+            let handler = listening.upgrade().map(|listening| detached.with_listening(listening));
+            let (id, identity, peer) = (id.clone(), identity.clone(), peer.clone());
+            let refreshing = async move {
+                if let Some(handler) = handler {
+                    handler.take_over_interests(&id, &identity, &peer).await;
+                }
+            };
+            refreshing.boxed()
+        };
+        Some(Follow { key, refresh: Box::new(refresh) })
+    }
+
+    /// What is written down of a session holds in it.
+    async fn take_over_interests(&self, id: &str, identity: &Identity, peer: &Peer<RoleServer>) {
+        let Some(archive) = &self.shared.archive else { return };
         let of_servers: Vec<String> = {
             // What the client asks for next comes after this.
             let _turn = self.interests.lock().await;
-            let Some(interests) = archive.interests(&marker.id, identity.principal).await else { return };
+            let Some(interests) = archive.interests(id, identity.principal).await else { return };
             // The log tells what everybody does.
             if let Some(level) = interests.level.filter(|_| identity.may(Scope::Admin)) {
-                self.log.set_level(&*self.service, context.peer.clone(), level);
+                self.log.set_level(&*self.service, peer.clone(), level);
             }
-            let watched = interests.resources.into_iter().filter(|uri| self.listening.watch(uri.clone()));
-            watched.filter(|uri| upstream::is_ours(uri)).collect()
+            let watched = self.listening.watched();
+            for uri in watched.iter().filter(|uri| uri.len() <= MAX_URI && !interests.resources.contains(*uri)) {
+                self.listening.unwatch(uri);
+            }
+            let new = interests.resources.into_iter().filter(|uri| !watched.contains(uri));
+            let new = new.filter(|uri| self.listening.watch(uri.clone()));
+            new.filter(|uri| upstream::is_ours(uri)).collect()
         };
         let tools = self.service.runner().toolbox().now_for(&identity.requester(Door::Mcp, None));
         for uri in of_servers {

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use onetool_run::RunReply;
 use onetool_sdk::Caller;
-use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStatus, RunStoreError};
+use onetool_state::runs::{Owner, RunId, RunOrigin, RunRecord, RunStoreError};
 use rmcp::model::{
     CallToolResponse, CallToolResult, GetMeta as _, InputRequest, InputRequiredResult, InputResponses, JsonObject,
     ServerRequest,
@@ -28,8 +27,6 @@ use crate::background::{LiveRun, LiveStep, RunClient, StartRun, Started, key};
 
 /// The key in a request's `_meta`.
 const META_KEY: &str = "onetool/idempotencyKey";
-/// How long one look at a run of another process lasts.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The idempotency key of a request: in its `_meta`, or in its head.
 pub(super) fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Option<String>, ErrorData> {
@@ -59,13 +56,6 @@ pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
 /// A failure as the result of a call.
 pub(super) fn failed(error: &RunStoreError) -> CallToolResult {
     result_of(RunReply { text: format!("RuntimeError: {error}"), parts: Vec::new(), is_error: true })
-}
-
-/// What stands for the reply of a run that has none.
-pub(super) fn without_reply(record: &RunRecord) -> RunReply {
-    let reason = record.message.clone().unwrap_or_else(|| "it has no reply".to_owned());
-    let kind = if record.status == RunStatus::Cancelled { "CancelledError" } else { "RuntimeError" };
-    RunReply { text: format!("{kind}: the run was not finished: {reason}"), parts: Vec::new(), is_error: true }
 }
 
 impl Handler {
@@ -146,23 +136,9 @@ impl Handler {
 
     /// The reply of a run that another process executes, or that has ended.
     async fn reply_of(&self, owner: &Owner, id: &RunId) -> CallToolResult {
-        let background = &self.shared.background;
-        loop {
-            match background.wait(owner, id, PATIENCE).await {
-                Ok(view) if view.record.status.is_final() => {
-                    return match background.reply(owner, id).await {
-                        Ok(Some(reply)) => result_of(reply),
-                        Ok(None) => result_of(without_reply(&view.record)),
-                        Err(error) => failed(&error),
-                    };
-                }
-                Ok(view) if view.record.status == RunStatus::Suspended => {
-                    return result_of(without_reply(&view.record));
-                }
-                // Its questions are asked where it runs.
-                Ok(_) => tokio::time::sleep(Duration::from_millis(200)).await,
-                Err(error) => return failed(&error),
-            }
+        match self.shared.background.reply_at_end(owner, id).await {
+            Ok(reply) => result_of(reply),
+            Err(error) => failed(&error),
         }
     }
 

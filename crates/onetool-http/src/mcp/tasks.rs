@@ -10,12 +10,12 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
 use super::Handler;
-use super::keyed::{client_of, without_reply};
+use super::keyed::client_of;
 use super::preferences::{Delivery, ReplyPreferences};
 use super::rounds::{Binding, LiveHandle};
 use super::runs::{principal, result_of};
 use crate::BackgroundSettings;
-use crate::background::RunView;
+use crate::background::{RunView, without_reply};
 
 /// What a client gets instead of a result.
 pub(super) fn created(record: &RunRecord, settings: &BackgroundSettings) -> CreateTaskResult {

@@ -14,14 +14,14 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
-use super::keyed::{client_of, converse, failed, idempotency_key, without_reply};
+use super::keyed::{client_of, converse, failed, idempotency_key};
 use super::preferences::{Delivery, ReplyPreferences};
 use super::progress::ClientProgress;
 use super::runs::{principal, result_of};
 use super::tasks::refused;
 use super::{Handler, lines};
 use crate::BackgroundSettings;
-use crate::background::{StartRun, Started};
+use crate::background::{StartRun, Started, without_reply};
 
 /// Before the names of methods that the library would misread.
 const PREFIX: &str = "onetool/2025/";

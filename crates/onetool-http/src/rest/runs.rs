@@ -224,7 +224,7 @@ fn checked_tags(tags: Vec<String>) -> Result<Vec<String>, ApiError> {
     Err(ApiError::invalid(format!("tags are at most {MAX_TAGS} words of 1 to {MAX_TAG} bytes")))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(given) = headers.get(key::HEADER) else { return Ok(None) };
     let given = given.to_str().map_err(|_| ApiError::invalid("the header Idempotency-Key is not plain text"))?;
     key::checked(given).map(Some).map_err(ApiError::invalid)
@@ -249,11 +249,19 @@ async fn start(
 ) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
     let ctx = Identity::of(request.extensions()).context(request.headers());
-    state.service.runner().admits(&ctx).await?;
+    let owner = state.background.owner(principal).await?;
+    // A repeated request asks for nothing more than the first.
+    let is_repeated = match &key {
+        Some(key) => state.background.was_started(&owner, key).await,
+        None => false,
+    };
+    if !is_repeated {
+        state.service.runner().admits(&ctx).await?;
+    }
     let requester = ctx.requester;
     let body: StartBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let run = StartRun {
-        owner: state.background.owner(principal).await?,
+        owner,
         command: body.command,
         origin: RunOrigin::Rest,
         client: RunClient {
@@ -343,7 +351,13 @@ async fn result(
     let reply = state.background.reply(&owner, &id).await?.filter(|_| record.status != RunStatus::Cancelled);
     let Some(RunReply { text, is_error, parts }) = reply else {
         let reason = record.message.unwrap_or_else(|| "no reason is known".to_owned());
-        return Err(ApiError::conflict(format!("the run ended without a result: {reason}")));
+        let error = ApiError::conflict(format!("the run ended without a result: {reason}"));
+        return Err(match record.status {
+            RunStatus::Interrupted => error.with_hint(format!(
+                "GET /runs/{id} lists what was done and what is unknown; then POST /runs/{id}/resume or /runs/{id}/abandon"
+            )),
+            _ => error,
+        });
     };
     Ok(Json(ResultBody { run: id.to_string(), text, is_error, parts: parts.into_iter().map(PartRow::from).collect() }))
 }

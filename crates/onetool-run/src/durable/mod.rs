@@ -419,20 +419,18 @@ impl Durable {
             Ok(None) => return None,
             Err(error) => {
                 tracing::warn!(%error, "a run cannot wait for a permission");
-                return None;
+                return Some(cannot_wait(&question, &error.to_string()));
             }
         };
         let kept = async {
             journal.attach(&self.runs(), &taken.claim).await?;
-            self.suspend(&taken, journal, question).await.map_err(|error| ToolError::unavailable(error.to_string()))
+            let suspended = self.suspend(&taken, journal, question.clone()).await;
+            suspended.map_err(|error| ToolError::unavailable(error.to_string()))
         };
-        match kept.await {
-            Ok(reply) => Some(reply),
-            Err(error) => {
-                tracing::warn!(%error, "a run cannot wait for a permission");
-                None
-            }
-        }
+        Some(kept.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a run cannot wait for a permission");
+            cannot_wait(&question, &error.message)
+        }))
     }
 
     async fn record(
@@ -580,6 +578,19 @@ fn suspended_reply(asked: &ApprovalRecord, page: Option<&str>) -> RunReply {
         "PermissionError: {tool} needs the user's permission; the run waits for it and is not lost\n\
          call: {tool}({})\nrun: {run}\ndecide: onetool approve {id}   (or: onetool deny {id}){page}\n\
          hint: once it is approved the run goes on by itself; ot.resume('{run}') gives its result. Do not run it again.",
+        clipped(arguments),
+    );
+    RunReply { text, parts: Vec::new(), is_error: true }
+}
+
+/// What a client is told of a run that would have to wait for a permission, where that cannot be recorded.
+fn cannot_wait(question: &Question, reason: &str) -> RunReply {
+    let Question { tool, arguments, .. } = question;
+    let (reason, hint) = onetool_sdk::split_hint(reason);
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let text = format!(
+        "PermissionError: {tool} needs the user's permission, and the run cannot wait for it: {reason}\n\
+         call: {tool}({}), which was not made{hint}",
         clipped(arguments),
     );
     RunReply { text, parts: Vec::new(), is_error: true }

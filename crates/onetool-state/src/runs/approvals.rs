@@ -75,6 +75,11 @@ fn json(record: &ApprovalRecord) -> Result<Vec<u8>, StateError> {
 }
 
 impl ApprovalStore {
+    /// Whether other servers see the same ones.
+    pub fn is_shared(&self) -> bool {
+        self.documents.poll_every().is_some()
+    }
+
     pub fn new(state: &State) -> Self {
         Self { documents: state.documents(), known: Arc::default() }
     }

@@ -166,6 +166,29 @@ async fn a_repeated_request_means_the_same_run() {
     assert_eq!(keyed(post("2"), &"k".repeat(300)).await.0, 400);
 }
 
+#[tokio::test]
+async fn a_run_that_is_waited_for_may_have_a_key_too() {
+    let project = project("");
+    let server = project.serve_http().await;
+    let command = counting(&project, 0.3);
+    let post = |command: &str| server.request(Method::POST, "/api/runs").json(&json!({"command": command}));
+    let (first, second) = tokio::join!(keyed(post(&command), "order-18"), keyed(post(&command), "order-18"));
+    assert_eq!((first.0, second.0), (200, 200), "{first:?} {second:?}");
+    assert_eq!((&first.1["run"], &first.1["text"]), (&second.1["run"], &second.1["text"]));
+    let streamed = post(&command).header("accept", "text/event-stream").header("idempotency-key", "order-18");
+    let events = streamed.send().await.unwrap().text().await.unwrap();
+    assert!(events.contains("event: started") && events.contains("event: result"), "{events}");
+    assert!(events.contains(first.1["run"].as_str().unwrap()), "{events}");
+    assert_eq!(times(&project), 1);
+    assert_eq!(keyed(post("2"), "order-18").await.0, 409);
+
+    // A client that goes away does not end it.
+    let gone = post(&counting(&project, 1.0)).header("idempotency-key", "order-19");
+    assert!(gone.timeout(std::time::Duration::from_millis(300)).send().await.is_err());
+    let (status, answer) = keyed(post(&counting(&project, 1.0)), "order-19").await;
+    assert_eq!((status, &answer["isError"], times(&project)), (200, &json!(false), 2), "{answer}");
+}
+
 // MCP
 
 fn post(server: &HttpServer, body: &Json) -> RequestBuilder {

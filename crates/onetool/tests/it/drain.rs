@@ -1,5 +1,6 @@
 //! A server that is told to end finishes what is under way, takes nothing new, and then ends.
 
+use onetool_state_postgres::testing::Server;
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 
@@ -103,6 +104,31 @@ async fn what_is_under_way_is_finished_and_nothing_new_begins() {
     drop(client);
     let status = server.ended().await;
     assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_balancer_is_refused_a_connection_where_other_servers_share_the_state() {
+    let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+    let project = project(&format!("state: {}\n", database.database("team")));
+    let server = project.serve_http().await;
+    let run = server.request(Method::POST, "/api/runs").json(&json!({"command": waiting(&project)})).send();
+    let run = tokio::spawn(run);
+    called(&project).await;
+    server.terminate();
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        // A client of its own has no connection left.
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let asked = client.get(format!("{}/healthz", server.base)).send().await;
+        if asked.is_err_and(|error| error.is_connect()) {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < until, "the port stays open");
+    }
+    project.write("open", "");
+    let answer: Json = run.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!((&answer["text"], &answer["isError"]), (&json!("through"), &json!(false)), "{answer}");
+    assert_eq!(server.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

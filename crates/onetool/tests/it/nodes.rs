@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 use crate::client::{HttpServer, PATIENCE, Project};
 
 const ERA: &str = "2026-07-28";
-const ASKING: &str = "security: {policy: {file.write: ask}}\nbackground: {task_after: 0.2}\n";
+const ASKING: &str = "security: {policy: {file.write: ask}}\nbackground: {task_after: 0.2}\n\
+                      http: {allowed_hosts: [example.com]}\nrun: {timeout: 600}\n";
 
 /// Two servers with one state, and folders of their own.
 struct Team {
@@ -199,6 +200,54 @@ async fn a_session_of_an_older_revision_works_on_every_server() {
         let forged = format!("{}x", &session[..session.len() - 3]);
         assert_eq!(team.ask(server, &forged, "tools/list", json!({})).await.0, 404);
     }
+}
+
+#[tokio::test]
+async fn what_a_client_watches_at_one_server_is_told_on_its_stream_at_another() {
+    let team = Team::start().await;
+    let session = team.session().await;
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(team.post(0, Some(&session), &ready).send().await.unwrap().status(), 202);
+    // The stream is at the second server, and open before the first hears what the client wants.
+    let stream = team.servers[1].request(Method::GET, "/mcp").header("accept", "text/event-stream");
+    let mut stream = stream.header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    let (status, watched) = team.ask(0, &session, "resources/subscribe", json!({"uri": "ot://tools"})).await;
+    assert_eq!((status, &watched["error"]), (200, &Json::Null), "{watched}");
+    let mut seen = String::new();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !seen.contains("notifications/resources/updated") {
+        assert!(tokio::time::Instant::now() < deadline, "it is never told: {seen}");
+        // Tools come as long as it takes for the second server to hear of the wish.
+        let bundle = format!("/tools/bundles/{}", uuid::Uuid::now_v7());
+        let slug = format!("b{}", uuid::Uuid::new_v4().simple());
+        assert_eq!(team.servers[0].put(&bundle, json!({"slug": slug})).await.0, 201);
+        let tool = json!({"type": "http", "description": "asks", "argSchema": {"type": "object"},
+            "impl": {"urlTemplate": "https://example.com/"}});
+        assert_eq!(team.servers[0].put(&format!("{bundle}/tools/t/version/v1"), tool).await.0, 201);
+        let pause = std::time::Duration::from_secs(1);
+        if let Ok(chunk) = tokio::time::timeout(pause, stream.chunk()).await {
+            let chunk = chunk.unwrap().unwrap_or_else(|| panic!("it ended: {seen}"));
+            seen.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_looks_at_one_server_decides_at_another() {
+    let team = Team::start().await;
+    let looking = team.servers[0].request(Method::GET, "/api/events").header("accept", "text/event-stream");
+    let looking = looking.send().await.unwrap();
+    assert_eq!(looking.status(), 200);
+    let asking = team.servers[0].post("/api/runs", json!({"command": "file.write('b.txt', 'x')\n'written'"}));
+    let (_, answer) = tokio::time::timeout(PATIENCE, asking).await.expect("it waits where only one server knows of it");
+    let text = answer["text"].as_str().unwrap();
+    let after = |mark: &str| text.split(mark).nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let decide = format!("/api/approvals/{}", after("onetool approve "));
+    let (status, said) = team.servers[1].post(&decide, json!({"decision": "once"})).await;
+    assert_eq!(status, 204, "{said}");
+    let (_, run) = team.servers[1].get(&format!("/runs/{}?wait=60", after("run: "))).await;
+    assert_eq!(run["status"], "completed", "{run}");
 }
 
 #[tokio::test]

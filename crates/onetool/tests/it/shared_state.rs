@@ -53,8 +53,13 @@ async fn without_its_database_a_server_runs_code_and_says_what_is_missing() {
     assert_eq!(client.ok("1 + 1").await, "2");
     let (status, body) = server.put(&format!("/tools/bundles/{}", uuid::Uuid::now_v7()), json!({"slug": "x"})).await;
     assert_eq!(status, 503, "{body}");
-    assert!(body.to_string().contains("the shared state is unavailable"), "{body}");
+    let error = &body["error"];
+    assert!(error["message"].as_str().unwrap().starts_with("the shared state is unavailable"), "{body}");
+    assert!(error["hint"].as_str().unwrap().contains("database"), "{body}");
+    assert_eq!(server.get("/api/stats").await.0, 503);
     assert_eq!(server.get("/healthz").await.0, 200);
+    let (status, body) = server.get("/readyz?state=optional").await;
+    assert_eq!((status, &body["status"]), (200, &json!("degraded")), "{body}");
     let (status, body) = server.get("/readyz").await;
     assert_eq!((status, &body["reason"]), (503, &json!("the shared state is unavailable")));
     let health = client.ok("str(ot.health())").await;

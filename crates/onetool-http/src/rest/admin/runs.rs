@@ -1,5 +1,6 @@
 //! Runs: `run(command)` over REST, as one document or as events, and their end before time.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Path, Request};
@@ -9,16 +10,20 @@ use axum::{Extension, Json};
 use onetool_run::RunReply;
 use onetool_run::activity::{ActivityEvent, ActivityKind};
 use onetool_sdk::CallContext;
+use onetool_state::runs::{Owner, RunId, RunOrigin};
 use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::routes;
 
 use super::super::input;
 use super::super::model::ErrorReply;
 use super::super::routes::Routes;
+use super::super::runs::idempotency_key;
 use super::AdminState;
 use super::calls::milliseconds;
 use super::events::{EventSender, stream_of, wants_events};
 use super::model::{ActivityRow, PartRow, RunBody, RunReplyBody};
+use crate::background::{LiveRun, RunClient, StartRun, Started};
+use crate::mcp::ReplyPreferences;
 use crate::{ApiError, Identity, Principal};
 
 /// Runs that may be under way at one time from here.
@@ -29,19 +34,34 @@ pub(super) fn routes() -> Routes {
 }
 
 /// Runs a command. With `Accept: text/event-stream` the answer is a stream: `started` with the run's id, then `printed`,
-/// `progress` and `call` as they happen, then `result`. A client that goes away ends its run.
-#[utoipa::path(post, path = "/api/runs", tag = "runs", request_body = RunBody, responses(
+/// `progress` and `call` as they happen, then `result`. A client that goes away ends its run; not one with the header
+/// `Idempotency-Key`: that is kept like one of `POST /runs`, and a repeated request is answered with the same run's result.
+#[utoipa::path(post, path = "/api/runs", tag = "runs", request_body = RunBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "the same key means the same run")), responses(
     (status = 200, body = RunReplyBody),
     (status = 400, body = ErrorReply),
+    (status = 409, description = "the key was used for another command", body = ErrorReply),
     (status = 413, body = ErrorReply),
     (status = 415, body = ErrorReply),
     (status = 429, description = "whoever asks has used up what they may; see Retry-After", body = ErrorReply),
-    (status = 503, description = "too many runs are under way", body = ErrorReply),
+    (status = 503, description = "too many runs are under way, or the shared state that a key needs is unavailable",
+        body = ErrorReply),
 ))]
 async fn start(state: AdminState, request: Request) -> Result<Response, ApiError> {
     let is_stream = wants_events(request.headers());
+    let key = idempotency_key(request.headers())?;
+    let principal = Identity::of(request.extensions()).principal;
     let ctx = Identity::of(request.extensions()).context(request.headers());
     let body: RunBody = input::json(request, state.served.server.api.max_body_bytes).await?;
+    if let Some(key) = key {
+        let kept = KeptRun::start(&state, principal, body.command, key, &ctx).await?;
+        if is_stream {
+            return Ok(stream_of(ctx.cancel, |sender| kept.send(state, sender)));
+        }
+        let started = Instant::now();
+        let reply = kept.reply(&state).await?;
+        return Ok(Json(reply_body(kept.id.to_string(), reply, started)).into_response());
+    }
     state.service.runner().admits(&ctx).await?;
     let running = Running::enter(&state, &ctx)?;
     if is_stream {
@@ -53,6 +73,73 @@ async fn start(state: AdminState, request: Request) -> Result<Response, ApiError
     let reply = state.service.runner().run(&body.command, ctx).await;
     drop(running);
     Ok(Json(reply_body(run, reply, started)).into_response())
+}
+
+/// A run with an idempotency key: it outlives its request, and whoever asks again joins it.
+struct KeptRun {
+    owner: Owner,
+    id: RunId,
+    /// The run itself, where this server executes it.
+    live: Option<Arc<LiveRun>>,
+}
+
+impl KeptRun {
+    async fn start(
+        state: &AdminState,
+        principal: Principal,
+        command: String,
+        key: String,
+        ctx: &CallContext,
+    ) -> Result<Self, ApiError> {
+        let background = &state.background;
+        let owner = background.owner(principal).await?;
+        if !background.was_started(&owner, &key).await {
+            state.service.runner().admits(ctx).await?;
+        }
+        let start = StartRun {
+            owner,
+            command,
+            origin: RunOrigin::Rest,
+            client: RunClient {
+                caller: ctx.caller,
+                owner: ctx.owner.clone(),
+                requester: ctx.requester.clone(),
+                capabilities: None,
+                reply: ReplyPreferences::default(),
+                trace: crate::trace::incoming(),
+            },
+            key: Some(key),
+            ttl: None,
+            tags: Vec::new(),
+        };
+        Ok(match background.run(start).await? {
+            Started::New(live, record) => Self { owner: record.owner, id: record.id, live: Some(live) },
+            Started::Before(record) | Started::Queued(record) => {
+                let live = background.find(&record.owner, &record.id);
+                Self { owner: record.owner, id: record.id, live }
+            }
+        })
+    }
+
+    async fn reply(&self, state: &AdminState) -> Result<RunReply, ApiError> {
+        match &self.live {
+            Some(live) => Ok((*live.reply().await).clone()),
+            None => Ok(state.background.reply_at_end(&self.owner, &self.id).await?),
+        }
+    }
+
+    async fn send(self, state: AdminState, sender: EventSender) {
+        sender.send("started", &serde_json::json!({"run": self.id.as_str()})).await;
+        if let Some(live) = &self.live {
+            live.listen(Some(Arc::new(sender.clone())));
+        }
+        let started = Instant::now();
+        let reply = self.reply(&state).await.unwrap_or_else(|error| {
+            let text = format!("RuntimeError: {}", error.message());
+            RunReply { text, parts: Vec::new(), is_error: true }
+        });
+        sender.send("result", &reply_body(self.id.to_string(), reply, started)).await;
+    }
 }
 
 /// Ends a run that was started here.

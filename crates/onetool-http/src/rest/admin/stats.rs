@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::RawQuery;
 use chrono::Utc;
+use onetool_state::StateError;
 use onetool_state::stats::{Assumptions, Period, Report};
 use utoipa_axum::routes;
 
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Routes {
     ), responses(
     (status = 200, body = StatsReply),
     (status = 400, body = ErrorReply),
+    (status = 503, description = "the shared state is unavailable", body = ErrorReply),
 ))]
 async fn get(state: AdminState, RawQuery(query): RawQuery) -> Result<Json<StatsReply>, ApiError> {
     let mut parameters = Parameters::parse(query.as_deref())?;
@@ -58,9 +60,12 @@ pub(super) fn report(state: &AdminState, period: Period, tool: Option<&str>) -> 
         output_cost: settings.output_cost,
         chars_per_token: settings.chars_per_token,
     };
-    Report::read(trail, period, tool, assumptions, Utc::now()).map_err(|error| {
-        tracing::warn!(%error, "the statistics could not be read");
-        ApiError::internal("the statistics could not be read")
+    Report::read(trail, period, tool, assumptions, Utc::now()).map_err(|error| match error {
+        StateError::Unavailable { .. } => ApiError::busy(error.to_string()),
+        error => {
+            tracing::warn!(%error, "the statistics could not be read");
+            ApiError::internal("the statistics could not be read")
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! What a principal may use up.
 
+use onetool_state_postgres::testing::Server;
 use serde_json::json;
 
 use super::token;
@@ -13,6 +14,63 @@ security:
     single: {members: [bob], limits: {runs_at_once: 1}}
     short: {members: [cid], limits: {cpu_seconds_per_day: 1}}
 ";
+
+#[tokio::test]
+async fn a_place_is_free_at_every_server_as_soon_as_a_run_has_ended() {
+    let database = tokio::task::spawn_blocking(Server::start).await.unwrap();
+    let settings = format!("state: {}\nsecurity: {{limits: {{runs_at_once: 1}}}}\n", database.database("team"));
+    let projects = [Project::with(&settings), Project::with(&settings)];
+    let ana = token(&projects[0], &["ana"]).await;
+    let mut servers = [projects[0].serve_http().await, projects[1].serve_http().await];
+    for server in &mut servers {
+        server.token = Some(ana);
+        let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+        while server.get("/readyz").await.0 != 200 {
+            assert!(tokio::time::Instant::now() < until, "it is never ready");
+        }
+    }
+    for turn in 0..20 {
+        let (status, body) = servers[turn % 2].post("/api/runs", json!({"command": "1"})).await;
+        assert_eq!((status, &body["isError"]), (200, &json!(false)), "run {turn}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_let_in_waits_for_its_place_when_it_goes_on() {
+    let project = Project::with("security: {policy: {file.write: ask}, limits: {runs_at_once: 1}}\n");
+    let ana = token(&project, &["ana", "--scope", "admin"]).await;
+    let mut server = project.serve_http().await;
+    server.token = Some(ana);
+    let (status, run) = server.post("/runs", json!({"command": "file.write('a.txt', 'x')\n'written'"})).await;
+    assert_eq!(status, 202, "{run}");
+    let path = format!("/runs/{}", run["id"].as_str().unwrap());
+    let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+    let approval = loop {
+        let (_, view) = server.get(&path).await;
+        if view["status"] == "suspended" {
+            break view["approval"].as_str().unwrap().to_owned();
+        }
+        assert!(tokio::time::Instant::now() < until, "{view}");
+    };
+    let (status, other) = server.post("/runs", json!({"command": "import time\ntime.sleep(500)"})).await;
+    assert_eq!(status, 202, "{other}");
+    let until = tokio::time::Instant::now() + crate::client::PATIENCE;
+    loop {
+        let metrics = server.request(reqwest::Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+        if metrics.contains("onetool_runs_in_progress 1\n") {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < until, "the place is never taken");
+    }
+    let decide = server.post(&format!("/api/approvals/{approval}"), json!({"decision": "once"})).await;
+    assert_eq!(decide.0, 204, "{}", decide.1);
+    let (_, view) = server.get(&format!("{path}?wait=3")).await;
+    assert!(["working", "queued"].contains(&view["status"].as_str().unwrap()), "it waits: {view}");
+    let cancel = format!("/runs/{}/cancel", other["id"].as_str().unwrap());
+    assert_eq!(server.post(&cancel, json!(null)).await.0, 200);
+    let (_, view) = server.get(&format!("{path}?wait=60")).await;
+    assert_eq!(view["status"], "completed", "{view}");
+}
 
 #[tokio::test]
 async fn what_is_used_up_is_refused_with_the_time_to_try_again() {
