@@ -102,8 +102,10 @@ bash scripts/test_packs.sh
 # One set of packages serves both: installed offline, and the quick start with servers from npm and PyPI.
 dist="$(mktemp -d)"
 trap 'rm -rf "$dist"' EXIT
-packaged="$(realpath "${CARGO_TARGET_DIR:-target}")/release/onetool"
-[ -x "$packaged" ] || packaged="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/onetool"
+built="$(realpath "${CARGO_TARGET_DIR:-target}")"
+# A release build of these sources is smaller; an older one is of others.
+packaged="$built/release/onetool"
+[ "$packaged" -nt "$built/debug/onetool" ] || packaged="$built/debug/onetool"
 python3 scripts/package --binary "$packaged" --output "$dist"
 bash scripts/test_packages.sh "$dist"
 bash scripts/test_quickstart.sh "$dist"
