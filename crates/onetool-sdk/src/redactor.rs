@@ -131,6 +131,11 @@ impl Redactor {
             Value::Str(text) => Value::Str(self.owned(text)),
             Value::Path(text) => Value::Path(self.owned(text)),
             Value::Opaque(text) => Value::Opaque(self.owned(text)),
+            // Bytes that are text are shown as text.
+            Value::Bytes(bytes) => Value::Bytes(match String::from_utf8(bytes) {
+                Ok(text) => self.owned(text).into_bytes(),
+                Err(other) => other.into_bytes(),
+            }),
             Value::List(items) => Value::List(all(items)),
             Value::Tuple(items) => Value::Tuple(all(items)),
             Value::Set(items) => Value::Set(all(items)),

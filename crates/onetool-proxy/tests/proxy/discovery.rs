@@ -6,7 +6,7 @@ use onetool_proxy::{Enabled, ServerSettings, ServerState};
 use onetool_sdk::{Origin, Severity, ToolSource};
 use serde_json::json;
 
-use crate::fixture::{House, call, connected, context, pack, server, status, text, until};
+use crate::fixture::{House, call, connected, context, pack, python, server, server_file, status, text, until};
 
 #[tokio::test]
 async fn a_server_is_a_pack_with_signatures() {
@@ -44,13 +44,15 @@ async fn the_first_call_waits_for_a_server_that_is_still_connecting() {
 #[tokio::test]
 async fn tools_are_known_without_the_server() {
     let house = House::new();
-    connected(&house, &[]).await.shutdown().await;
-    // The same server by its command, but its program is gone.
-    let mut gone = server("fixture", &[]);
-    if let onetool_proxy::ServerKind::Stdio { env, .. } = &mut gone.kind {
-        env.insert("PATH".into(), "/nowhere".into());
-    }
-    let source = house.source(vec![gone]);
+    let program = house.path().join("python3");
+    std::os::unix::fs::symlink(python(), &program).unwrap();
+    let file = server_file().to_string_lossy().into_owned();
+    let settings = || ServerSettings::stdio("fixture", program.to_string_lossy(), [file.clone()]);
+    let source = house.source(vec![settings()]);
+    until("it is connected", || status(&source, "fixture").state == ServerState::Connected).await;
+    source.shutdown().await;
+    std::fs::remove_file(&program).unwrap();
+    let source = house.source(vec![settings()]);
     until("it is found out", || status(&source, "fixture").state == ServerState::Disconnected).await;
     let pack = pack(&source, "fixture");
     assert_eq!(pack.tools.len(), 25);

@@ -20,6 +20,12 @@ pub(crate) fn server_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/proxy/server.py")
 }
 
+/// The first `python3` of the path.
+pub(crate) fn python() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join("python3")).find(|file| file.is_file()).unwrap()
+}
+
 /// A stdio server with these arguments.
 pub(crate) fn server(name: &str, arguments: &[&str]) -> ServerSettings {
     let file = server_file().to_string_lossy().into_owned();

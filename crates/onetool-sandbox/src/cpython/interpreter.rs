@@ -77,7 +77,7 @@ pub(super) async fn find(named: Option<&Path>, folders: &[PathBuf]) -> Result<In
     };
     let mut refused = Vec::new();
     for candidate in candidates {
-        let candidate = behind_shim(&candidate).unwrap_or(candidate);
+        let candidate = behind_shim(&candidate, std::env::var("PYENV_VERSION").ok()).unwrap_or(candidate);
         match probe(&candidate).await {
             Ok(interpreter) => return Ok(interpreter),
             Err(reason) => refused.push(format!("{}: {reason}", candidate.display())),
@@ -160,17 +160,17 @@ fn of_pyenv(version: &str, minor: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// The interpreter that a stand-in of pyenv would start, where that is plain to see: asking the script takes longer than
-/// asking the interpreter.
-fn behind_shim(candidate: &Path) -> Option<PathBuf> {
+/// asking the interpreter. `chosen` is the version that the environment names.
+fn behind_shim(candidate: &Path, chosen: Option<String>) -> Option<PathBuf> {
     let shims = candidate.parent().filter(|folder| folder.ends_with("shims"))?;
     let root = shims.parent()?;
     // A folder may choose another; the script is asked in this one.
     if Path::new("/.python-version").exists() {
         return None;
     }
-    let chosen = match std::env::var("PYENV_VERSION") {
-        Ok(version) => version,
-        Err(_) => std::fs::read_to_string(root.join("version")).ok()?,
+    let chosen = match chosen {
+        Some(version) => version,
+        None => std::fs::read_to_string(root.join("version")).ok()?,
     };
     let version = Path::new(chosen.lines().next()?.trim());
     let is_plain = version.components().count() == 1 && version.file_name().is_some();
@@ -310,14 +310,15 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
-        assert_eq!(behind_shim(&shim), None, "nothing is chosen");
+        assert_eq!(behind_shim(&shim, None), None, "nothing is chosen");
         for (chosen, expected) in
             [("3.12.1\n", Some(&installed)), ("system\n", None), ("../../etc\n", None), ("..\n", None), ("", None)]
         {
             std::fs::write(root.path().join("version"), chosen).unwrap();
-            assert_eq!(behind_shim(&shim).as_ref(), expected, "{chosen:?}");
+            assert_eq!(behind_shim(&shim, None).as_ref(), expected, "{chosen:?}");
         }
-        assert_eq!(behind_shim(&installed), None, "no stand-in");
+        assert_eq!(behind_shim(&shim, Some("3.12.1".to_owned())), Some(installed.clone()));
+        assert_eq!(behind_shim(&installed, None), None, "not a stand-in");
     }
 
     #[test]

@@ -77,11 +77,13 @@ pub(super) fn contents(project: &Project, attack: &Attack) -> Vec<(PathBuf, Vec<
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(project.path()).unwrap().to_owned();
-            // What the server itself notes of its sessions and background runs changes all the time, and a file that it is
-            // about to write has another name at first.
+            // What the server itself notes of its sessions and background runs changes all the time, a file that it is
+            // about to write has another name at first, and a lock file has no content.
             let is_its_own = name.starts_with(".onetool/runs")
                 || (name.starts_with(".onetool/cache")
-                    && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tmp")));
+                    && path
+                        .file_name()
+                        .is_some_and(|name| name == ".lock" || name.to_string_lossy().starts_with(".tmp")));
             if attack.may_change.iter().any(|free| name.starts_with(free)) || is_its_own {
                 continue;
             }
