@@ -40,6 +40,8 @@ const HAND_OVER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Arguments in a message, in characters.
 const SHOWN_ARGUMENTS: usize = 400;
+/// A decision that has not let its run go on within this time never will.
+const WAKES_WITHIN: chrono::TimeDelta = chrono::TimeDelta::seconds(5);
 
 /// What such runs may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -526,15 +528,32 @@ impl Durable {
         Ok(decided)
     }
 
-    /// What waits for a person without a process, the oldest first. What has waited too long is refused on this occasion.
+    /// What waits for a person without a process, the oldest first. What has waited too long is refused on this occasion, and
+    /// a run goes on whose permission was decided by a process that died before it could say so.
     pub fn waiting(&self) -> Result<Vec<ApprovalRecord>, RunStoreError> {
         let mut all = self.approvals().list()?;
         let now = Utc::now();
+        let is_overdue = |verdict: &Verdict| verdict.at + WAKES_WITHIN <= now;
+        for asked in all.iter().filter(|asked| asked.verdict.as_ref().is_some_and(is_overdue)) {
+            self.wake_decided(asked)?;
+        }
         for asked in all.iter().filter(|asked| asked.is_waiting() && asked.expires_at <= now) {
             self.decide(&asked.id, false, "nobody, in time")?;
         }
         all.retain(|asked| asked.is_waiting() && asked.expires_at > now);
         Ok(all)
+    }
+
+    fn wake_decided(&self, asked: &ApprovalRecord) -> Result<(), RunStoreError> {
+        let runs = self.runs();
+        match runs.get(&asked.owner, &asked.run) {
+            Ok(run) if run.status == RunStatus::Suspended && run.approval.as_ref() == Some(&asked.id) => {
+                tracing::info!(run = %asked.run, "a run goes on whose permission was decided earlier");
+                runs.wake(&asked.owner, &asked.run).map(drop)
+            }
+            Ok(_) | Err(RunStoreError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives back all runs that have not ended, so that others go on with them. Calls that are under way get a moment to

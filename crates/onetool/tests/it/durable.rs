@@ -332,6 +332,28 @@ async fn a_background_run_is_approved_on_the_page_and_goes_on_after_a_restart() 
 }
 
 #[tokio::test]
+async fn a_decision_whose_server_died_at_once_lets_its_run_go_on() {
+    let project = project(ASKING);
+    let server = project.serve_http().await;
+    let id = start(&server, "file.write('a.txt', 'x')\n'written'").await;
+    let approval = until(&server, &id, "suspended").await["approval"].as_str().unwrap().to_owned();
+    server.kill().await;
+    // All that it had done: the decision is written, and nobody was told.
+    let folder = project.path().join(".onetool/runs/approvals");
+    let file = std::fs::read_dir(folder)
+        .unwrap()
+        .flatten()
+        .find(|file| file.path().is_file() && file.file_name().to_string_lossy().contains(&approval));
+    let file = file.expect("the permission has a file").path();
+    let mut document: Json = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    document["verdict"] = json!({"is_allowed": true, "at": "2026-01-01T00:00:00Z", "by": "admin page"});
+    std::fs::write(&file, document.to_string()).unwrap();
+
+    let server = project.serve_http().await;
+    assert_eq!(result(&server, &id).await, "written");
+}
+
+#[tokio::test]
 async fn nobody_who_decides_in_time_is_a_no() {
     let project = project(&format!("{ASKING}background: {{approval_ttl: 0.2}}\n"));
     let server = project.serve_http().await;
