@@ -5,8 +5,9 @@ cd "$(dirname "$0")/.."
 
 if [ -z "${ONETOOL_BINARY:-}" ]; then
     target="${CARGO_TARGET_DIR:-target}"
+    # The newer one: the other is of older sources.
     ONETOOL_BINARY="$target/release/onetool"
-    [ -x "$ONETOOL_BINARY" ] || ONETOOL_BINARY="$target/debug/onetool"
+    [ ! "$target/debug/onetool" -nt "$ONETOOL_BINARY" ] || ONETOOL_BINARY="$target/debug/onetool"
 fi
 export ONETOOL_BINARY
 exec uv run --quiet --no-project --isolated --python '>=3.11' --with pytest --with pyyaml \
