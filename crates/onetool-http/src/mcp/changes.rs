@@ -122,7 +122,8 @@ async fn look(service: Arc<dyn Service>, changes: Weak<Changes>) {
     }
 }
 
-/// Passes on which documents of sessions have changed since the last look; the first one only says where they are.
+/// Passes on which documents of sessions have changed since the last look. The first look passes on all of them: what was written
+/// down before it may be newer than what a session here has read.
 async fn look_at_sessions(service: &dyn Service, changes: &Changes, since: Option<Cursor>) -> Option<Cursor> {
     let documents = service.served().state.documents();
     let from = since.unwrap_or(Cursor::START);
@@ -130,11 +131,9 @@ async fn look_at_sessions(service: &dyn Service, changes: &Changes, since: Optio
         onetool_state::wait(documents.changes(Collection::SESSIONS, from, Effort::Usual))
     });
     let Some(found) = found.await else { return since };
-    if since.is_some() {
-        for change in found.changes {
-            if let Change::Put(document) = change {
-                let _ = changes.kept.send(document.key);
-            }
+    for change in found.changes {
+        if let Change::Put(document) = change {
+            let _ = changes.kept.send(document.key);
         }
     }
     Some(found.cursor)

@@ -358,7 +358,8 @@ impl Bench {
         let (_, run) = reply(self.ask(theirs, Method::POST, "/runs").json(&json!({"command": call}))).await;
         let id = run["id"].as_str().unwrap();
         self.until(theirs, id, "failed").await;
-        assert!(!self.get(theirs, &format!("/runs/{id}/result")).await.to_string().contains("11"));
+        let result = self.get(theirs, &format!("/runs/{id}/result")).await;
+        assert!(result["text"].as_str().is_some_and(|text| text != "11"), "{result}");
         for token in [mine, theirs] {
             for (method, path) in [(Method::GET, "/api/secrets"), (Method::PUT, "/api/secrets/LEFT_KEY")] {
                 assert_eq!(self.status(token, method, path).await, 403, "{path}");
