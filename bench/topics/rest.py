@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -25,10 +26,9 @@ def rows(settings) -> Iterator[Row]:
         yield Row("skipped", "", note="this binary has no `serve --http`")
         return
     with upstream() as upstream_port, Project() as project:
-        port = free_port()
         configuration = {"http": {"allowed_hosts": [f"http://127.0.0.1:{upstream_port}"]}}
         project.write(".onetool/onetool.yaml", json.dumps(configuration))
-        with serving(settings.onetool, f"127.0.0.1:{port}", project):
+        with serving(settings.onetool, project) as port:
             api, direct = Http(port), Http(upstream_port)
             wait_for(api)
             native = native_tool(api, "ot.version")
@@ -140,17 +140,28 @@ def upstream() -> Iterator[int]:
 
 
 @contextmanager
-def serving(onetool: Path, address: str, project: Project) -> Iterator[None]:
+def serving(onetool: Path, project: Project) -> Iterator[int]:
+    """A server that picks its own port, so that it is nobody else's: that port."""
     process = subprocess.Popen(
-        [onetool, "serve", f"--http={address}"],
+        [onetool, "serve", "--http=127.0.0.1:0"],
         cwd=project.folder,
         env=project.environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if line.startswith("listening at "):
+            break
+    else:
+        raise ServerProblem(f"the server ended before it listened: {''.join(told[-5:])}")
+    # Whatever else it says must not block it.
+    threading.Thread(target=process.stderr.read, daemon=True).start()
     try:
-        yield
+        yield int(line.rsplit(":", 1)[1])
     finally:
         process.stdin.close()
         process.terminate()

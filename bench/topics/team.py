@@ -13,7 +13,7 @@ from report import Bar, Row
 from stdio_client import ServerProblem
 from subjects import Project, expect, run
 from topics.load import measured
-from topics.rest import Http, free_port, serving, uuid7, wait_for
+from topics.rest import Http, serving, uuid7, wait_for
 
 NODES = (1, 2, 4)
 CONFIGURATION = "http: {allowed_hosts: [example.com]}\n"
@@ -42,9 +42,7 @@ def over_http(settings, files: Project, shared: Project) -> Iterator[Row]:
     with ExitStack() as stack:
         apis = []
         for project in (shared, files):
-            port = free_port()
-            stack.enter_context(serving(settings.onetool, f"127.0.0.1:{port}", project))
-            api = Http(port)
+            api = Http(stack.enter_context(serving(settings.onetool, project)))
             wait_for(api)
             bundle = f"/tools/bundles/{uuid7()}"
             api.request("PUT", bundle, {"slug": "bench"})
@@ -68,16 +66,15 @@ def over_http(settings, files: Project, shared: Project) -> Iterator[Row]:
 
 
 def nodes(settings, address: str) -> Iterator[Row]:
-    if not shutil.which("npx"):
-        yield Row("throughput: skipped", "", note="npx is needed to fetch autocannon")
+    if not (shutil.which("wrk") or shutil.which("npx")):
+        yield Row("throughput: skipped", "", note="wrk, or npx to fetch autocannon, is needed")
         return
     for count in NODES:
         with ExitStack() as stack:
             ports = []
             for _ in range(count):
                 project = stack.enter_context(Project(f"state: {address}\n"))
-                port = free_port()
-                stack.enter_context(serving(settings.onetool, f"127.0.0.1:{port}", project))
+                port = stack.enter_context(serving(settings.onetool, project))
                 wait_for(Http(port))
                 ports.append(port)
             taken = []

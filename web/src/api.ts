@@ -72,6 +72,8 @@ export interface CallEvent {
   caller: string;
   /** Who it is for: a token's name, a subject, or `stdio`, `local`, `anyone`. */
   principal: string;
+  /** The server that it is at, where several share their state. */
+  node?: string;
   client?: string;
   door: string;
   error?: string;

@@ -1,8 +1,7 @@
 //! Whether arguments fit their schema, and where they do not.
 
 use indexmap::IndexMap;
-use jsonschema::Validator;
-use onetool_sdk::{ToolError, Value};
+use onetool_sdk::{ToolError, Validator, Value};
 use onetool_state::bundles::{Implementation, Tool};
 use serde_json::Value as Json;
 
@@ -24,26 +23,11 @@ pub(crate) fn fitting(
 
 fn check_arguments(validator: &Validator, arguments: &IndexMap<String, Value>) -> Result<(), ToolError> {
     let json = Json::Object(arguments.iter().map(|(name, value)| (name.clone(), value.to_json())).collect());
-    validator.validate(&json).map_err(|error| {
-        let pointer = pointer_of(&error);
+    validator.validate(&json).map_err(|violation| {
+        let pointer = violation.pointer;
         let place = if pointer.is_empty() { String::new() } else { format!("{}: ", pointer.trim_start_matches('/')) };
-        ToolError::arguments(format!("{place}{error}")).at(pointer)
+        ToolError::arguments(format!("{place}{}", violation.message)).at(pointer)
     })
-}
-
-/// Where a value does not fit: the place itself, or the member that is missing or too many.
-pub(crate) fn pointer_of(error: &jsonschema::ValidationError<'_>) -> String {
-    use jsonschema::error::ValidationErrorKind as Kind;
-    let place = error.instance_path().to_string();
-    let member = match error.kind() {
-        Kind::Required { property } => property.as_str().map(str::to_owned),
-        Kind::AdditionalProperties { unexpected } => unexpected.first().cloned(),
-        _ => None,
-    };
-    match member {
-        Some(member) => format!("{place}/{}", member.replace('~', "~0").replace('/', "~1")),
-        None => place,
-    }
 }
 
 /// The tool with every variable of its path required, whether or not its schema lists it so.

@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use jsonschema::Validator;
-use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Value};
+use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Validator, Value};
 use onetool_state::State;
 use onetool_state::bundles::{Bundle, BundleCheck, ErrorMode, Implementation, Tool, ToolCheck, ToolId};
 use reqwest::Client;
@@ -22,7 +21,7 @@ use super::paginate::PageReport;
 use super::rate::Limiters;
 use super::reply::{self, host_of};
 use super::request::{DryRun, HttpTool, Rendered};
-use super::schema_check::check_schema;
+use super::schema_check::{check_schema, validator_for};
 use super::secrets::Secrets;
 use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
 use super::stream::Reader;
@@ -161,8 +160,7 @@ impl HttpEngine {
 
     pub(crate) fn compile(&self, bundle: &Bundle, tool: &Tool) -> Result<Compiled, String> {
         let tool = completed(tool)?;
-        let validator =
-            |schema, name| jsonschema::validator_for(schema).map_err(|error| format!("{name} is not valid: {error}"));
+        let validator = |schema, name| validator_for(schema).map_err(|reason| format!("{name} is not valid: {reason}"));
         let arguments = validator(&tool.arg_schema, ARG_SCHEMA)?;
         let output = tool.output_schema.as_ref().map(|schema| validator(schema, OUTPUT_SCHEMA)).transpose()?;
         Ok(Compiled { arguments, output, work: self.work(bundle, &tool)? })

@@ -3,14 +3,15 @@
 //! Building one costs many times what reading the schema costs, and an import of thousands of tools needs none of them: a
 //! validator is built when its tool is called. Only what is certain is answered here.
 //!
-//! **Invariant:** a schema that is certainly valid builds. Whatever this module does not know, it leaves to `jsonschema`.
+//! **Invariant:** a schema that is certainly valid builds. Whatever this module does not know, it leaves to [`validator_for`].
 
 use std::collections::HashSet;
 
+use onetool_sdk::{SchemaError, Validator};
 use parking_lot::Mutex;
 use serde_json::{Map, Value as Json, json};
 
-/// Deeper ones are left to `jsonschema`.
+/// Deeper ones are left to [`validator_for`].
 const MAX_DEPTH: usize = 64;
 /// So many patterns that were found to be valid are remembered, if they are no longer than this.
 const REMEMBERED_PATTERNS: usize = 1000;
@@ -24,7 +25,16 @@ pub(crate) fn check_schema(schema: &Json) -> Result<(), String> {
     if is_certainly_valid(schema) {
         return Ok(());
     }
-    jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
+    validator_for(schema).map(drop)
+}
+
+/// The validator of a schema, or else why there is none.
+pub(crate) fn validator_for(schema: &Json) -> Result<Validator, String> {
+    Validator::exact(schema).map_err(|error| match error {
+        SchemaError::Invalid { pointer, reason } if pointer.is_empty() => reason,
+        SchemaError::Invalid { pointer, reason } => format!("{reason} (at {pointer})"),
+        SchemaError::TooDeep | SchemaError::TooComplex => error.to_string(),
+    })
 }
 
 /// `false` is not a verdict.
@@ -79,7 +89,7 @@ impl Walk<'_> {
         value.as_object().is_some_and(|members| members.values().all(|member| self.schema(member, depth)))
     }
 
-    /// Whether a reference leads to a definition. One that is written with escapes is left to `jsonschema`.
+    /// Whether a reference leads to a definition. One that is written with escapes is left to [`validator_for`].
     fn is_known(&self, reference: &str) -> bool {
         let name = reference.strip_prefix(DEFINITIONS).filter(|name| {
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -117,7 +127,7 @@ fn is_pattern(pattern: &str) -> bool {
     if VALID.lock().as_ref().is_some_and(|valid| valid.contains(pattern)) {
         return true;
     }
-    if jsonschema::validator_for(&json!({ "pattern": pattern })).is_err() {
+    if validator_for(&json!({ "pattern": pattern })).is_err() {
         return false;
     }
     let mut valid = VALID.lock();
@@ -231,7 +241,7 @@ mod tests {
         fn what_is_certain_builds(part in schemas(), whole in any::<bool>()) {
             let schema = if whole { part } else { json!({"type": "object", "properties": {"p": part}, "$defs": {"a": {}}}) };
             if is_certainly_valid(&schema) {
-                prop_assert!(jsonschema::validator_for(&schema).is_ok(), "{schema}");
+                prop_assert!(validator_for(&schema).is_ok(), "{schema}");
             }
         }
     }

@@ -14,7 +14,7 @@ use chrono::Utc;
 use indexmap::IndexMap;
 use onetool_sdk::{
     Arguments, CallContext, Effect, ErrorKind, HealthNote, Origin, Pack, PackDocs, QualifiedName, Severity, Signature,
-    ToolCall, ToolError, ToolSource, ToolSpec, Value, is_python_identifier, to_python_identifier,
+    ToolCall, ToolError, ToolSource, ToolSpec, Value, Violation, is_python_identifier, to_python_identifier,
 };
 use onetool_state::bundles::{
     Bundle, BundleId, BundleStore, BundleView, Disabled, ErrorMode, Implementation, Tool, ToolView,
@@ -22,7 +22,7 @@ use onetool_state::bundles::{
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value as Json, json};
 
-use super::arguments::{fitting, pointer_of, with_path_variables};
+use super::arguments::{fitting, with_path_variables};
 use super::engine::{CallReport, Compiled, HttpEngine, Outcome, Work};
 use super::limits::WATCHES;
 use super::paginate::PageReport;
@@ -468,10 +468,10 @@ impl ToolSource for BundleSource {
         }
         let outcome = outcome?;
         if let Some(output) = compiled.output.as_ref().filter(|_| !outcome.is_empty) {
-            output.validate(&outcome.value).map_err(|error| {
-                let pointer = pointer_of(&error);
+            output.validate(&outcome.value).map_err(|violation| {
+                let Violation { pointer, message } = violation;
                 let place = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
-                let message = format!("the value does not fit outputSchema{place}: {error}");
+                let message = format!("the value does not fit outputSchema{place}: {message}");
                 ToolError::new(ErrorKind::Output, message).at(pointer)
             })?;
         }

@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// After a failed accept (no more file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a request comes from.
+/// Where a request comes from: whoever connected, or their client where that is a trusted proxy (then without a port).
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub SocketAddr);
 

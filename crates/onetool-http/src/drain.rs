@@ -98,7 +98,8 @@ impl Drain {
             // A message may be the answer that a run waits for.
             (&Method::POST | &Method::DELETE, "/mcp") => Admission::Finish,
             (method, path) => {
-                let is_about_a_run = path.starts_with("/runs/") || path.starts_with("/api/runs/");
+                let is_about_a_run =
+                    ["/runs/", "/api/runs/", "/api/activity/"].iter().any(|below| path.starts_with(below));
                 let is_look = matches!(*method, Method::GET | Method::HEAD | Method::DELETE);
                 let is_decision = path.starts_with("/api/approvals") || path.ends_with("/cancel");
                 if is_about_a_run && (is_look || is_decision) || is_decision {

@@ -12,7 +12,7 @@ use reqwest::Url;
 use crate::oauth::is_trustworthy;
 use crate::{
     AccessToken, ApiSettings, BackgroundSettings, McpSettings, MetricsSettings, OAuthSettings, Scope, ServerSettings,
-    TlsSettings, parse_address,
+    TlsSettings, TrustedProxies, parse_address,
 };
 
 choices!(Scope { "read" => Read, "invoke" => Invoke, "admin" => Admin });
@@ -31,6 +31,9 @@ keys! {
         oauth: OAuthKeys = OAuthKeys::default(), live;
         /// Further names that the server is known by.
         allowed_hosts: Vec<String> = Vec::new(), live, example "[tools.example.org]";
+        /// Proxies in front of this server, addresses or networks: what they say of the client's address (`X-Forwarded-For`,
+        /// `Forwarded`) is believed. Nobody else's word is.
+        trusted_proxies: Vec<String> = Vec::new(), live, example "[10.0.0.0/8]";
         /// What this server has that runs may ask for, besides its packs, servers and packages.
         tags: Vec<String> = Vec::new(), live, example "[gpu, eu]";
         /// Sites whose pages may call it.
@@ -222,6 +225,12 @@ impl ServerSettings {
         });
         let mut hosts = keys.allowed_hosts.clone();
         hosts.extend(public_url.iter().map(|(_, host)| host.clone()));
+        let mut trusted_proxies = TrustedProxies::default();
+        for written in &keys.trusted_proxies {
+            if let Err(error) = trusted_proxies.add(written) {
+                reader.problem(&["server", "trusted_proxies"], &error.to_string());
+            }
+        }
         let token = match keys.metrics_token.as_ref().map(|token| reader.expand(token)).transpose() {
             Ok(token) => token.filter(|token| !token.is_empty()),
             Err(name) => {
@@ -242,6 +251,7 @@ impl ServerSettings {
             mcp: McpSettings::from(&keys),
             hosts,
             origins: keys.allowed_origins,
+            trusted_proxies,
             tags: keys.tags,
         }
     }

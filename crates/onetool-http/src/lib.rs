@@ -15,7 +15,9 @@ pub mod keys;
 pub mod mcp;
 pub mod metrics;
 mod oauth;
+mod outdated;
 mod probes;
+mod proxies;
 mod quiet;
 mod relay;
 pub mod rest;
@@ -32,6 +34,7 @@ pub use address::{DEFAULT_ADDRESS, InvalidAddress, parse_address};
 pub use connections::{PeerAddress, serve_connections};
 pub use error::ApiError;
 pub use oauth::OAuthSettings;
+pub use proxies::TrustedProxies;
 pub use service::{
     ApiSettings, BackgroundSettings, Bundles, LogMessage, McpSettings, MetricsSettings, Served, ServerSettings, Service,
 };

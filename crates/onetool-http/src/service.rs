@@ -19,7 +19,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::metrics::Metrics;
 use crate::rest::admin::AdminParts;
-use crate::{AccessToken, OAuthSettings, TlsSettings};
+use crate::{AccessToken, OAuthSettings, TlsSettings, TrustedProxies};
 
 /// Everything that REST and MCP need. Implemented by the program, and by tests with the parts they need.
 #[async_trait]
@@ -115,6 +115,8 @@ pub struct ServerSettings {
     pub hosts: Vec<String>,
     /// Sites whose pages may call it.
     pub origins: Vec<String>,
+    /// `server.trusted_proxies`: who may say where a request comes from.
+    pub trusted_proxies: TrustedProxies,
     /// `server.tags`: what runs may ask for.
     pub tags: Vec<String>,
     /// How long what is under way may go on after the end was called.

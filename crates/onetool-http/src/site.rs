@@ -23,8 +23,9 @@ use crate::drain::{self, Admission, Drain, Draining};
 use crate::ending::EndRequests;
 use crate::metrics::{self, MetricsRoute, Requests, SiteMeasures};
 use crate::quiet::Traffic;
+use crate::relay::Relay;
 use crate::rest::admin::PageSessions;
-use crate::rest::{self, Admin, RestState, Running};
+use crate::rest::{self, Admin, Here, RestState, TeamActivity};
 use crate::tls::{Tls, TlsError};
 use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, sign_in, trace, unread};
 
@@ -78,6 +79,8 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     let local = listener.local_addr()?;
     let _ = site.own_address.set(format!("{scheme}://{local}"));
     site.tell_page(&service.served());
+    // Whoever reads the next line may tell us to end at once.
+    let mut signals = EndRequests::without_hang_up()?;
     eprintln!("listening at {scheme}://{local}");
     if std::io::stderr().is_terminal() {
         eprintln!("  MCP /mcp, admin page /, REST /tools and /api, its description /docs; Ctrl-C ends it");
@@ -85,7 +88,6 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     if let Some(code) = sessions.and_then(|sessions| sessions.code()) {
         browser::open(&format!("{scheme}://{local}/#code={code}"));
     }
-    let mut signals = EndRequests::without_hang_up()?;
     let serving = crate::task::spawn(serve_with(listener, site.clone().into_router(), options, stop.clone()));
     signals.next().await;
     crate::task::spawn(async move {
@@ -124,12 +126,21 @@ struct Site {
     measures: SiteMeasures,
     drain: Drain,
     sessions: Option<Arc<PageSessions>>,
-    running: Running,
+    /// Where people may look.
+    watched: Option<Watched>,
+    relay: Arc<Relay>,
     current: Mutex<(Arc<Served>, Router)>,
     /// Where it listens.
     own_address: OnceLock<String>,
     /// Cancelled when no further connection is taken.
     retired: CancellationToken,
+}
+
+/// What is under way here, and at other servers.
+#[derive(Clone)]
+struct Watched {
+    here: Arc<Here>,
+    team: Arc<TeamActivity>,
 }
 
 impl Site {
@@ -144,11 +155,16 @@ impl Site {
         let traffic = Arc::<Traffic>::default();
         crate::task::spawn(traffic.clone().watch(service.clone(), stop.clone()));
         let drain = Drain::default();
-        let (mcp, sessions_open) = mcp::router(&service, &background, stop, drain.beginning());
-        if let Some(admin) = service.admin() {
+        let relay = Relay::start(&service, stop);
+        let (mcp, sessions_open) = mcp::router(&service, &background, &relay, stop, drain.beginning());
+        let watched = service.admin().map(|admin| {
             admin.activity.watch();
             admin.operations.take_callbacks();
-        }
+            let team = TeamActivity::start(&service, &admin.activity, stop);
+            let here = Arc::new(Here { running: Arc::default(), activity: admin.activity });
+            relay.add(rest::room(&here));
+            Watched { here, team }
+        });
         let current = Mutex::new((served.clone(), Router::new()));
         let requests = Arc::<Requests>::default();
         let measures = SiteMeasures {
@@ -158,7 +174,6 @@ impl Site {
             requests: requests.clone(),
             drain: drain.clone(),
         };
-        let running = Arc::default();
         let site = Self {
             service,
             address,
@@ -169,7 +184,8 @@ impl Site {
             measures,
             drain,
             sessions,
-            running,
+            watched,
+            relay,
             current,
             own_address: OnceLock::new(),
             retired: CancellationToken::new(),
@@ -191,6 +207,7 @@ impl Site {
         self.traffic.count();
         let started = Instant::now();
         let method = request.method().clone();
+        self.service.served().server.trusted_proxies.name_client(&mut request);
         let under_way = self.drain.enter(&request);
         let mut response = match self.drain.admit(&request) {
             Admission::Serve => self.serve(request).await,
@@ -283,8 +300,9 @@ impl Site {
     fn build(&self, served: &Arc<Served>) -> Result<Router, AccessError> {
         let access = AccessPolicy::new(self.address, &served.server, Some(served.tokens.clone()))?;
         let access = Arc::new(access.with_sessions(self.sessions.clone()).with_audit(served.audit.clone()));
-        let admin = self.service.admin().map(|parts| {
-            Arc::new(Admin { parts, running: self.running.clone(), stop: self.drain.beginning().clone() })
+        let admin = self.service.admin().zip(self.watched.clone()).map(|(parts, Watched { here, team })| {
+            let (relay, stop) = (self.relay.clone(), self.drain.beginning().clone());
+            Arc::new(Admin { parts, here, relay, team, stop })
         });
         let probes = probes::router(served.clone(), self.drain.clone());
         let sign_ins = same_site(sign_in::router(self.service.clone()), access.clone());

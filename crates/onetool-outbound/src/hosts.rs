@@ -12,6 +12,8 @@ use std::sync::Arc;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use crate::network::Network;
+
 /// Why a rule can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{rule}' is not a host rule; write host, *.host, host:port, https://host, an address or a network")]
@@ -38,10 +40,7 @@ enum HostRule {
     Exact(String),
     /// With its leading dot.
     Below(String),
-    Network {
-        address: IpAddr,
-        bits: u8,
-    },
+    Network(Network),
 }
 
 impl AllowedHosts {
@@ -82,7 +81,7 @@ impl AllowedHosts {
         is_public(address)
             || self.rules.iter().any(|rule| match &rule.host {
                 // Which port and scheme a name is asked for is not known here: a rule that says so does not count.
-                HostRule::Network { .. } => {
+                HostRule::Network(_) => {
                     rule.port.is_none() && rule.scheme.is_none() && rule.host.matches("", Some(address))
                 }
                 HostRule::Exact(name) => name == "localhost" && host == "localhost" && address.is_loopback(),
@@ -99,9 +98,7 @@ impl HostRule {
             Self::Below(suffix) => {
                 literal.is_none() && host.len() > suffix.len() && host.to_ascii_lowercase().ends_with(suffix.as_str())
             }
-            Self::Network { address, bits } => {
-                literal.is_some_and(|literal| in_network(unwrap_mapped(literal), *address, *bits))
-            }
+            Self::Network(network) => literal.is_some_and(|literal| network.contains(unwrap_mapped(literal))),
         }
     }
 }
@@ -116,13 +113,9 @@ fn parse_rule(rule: &str) -> Result<Rule, HostRuleError> {
         None => (None, text),
     };
     let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if let Some((address, bits)) = rest.split_once('/') {
-        let address: IpAddr = address.trim_matches(['[', ']']).parse().map_err(|_| wrong())?;
-        let bits: u8 = bits.parse().map_err(|_| wrong())?;
-        if bits > if address.is_ipv4() { 32 } else { 128 } {
-            return Err(wrong());
-        }
-        return Ok(Rule { scheme, host: HostRule::Network { address, bits }, port: None });
+    if rest.contains('/') {
+        let network = rest.parse().map_err(|_| wrong())?;
+        return Ok(Rule { scheme, host: HostRule::Network(network), port: None });
     }
     if let Ok(address) = rest.parse::<IpAddr>() {
         return Ok(Rule { scheme, host: single(address), port: None });
@@ -150,8 +143,7 @@ fn parse_rule(rule: &str) -> Result<Rule, HostRuleError> {
 }
 
 fn single(address: IpAddr) -> HostRule {
-    let address = unwrap_mapped(address);
-    HostRule::Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    HostRule::Network(Network::single(unwrap_mapped(address)))
 }
 
 /// Names that lead to this machine by definition.
@@ -162,20 +154,6 @@ fn is_this_machine(host: &str) -> bool {
 
 fn literal_address(host: &str) -> Option<IpAddr> {
     host.trim_matches(['[', ']']).parse().ok()
-}
-
-fn in_network(address: IpAddr, network: IpAddr, bits: u8) -> bool {
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            u32::from(address) & mask == u32::from(network) & mask
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            u128::from(address) & mask == u128::from(network) & mask
-        }
-        _ => false,
-    }
 }
 
 /// An IPv4 address in IPv6 clothes, whichever (mapped, translated, 6to4), is that IPv4 address.

@@ -7,9 +7,11 @@
 mod client;
 mod events;
 mod hosts;
+mod network;
 mod text;
 
 pub use client::client_builder;
 pub use events::{Event, EventReader, Framing};
 pub use hosts::{AllowedHosts, CheckedResolver, ForbiddenAddress, HostRuleError};
+pub use network::{InvalidNetwork, Network};
 pub use text::{WINDOWS_1252, decode_text};

@@ -4,6 +4,7 @@
 //! run, and what the configuration gives it, nothing else.
 
 mod heavy;
+mod lasting;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use process_wrap::tokio::{CommandWrap, KillOnDrop};
 
-pub use heavy::heavy;
+pub use heavy::{LARGE, heavy_if_large};
+pub use lasting::on_lasting_thread;
 pub use programs::{ProgramError, SearchPath};
 
 /// Variables that children inherit.
@@ -191,6 +193,23 @@ fn tell(what: &str, group: u32) {
 
 #[cfg(not(unix))]
 fn tell(_: &str, _: u32) {}
+
+/// How much later than us a child gets its turn, in the system's own steps.
+#[cfg(unix)]
+const NICENESS: i32 = 5;
+
+/// Has a child wait for us, and not the other way round, where the processors are busy: whatever it computes, others get their
+/// answers.
+pub fn yield_to_others(child: Option<u32>) {
+    #[cfg(unix)]
+    if let Some(child) = child.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
+        let own = rustix::process::getpriority_process(None).unwrap_or(0);
+        // One that is gone, or a system that refuses it: nothing depends on it.
+        let _ = rustix::process::setpriority_process(Some(child), own + NICENESS);
+    }
+    #[cfg(not(unix))]
+    let _ = child;
+}
 
 /// How many bytes that were written to a child's standard input nobody has read yet; `None` where that can't be told.
 pub fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {

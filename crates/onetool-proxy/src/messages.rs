@@ -65,8 +65,6 @@ struct Head {
     method: Option<IgnoredAny>,
 }
 
-/// Longer messages are read where nobody else waits for it.
-const HEAVY_MESSAGE: usize = 256 << 10;
 /// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
 const BYTES_PER_VALUE: usize = 32;
 /// The same for lists and objects.
@@ -74,10 +72,7 @@ const BYTES_PER_CONTAINER: usize = 256;
 
 /// The message in a line or an event; `None` where there is none.
 pub(super) fn read(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {
-    if bytes.len() > HEAVY_MESSAGE {
-        return onetool_process::heavy(|| read_here(bytes, wire));
-    }
-    read_here(bytes, wire)
+    onetool_process::heavy_if_large(bytes.len(), || read_here(bytes, wire))
 }
 
 fn read_here(bytes: &[u8], wire: &Wire) -> Option<ServerJsonRpcMessage> {

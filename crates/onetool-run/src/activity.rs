@@ -210,6 +210,16 @@ impl Activity {
         found.inspect(CancellationToken::cancel).is_some()
     }
 
+    /// Whether this is under way, for whoever looks.
+    pub fn has(&self, id: u64, viewer: &Viewer) -> bool {
+        self.kept.lock().under_way.values().any(|(event, _)| event.id == id && viewer.sees(event))
+    }
+
+    /// Whether something has been under way for longer than this.
+    pub fn has_long(&self, longer_than: Duration) -> bool {
+        self.kept.lock().under_way.values().any(|(event, _)| event.elapsed() > longer_than)
+    }
+
     /// Shows a call or a run from now on, until its outcome is told or the guard is dropped. `redact` takes secrets out of
     /// a text.
     pub fn begin(self: &Arc<Self>, beginning: &Beginning<'_>, redact: impl Fn(String) -> String) -> Option<UnderWay> {

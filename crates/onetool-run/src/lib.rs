@@ -52,7 +52,7 @@ pub use ot::{Awaited, Found, FoundKind, SearchIndex, Toolbox as ToolboxView, ot_
 pub use pack_proxy::PROJECTS;
 pub use permission::{Permission, Permissions};
 pub use project_pack::project_pack;
-pub use runner::{RunOptions, RunReply, Runner};
+pub use runner::{Admission, Refusal, RunOptions, RunReply, Runner};
 pub use saved::{Replace, SavedCode, SavedEntry, SavedSource};
 pub use settings::{
     OutputSettings, RunSettings, ServerStatus, Snippet, SnippetParameter, StatsSettings, ToolboxState, Topic,

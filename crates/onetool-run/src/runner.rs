@@ -1,5 +1,6 @@
 //! One run, from the command to the reply: prepare, execute, present. What each step does lives in its own module.
 
+mod admission;
 mod nested;
 mod prepare;
 
@@ -20,13 +21,15 @@ use crate::durable::Durable;
 use crate::pack_proxy::PackProxy;
 use crate::packages::Packages;
 use crate::present::{self, Format};
-use crate::quota::RunSlot;
 use crate::replay::{Recording, weight};
 use crate::sessions::{self, Plan, RecentNames, SessionPlan};
 use crate::settings::RunSettings;
 use crate::steps::Stopwatch;
 use crate::toolbox::{Shared, Toolbox};
 use crate::{ot, precheck, type_check};
+pub(crate) use admission::Entrance;
+use admission::has_quota;
+pub use admission::{Admission, Refusal};
 use nested::Nested;
 use prepare::{is_pack, prepare};
 
@@ -147,13 +150,13 @@ impl Runner {
     /// Executes a command. Never fails: a failure is a reply.
     pub async fn run(&self, command: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, None, ctx, settings).await
+        self.run_as(command, None, ctx, settings, Entrance::Ask).await
     }
 
     /// The same in a session of this name: names of earlier runs in it are there, and those of this one stay.
     pub async fn run_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
         let settings = self.settings.read().clone();
-        self.run_as(command, Some(session), ctx, settings).await
+        self.run_as(command, Some(session), ctx, settings, Entrance::Ask).await
     }
 
     /// The same with what a request asks for.
@@ -161,20 +164,30 @@ impl Runner {
         if options == RunOptions::default() {
             return self.run(command, ctx).await;
         }
+        self.run_entering(command, ctx, options, Entrance::Ask).await
+    }
+
+    pub(crate) async fn run_entering(
+        &self,
+        command: &str,
+        ctx: CallContext,
+        options: RunOptions,
+        entrance: Entrance,
+    ) -> RunReply {
         let mut settings = (**self.settings.read()).clone();
         settings.limits.timeout = options.timeout.unwrap_or(settings.limits.timeout);
         settings.max_inline = options.max_inline;
-        self.run_as(command, None, ctx, Arc::new(settings)).await
+        self.run_as(command, None, ctx, Arc::new(settings), entrance).await
     }
 
     /// The same for a reader that takes a reply of any size, such as a pipe.
     pub async fn run_whole(&self, command: &str, ctx: CallContext) -> RunReply {
-        self.run_as(command, None, ctx, self.whole_settings()).await
+        self.run_as(command, None, ctx, self.whole_settings(), Entrance::Ask).await
     }
 
     /// [`Self::run_in_session`] for such a reader.
     pub async fn run_whole_in_session(&self, command: &str, session: &str, ctx: CallContext) -> RunReply {
-        self.run_as(command, Some(session), ctx, self.whole_settings()).await
+        self.run_as(command, Some(session), ctx, self.whole_settings(), Entrance::Ask).await
     }
 
     /// Nothing is stored, and nothing that was printed is cut.
@@ -184,20 +197,13 @@ impl Runner {
         Arc::new(settings)
     }
 
-    /// Whether a run would be let in now, by what whoever asks has used up.
-    pub async fn admits(&self, ctx: &CallContext) -> Result<(), ToolError> {
-        if let Some(slot) = admitted(&self.toolbox.now(), ctx).await? {
-            slot.end().await;
-        }
-        Ok(())
-    }
-
     async fn run_as(
         &self,
         command: &str,
         session: Option<&str>,
         ctx: CallContext,
         settings: Arc<RunSettings>,
+        entrance: Entrance,
     ) -> RunReply {
         let mut watch = Stopwatch::start();
         let shared = self.toolbox.now_for(&ctx.requester);
@@ -218,7 +224,7 @@ impl Runner {
         ctx.notices = Notices::default();
         shared.trace(&mut ctx);
         ctx.progress = CheckedProgress::wrap(ctx.progress, &settings.redactor);
-        let slot = match admitted(&shared, &ctx).await {
+        let slot = match entrance.enter(&shared, &ctx).await {
             Ok(slot) => slot,
             Err(refusal) => {
                 let reply = finish_error(refusal.text(), settings.sanitise, &settings);
@@ -673,24 +679,6 @@ impl Runner {
             Err(_) => "the result could not be stored".to_owned(),
         }
     }
-}
-
-/// A place among the runs of whoever asks, where those are limited.
-async fn admitted(shared: &Shared, ctx: &CallContext) -> Result<Option<RunSlot>, ToolError> {
-    let access = shared.state.groups.access(&ctx.requester);
-    let quota = access.map(|access| access.quota).filter(|quota| !quota.is_unlimited());
-    let Some(quota) = quota else { return Ok(None) };
-    let quotas = &shared.state.quotas;
-    if ctx.journal.as_ref().is_some_and(|journal| journal.is_continued()) {
-        // Its beginning was let in; refusing the rest would lose it.
-        return Ok(quotas.go_on(ctx, quota).await);
-    }
-    quotas.begin_run(ctx, quota).await.map(Some)
-}
-
-/// Whether what somebody uses up is counted.
-fn has_quota(shared: &Shared, ctx: &CallContext) -> bool {
-    shared.state.groups.access(&ctx.requester).is_some_and(|access| !access.quota.is_unlimited())
 }
 
 /// Whether the code gives a value: by its last expression, or by a `return` that it reached.

@@ -14,6 +14,7 @@ mod context;
 mod dependency;
 mod error;
 mod journal;
+mod json_schema;
 mod json_size;
 mod message;
 mod names;
@@ -66,7 +67,7 @@ pub use source::{HealthNote, Offer, Origin, Pack, PackDocs, Severity, SourceChan
 pub use tool::{MAX_RAW_ARGUMENTS, Tool, ToolDefinition, define_sync_tool, define_tool};
 pub use tool_context::{Clock, LogLevel, Logger, ToolContext, TracingLogger};
 pub use trace::{TRACEPARENT, TRACESTATE, TraceContext, TraceHeaders};
-pub use validation::{Issue, SchemaError, Validator, validate};
+pub use validation::{Issue, SchemaError, Validator, Violation, validate};
 pub use value::{DateTimeValue, Part, Value, non_finite_text};
 pub use wire::WireError;
 

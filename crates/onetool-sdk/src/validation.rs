@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value as Json;
 
+use crate::json_schema::{Detail, Draft, Error, Keyword, Outcome, Schema};
 use crate::nearest::nearest;
 use crate::{ErrorKind, ToolError};
 
@@ -21,10 +20,8 @@ const MAX_SHOWN: usize = 60;
 const MAX_LISTED: usize = 20;
 /// How deep a schema or a value may nest, so that walking it cannot exhaust the stack.
 const MAX_DEPTH: usize = 200;
-/// How often a pattern may backtrack before the value counts as not matching.
-const MAX_BACKTRACKING: usize = 100_000;
-/// How large a compiled pattern may get, in bytes.
-const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// What a value is told that is too costly to check.
+const TOO_COSTLY: &str = "a value that can be checked in a limited number of steps";
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,10 +63,24 @@ impl std::fmt::Display for Issue {
     }
 }
 
+/// The first thing that is wrong with a value, as one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where, as a JSON pointer: the value itself, or its member that is missing or too many.
+    pub pointer: String,
+    pub message: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 /// A compiled schema.
 #[derive(Debug, Clone)]
 pub struct Validator {
-    inner: Arc<jsonschema::Validator>,
+    inner: Arc<Schema>,
     schema: Arc<Json>,
 }
 
@@ -85,12 +96,15 @@ impl Validator {
     /// assert_eq!(issues[0].to_string(), r#"/count: expected integer, got string "ten""#);
     /// ```
     pub fn new(schema: &Json) -> Result<Self, SchemaError> {
-        match Self::compile(schema, None) {
-            Err(error) if schema.get("$schema").is_none() => {
-                Self::compile(schema, Some(Draft::Draft7)).map_err(|_| error)
-            }
+        match Self::exact(schema) {
+            Err(error) if schema.get("$schema").is_none() => Self::draft07(schema).map_err(|_| error),
             outcome => outcome,
         }
+    }
+
+    /// Compiles a schema of the draft that `$schema` names, else of 2020-12, and of no other.
+    pub fn exact(schema: &Json) -> Result<Self, SchemaError> {
+        Self::compile(schema, None)
     }
 
     /// Compiles a draft-07 schema, as tool definitions are.
@@ -105,14 +119,9 @@ impl Validator {
         if crate::schema_cost::is_excessive(schema) {
             return Err(SchemaError::TooComplex);
         }
-        let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING).size_limit(MAX_PATTERN_BYTES);
-        let mut options = jsonschema::options().offline().with_pattern_options(patterns);
-        if let Some(draft) = draft {
-            options = options.with_draft(draft);
-        }
-        let inner = options.build(schema).map_err(|error| SchemaError::Invalid {
-            pointer: error.instance_path().as_str().to_owned(),
-            reason: shorten(&error.to_string(), 200),
+        let inner = Schema::compile(schema, draft).map_err(|invalid| SchemaError::Invalid {
+            pointer: invalid.pointer,
+            reason: shorten(&invalid.reason, 200),
         })?;
         Ok(Self { inner: Arc::new(inner), schema: Arc::new(schema.clone()) })
     }
@@ -136,25 +145,48 @@ impl Validator {
                 nearest: None,
             }];
         }
-        if self.inner.is_valid(value) {
-            return Vec::new();
-        }
+        let errors = match self.inner.check(value, MAX_ISSUES) {
+            Outcome::Valid => return Vec::new(),
+            Outcome::Invalid(errors) => errors,
+            Outcome::GivenUp => {
+                return vec![Issue {
+                    pointer: String::new(),
+                    expected: TOO_COSTLY.to_owned(),
+                    got: describe(value),
+                    nearest: None,
+                }];
+            }
+        };
         let mut issues = Vec::new();
-        let errors: Vec<ValidationError<'_>> = self.inner.iter_errors(value).take(MAX_ISSUES).collect();
         // A list of the values that may be says more than their type.
-        let listed: Vec<_> = errors
-            .iter()
-            .filter(|error| matches!(error.kind(), ValidationErrorKind::Enum { .. }))
-            .map(ValidationError::instance_path)
-            .collect();
+        let is_listed = |pointer: &str| {
+            errors.iter().any(|error| matches!(error.keyword, Keyword::Enum(..)) && error.pointer == pointer)
+        };
         for error in &errors {
-            if !matches!(error.kind(), ValidationErrorKind::Type { .. }) || !listed.contains(&error.instance_path()) {
-                self.explain(error, &mut issues);
+            if !matches!(error.keyword, Keyword::Type(_)) || !is_listed(&error.pointer) {
+                explain(error, &mut issues);
             }
         }
         issues.dedup();
         issues.truncate(MAX_ISSUES);
         issues
+    }
+
+    /// Fails with the first thing that is wrong with `value`.
+    pub fn validate(&self, value: &Json) -> Result<(), Violation> {
+        let (pointer, message) = if exceeds_depth(value, MAX_DEPTH) {
+            (String::new(), format!("the value nests deeper than {MAX_DEPTH} levels"))
+        } else {
+            match self.inner.check(value, 1) {
+                Outcome::Valid => return Ok(()),
+                Outcome::Invalid(errors) => match errors.first() {
+                    Some(error) => (error.place(), error.to_string()),
+                    None => return Ok(()),
+                },
+                Outcome::GivenUp => (String::new(), format!("expected {TOO_COSTLY}")),
+            }
+        };
+        Err(Violation { pointer, message })
     }
 
     /// Fails with [`ErrorKind::Arguments`] where `value` does not fit.
@@ -179,110 +211,6 @@ impl Validator {
         };
         Err(ToolError::new(kind, message))
     }
-
-    fn explain(&self, error: &ValidationError<'_>, issues: &mut Vec<Issue>) {
-        let pointer = error.instance_path().as_str().to_owned();
-        let got = describe(error.instance());
-        let issue = |expected: String| Issue { pointer: pointer.clone(), expected, got: got.clone(), nearest: None };
-        match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected }
-            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                let known = self.known_keys(error);
-                issues.extend(unexpected.iter().map(|key| Issue {
-                    pointer: format!("{pointer}/{}", escape(key)),
-                    expected: expected_keys(&known),
-                    got: format!("unknown key '{}'", shorten(key, MAX_SHOWN)),
-                    nearest: nearest(key, known.iter().map(String::as_str)).map(str::to_owned),
-                }));
-            }
-            ValidationErrorKind::PropertyNames { error: inner } => {
-                let key = inner.instance().as_str().unwrap_or_default().to_owned();
-                let known = match inner.kind() {
-                    ValidationErrorKind::Enum { options } => texts(options),
-                    _ => Vec::new(),
-                };
-                issues.push(Issue {
-                    pointer: format!("{pointer}/{}", escape(&key)),
-                    expected: expected_keys(&known),
-                    got: format!("unknown key '{}'", shorten(&key, MAX_SHOWN)),
-                    nearest: nearest(&key, known.iter().map(String::as_str)).map(str::to_owned),
-                });
-            }
-            ValidationErrorKind::Required { property } => {
-                let name = property.as_str().unwrap_or_default();
-                issues.push(Issue {
-                    pointer: format!("{pointer}/{}", escape(name)),
-                    expected: "a value, for it is required".to_owned(),
-                    got: "nothing".to_owned(),
-                    nearest: None,
-                });
-            }
-            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-                self.explain_union(&pointer, &got, context, issues);
-            }
-            ValidationErrorKind::Enum { options } => issues.push(Issue {
-                nearest: error
-                    .instance()
-                    .as_str()
-                    .and_then(|text| nearest(text, texts(options).iter().map(String::as_str)).map(str::to_owned)),
-                ..issue(expected(error))
-            }),
-            _ => issues.push(issue(expected(error))),
-        }
-    }
-
-    /// A union fails in every branch. When all but one failed by the mere type, that one was meant: tell its errors.
-    fn explain_union(
-        &self,
-        pointer: &str,
-        got: &str,
-        branches: &[Vec<ValidationError<'static>>],
-        issues: &mut Vec<Issue>,
-    ) {
-        let other_type = |branch: &&Vec<ValidationError<'static>>| {
-            branch.iter().any(|error| {
-                error.instance_path().as_str() == pointer && matches!(error.kind(), ValidationErrorKind::Type { .. })
-            })
-        };
-        let other_tag = |branch: &&Vec<ValidationError<'static>>| {
-            branch.iter().any(|error| matches!(error.kind(), ValidationErrorKind::Constant { .. }))
-        };
-        let meant: Vec<_> = branches.iter().filter(|branch| !other_type(branch) && !other_tag(branch)).collect();
-        if let [branch] = meant.as_slice() {
-            for error in branch.iter().take(MAX_ISSUES) {
-                self.explain(error, issues);
-            }
-            return;
-        }
-        let mut options: Vec<String> = Vec::new();
-        for branch in branches.iter().take(MAX_LISTED) {
-            let Some(error) = branch.first() else { continue };
-            let place = error.instance_path().as_str();
-            let inner = place.strip_prefix(pointer).unwrap_or(place);
-            let option = if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
-            if !options.contains(&option) {
-                options.push(option);
-            }
-        }
-        issues.push(Issue {
-            pointer: pointer.to_owned(),
-            expected: options.join(" or "),
-            got: got.to_owned(),
-            nearest: None,
-        });
-    }
-
-    /// The keys that the schema of the failing object lists.
-    fn known_keys(&self, error: &ValidationError<'_>) -> Vec<String> {
-        let path = error.schema_path().as_str();
-        let object = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        self.schema
-            .pointer(object)
-            .and_then(|schema| schema.get("properties"))
-            .and_then(Json::as_object)
-            .map(|properties| properties.keys().cloned().collect())
-            .unwrap_or_default()
-    }
 }
 
 /// Checks one value against one schema. For more than one value, keep a [`Validator`].
@@ -299,49 +227,114 @@ pub fn validate(schema: &Json, value: &Json) -> Result<(), ToolError> {
     Validator::new(schema)?.check_arguments(value)
 }
 
-fn expected(error: &ValidationError<'_>) -> String {
-    match error.kind() {
-        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => kind.to_string(),
-        ValidationErrorKind::Type { kind: TypeKind::Multiple(kinds) } => {
-            kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or ")
+fn explain(error: &Error<'_>, issues: &mut Vec<Issue>) {
+    let got = describe(error.value);
+    let issue = |expected: String| Issue { pointer: error.pointer.clone(), expected, got: got.clone(), nearest: None };
+    match &error.detail {
+        Detail::Unexpected { names, known } => issues.extend(names.iter().map(|key| unknown_key(error, key, known))),
+        Detail::PropertyName { name, options, .. } => {
+            let known: Vec<&str> = options.iter().map(String::as_str).collect();
+            issues.push(unknown_key(error, name, &known));
         }
-        ValidationErrorKind::Enum { options } => {
-            let all = options.as_array().map(Vec::as_slice).unwrap_or_default();
-            let listed: Vec<String> =
-                all.iter().take(MAX_LISTED).map(|option| shorten(&option.to_string(), MAX_SHOWN)).collect();
-            let more = if all.len() > MAX_LISTED { ", …" } else { "" };
-            format!("one of {}{more}", listed.join(", "))
+        Detail::Missing(name) => issues.push(Issue {
+            pointer: format!("{}/{}", error.pointer, escape(name)),
+            expected: "a value, for it is required".to_owned(),
+            got: "nothing".to_owned(),
+            nearest: None,
+        }),
+        Detail::Branches(branches) => explain_union(error, &got, branches, issues),
+        Detail::None | Detail::Items(_) | Detail::Several => {
+            let nearest = match (error.keyword, error.value) {
+                (Keyword::Enum(options, _), Json::String(text)) => {
+                    nearest(text, options.iter().filter_map(Json::as_str)).map(str::to_owned)
+                }
+                _ => None,
+            };
+            issues.push(Issue { nearest, ..issue(expected(error)) });
         }
-        ValidationErrorKind::Constant { expected_value } => shorten(&expected_value.to_string(), MAX_SHOWN),
-        ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
-        ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
-        ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
-        ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
-        ValidationErrorKind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
-        ValidationErrorKind::MinLength { limit } => format!("at least {limit} characters"),
-        ValidationErrorKind::MaxLength { limit } => format!("at most {limit} characters"),
-        ValidationErrorKind::MinItems { limit } => format!("at least {limit} items"),
-        ValidationErrorKind::MaxItems { limit } => format!("at most {limit} items"),
-        ValidationErrorKind::AdditionalItems { limit } => format!("at most {limit} items"),
-        ValidationErrorKind::MinProperties { limit } => format!("at least {limit} keys"),
-        ValidationErrorKind::MaxProperties { limit } => format!("at most {limit} keys"),
-        ValidationErrorKind::UniqueItems => "items that all differ".to_owned(),
-        ValidationErrorKind::Pattern { pattern } => format!("text that matches {}", shorten(pattern, MAX_SHOWN)),
-        ValidationErrorKind::Format { format } => format!("text in the format '{format}'"),
-        ValidationErrorKind::FalseSchema => "nothing".to_owned(),
-        ValidationErrorKind::Required { property } => format!("an object with the key {property}"),
-        ValidationErrorKind::AdditionalProperties { .. } => "an object without further keys".to_owned(),
-        ValidationErrorKind::OneOfMultipleValid { .. } => "exactly one of the alternatives".to_owned(),
-        ValidationErrorKind::Not { .. } => "a value that the 'not' schema excludes".to_owned(),
-        _ => shorten(&error.masked().to_string(), 2 * MAX_SHOWN),
     }
 }
 
-fn expected_keys(known: &[String]) -> String {
+fn unknown_key(error: &Error<'_>, key: &str, known: &[&str]) -> Issue {
+    Issue {
+        pointer: format!("{}/{}", error.pointer, escape(key)),
+        expected: expected_keys(known),
+        got: format!("unknown key '{}'", shorten(key, MAX_SHOWN)),
+        nearest: nearest(key, known.iter().copied()).map(str::to_owned),
+    }
+}
+
+/// A union fails in every branch. When all but one failed by the mere type, that one was meant: tell its errors.
+fn explain_union(union: &Error<'_>, got: &str, branches: &[Vec<Error<'_>>], issues: &mut Vec<Issue>) {
+    let pointer = &union.pointer;
+    let is_other = |branch: &[Error<'_>]| {
+        branch.iter().any(|error| match error.keyword {
+            Keyword::Type(_) => error.pointer == *pointer,
+            // The tag of another branch.
+            Keyword::Const(..) => true,
+            _ => false,
+        })
+    };
+    let mut meant = branches.iter().filter(|branch| !is_other(branch));
+    if let (Some(branch), None) = (meant.next(), meant.next()) {
+        for error in branch.iter().take(MAX_ISSUES) {
+            explain(error, issues);
+        }
+        return;
+    }
+    let mut options: Vec<String> = Vec::new();
+    for branch in branches.iter().take(MAX_LISTED) {
+        let Some(error) = branch.first() else { continue };
+        let inner = error.pointer.strip_prefix(pointer).unwrap_or(&error.pointer);
+        let option = if inner.is_empty() { expected(error) } else { format!("{} at {inner}", expected(error)) };
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    issues.push(Issue { pointer: pointer.clone(), expected: options.join(" or "), got: got.to_owned(), nearest: None });
+}
+
+fn expected(error: &Error<'_>) -> String {
+    match error.keyword {
+        Keyword::Type(types) => types.names().collect::<Vec<_>>().join(" or "),
+        Keyword::Enum(options, _) => {
+            let listed: Vec<String> =
+                options.iter().take(MAX_LISTED).map(|option| shorten(&option.to_string(), MAX_SHOWN)).collect();
+            let more = if options.len() > MAX_LISTED { ", …" } else { "" };
+            format!("one of {}{more}", listed.join(", "))
+        }
+        Keyword::Const(value, _) => shorten(&value.to_string(), MAX_SHOWN),
+        Keyword::Minimum(limit) => format!("at least {limit}"),
+        Keyword::Maximum(limit) => format!("at most {limit}"),
+        Keyword::ExclusiveMinimum(limit) => format!("more than {limit}"),
+        Keyword::ExclusiveMaximum(limit) => format!("less than {limit}"),
+        Keyword::MultipleOf(divisor) => format!("a multiple of {divisor}"),
+        Keyword::MinLength(limit) => format!("at least {limit} characters"),
+        Keyword::MaxLength(limit) => format!("at most {limit} characters"),
+        Keyword::MinItems(limit) => format!("at least {limit} items"),
+        Keyword::MaxItems(limit) => format!("at most {limit} items"),
+        Keyword::NoItemsAfter(limit) => format!("at most {limit} items"),
+        Keyword::MinProperties(limit) => format!("at least {limit} keys"),
+        Keyword::MaxProperties(limit) => format!("at most {limit} keys"),
+        Keyword::UniqueItems => "items that all differ".to_owned(),
+        Keyword::Pattern(pattern) => format!("text that matches {}", shorten(pattern.source(), MAX_SHOWN)),
+        Keyword::Format(format) => format!("text in the format '{}'", format.name()),
+        Keyword::False => "nothing".to_owned(),
+        Keyword::Properties(_) => "an object without further keys".to_owned(),
+        Keyword::OneOf(_) if matches!(error.detail, Detail::Several) => "exactly one of the alternatives".to_owned(),
+        Keyword::Not(..) => "a value that the 'not' schema excludes".to_owned(),
+        _ => match error.detail {
+            Detail::Missing(name) => format!("an object with the key {}", Json::from(name)),
+            _ => shorten(&error.masked(), 2 * MAX_SHOWN),
+        },
+    }
+}
+
+fn expected_keys(known: &[&str]) -> String {
     if known.is_empty() {
         return "no such key".to_owned();
     }
-    let listed: Vec<&str> = known.iter().take(MAX_LISTED).map(String::as_str).collect();
+    let listed: Vec<&str> = known.iter().take(MAX_LISTED).copied().collect();
     let more = if known.len() > MAX_LISTED { ", …" } else { "" };
     format!("one of the keys {}{more}", listed.join(", "))
 }
@@ -358,11 +351,6 @@ fn describe(value: &Json) -> String {
         Json::Array(items) => format!("array of {} items", items.len()),
         Json::Object(object) => format!("object with {} keys", object.len()),
     }
-}
-
-fn texts(options: &Json) -> Vec<String> {
-    let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
-    options.iter().filter_map(Json::as_str).map(str::to_owned).collect()
 }
 
 pub(crate) fn escape(key: &str) -> String {

@@ -15,6 +15,7 @@ mod discover;
 mod docstring;
 mod environment;
 mod live;
+mod log_budget;
 mod metadata;
 mod pool;
 mod protocol;

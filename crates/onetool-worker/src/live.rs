@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use onetool_sdk::{CallContext, ErrorKind, Redactor, ToolError, Value};
 use parking_lot::Mutex;
-use serde_json::Value as Json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::log_budget::{Admission, LogBudget};
 use super::protocol;
 use super::settings::{WorkerServices, WorkerSettings};
 use super::stderr::Tail;
@@ -58,6 +58,7 @@ pub(super) struct Worker {
     written: AtomicU64,
     control: mpsc::UnboundedSender<Control>,
     pub(super) tail: Mutex<Tail>,
+    log: Mutex<LogBudget>,
     /// Secrets that the tool was given: they are taken out of whatever it says.
     secrets: Mutex<KnownSecrets>,
 }
@@ -122,7 +123,8 @@ pub(super) enum Control {
 /// A call for a worker.
 pub(super) struct Request<'a> {
     pub(super) method: &'static str,
-    pub(super) params: Json,
+    /// As JSON.
+    pub(super) params: &'a str,
     /// What is called, for messages.
     pub(super) label: &'a str,
     pub(super) deadline: Instant,
@@ -151,11 +153,15 @@ impl Worker {
             search_path: &launch.settings.search_path,
         });
         command.command_mut().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // One that does not look at its input any more would outlive us.
+        process::Watched::prepare();
         let mut child = command.spawn().map_err(|error| {
             ToolError::unavailable(format!("python ({}) could not be started: {error}", launch.interpreter.display()))
                 .with_hint("install Python 3, or uv, and see that it is in PATH")
         })?;
         let group = Group::of(child.id());
+        let watched = child.id().map(process::Watched::new);
+        process::yield_to_others(child.id());
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {
@@ -182,6 +188,7 @@ impl Worker {
             written: AtomicU64::new(0),
             control,
             tail: Mutex::default(),
+            log: Mutex::default(),
             secrets: Mutex::default(),
         });
         let (told, exited) = oneshot::channel();
@@ -193,6 +200,7 @@ impl Worker {
         let supervisor = Supervisor::new(worker.clone(), stdout, exited, commands);
         tokio::spawn(async move {
             supervisor.run(stderr).await;
+            drop(watched);
             drop(permit);
         });
         Ok(worker)
@@ -270,6 +278,15 @@ impl Worker {
         }
     }
 
+    /// Whether a line of so many bytes is logged.
+    pub(super) fn may_log(&self, bytes: usize) -> bool {
+        let admission = self.log.lock().admit(bytes, Instant::now());
+        if admission == Admission::FirstLeftOut {
+            tracing::warn!(pack = self.pack(), "a tool says more than is logged; the next lines are left out");
+        }
+        admission == Admission::Logged
+    }
+
     pub(super) fn redact(&self, text: &str) -> String {
         let redactor = self.secrets.lock().redactor.clone();
         redactor.text(text).into_owned()
@@ -303,7 +320,7 @@ impl Worker {
             id
         };
         let mut in_flight = InFlight { worker: self, id, cancel: &cancel, done: false };
-        let line = protocol::request(id, request.method, &request.params);
+        let line = protocol::request(id, request.method, request.params);
         if line.len() > self.settings.max_message_bytes {
             let text =
                 format!("the arguments of {} are larger than a worker may get ({} bytes)", request.label, line.len());

@@ -147,7 +147,7 @@ impl Pool {
             let latest = Instant::now() + self.settings.call_timeout;
             let request = Request {
                 method: "call",
-                params: params.clone(),
+                params: &params,
                 label: &label,
                 deadline: ctx.deadline.map_or(latest, |deadline| deadline.min(latest)),
                 turn: turn.take(),
@@ -423,15 +423,16 @@ impl Pool {
         let mut unready = Unready(Some(worker.clone()));
         self.live.lock().insert(id, worker.clone());
         let functions: Vec<&String> = file.pack.tools.keys().collect();
+        let params = json!({
+            "file": file.path.to_string_lossy(),
+            "pack": file.pack.name,
+            "functions": functions,
+            "limits": self.settings.limits.to_json(),
+            "max_message": self.settings.max_message_bytes,
+        });
         let request = Request {
             method: "start",
-            params: json!({
-                "file": file.path.to_string_lossy(),
-                "pack": file.pack.name,
-                "functions": functions,
-                "limits": self.settings.limits.to_json(),
-                "max_message": self.settings.max_message_bytes,
-            }),
+            params: &params.to_string(),
             label: "the import of the file",
             deadline: Instant::now() + self.settings.startup_timeout,
             turn: None,

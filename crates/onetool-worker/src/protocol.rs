@@ -1,5 +1,6 @@
 //! The messages between us and a worker: JSON-RPC 2.0, one object per line, values in wire form.
 
+use onetool_process::{LARGE, heavy_if_large};
 use onetool_sdk::{
     Arguments, ErrorKind, TRACEPARENT, TRACESTATE, ToolError, TraceHeaders, Value, is_python_identifier,
 };
@@ -70,9 +71,11 @@ fn type_name(name: String) -> String {
     if is_name { name } else { "Exception".to_owned() }
 }
 
-/// One line: a request.
-pub(super) fn request(id: u64, method: &str, params: &Json) -> Vec<u8> {
-    line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+/// One line: a request, whose parameters are JSON.
+pub(super) fn request(id: u64, method: &'static str, params: &str) -> Vec<u8> {
+    heavy_if_large(params.len(), || {
+        ended(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
+    })
 }
 
 /// One line: a request that wants no answer.
@@ -92,13 +95,44 @@ pub(super) fn response(id: &Json, outcome: Result<Json, ToolError>) -> Vec<u8> {
 }
 
 fn line(message: &Json) -> Vec<u8> {
-    let mut line = message.to_string().into_bytes();
+    ended(message.to_string())
+}
+
+fn ended(text: String) -> Vec<u8> {
+    let mut line = text.into_bytes();
     line.push(b'\n');
     line
 }
 
-/// The parameters of `call`.
-pub(super) fn call_params(function: &str, arguments: &Arguments, trace: Option<TraceHeaders>) -> Json {
+/// The parameters of `call`, as JSON.
+pub(super) fn call_params(function: &str, arguments: &Arguments, trace: Option<TraceHeaders>) -> String {
+    let mut room = LARGE;
+    let is_small = arguments.positional.iter().chain(arguments.named.values()).all(|value| fits(value, &mut room));
+    heavy_if_large(if is_small { 0 } else { usize::MAX }, || params(function, arguments, trace).to_string())
+}
+
+/// Whether a value takes no more than this room, about. Looks no further than that.
+fn fits(value: &Value, room: &mut usize) -> bool {
+    let own = match value {
+        Value::Str(text) | Value::Path(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::BigInt(number) => usize::try_from(number.bits()).unwrap_or(usize::MAX) / 3,
+        Value::Part(_) => LARGE,
+        _ => 8,
+    };
+    let Some(left) = room.checked_sub(own) else { return false };
+    *room = left;
+    match value {
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            items.iter().all(|item| fits(item, room))
+        }
+        Value::Dict(items) => items.iter().all(|(key, value)| fits(key, room) && fits(value, room)),
+        Value::Record { fields, .. } => fields.iter().all(|(_, value)| fits(value, room)),
+        _ => true,
+    }
+}
+
+fn params(function: &str, arguments: &Arguments, trace: Option<TraceHeaders>) -> Json {
     let positional: Vec<Json> = arguments.positional.iter().map(Value::to_wire).collect();
     let named: serde_json::Map<String, Json> =
         arguments.named.iter().map(|(name, value)| (name.clone(), value.to_wire())).collect();
@@ -137,6 +171,20 @@ mod tests {
         }
         let long = failed("E", &"é".repeat(1 << 20));
         assert!(long.message.len() < MAX_TEXT + 8 && long.traceback.unwrap().len() < MAX_TEXT + 8);
+    }
+
+    #[test]
+    fn a_call_is_one_line_of_json_and_large_ones_are_known() {
+        let arguments = Arguments::named([("text".to_owned(), Value::Str("a\n\"b\"".to_owned()))]);
+        let line = request(7, "call", &call_params("f", &arguments, None));
+        let (end, text) = line.split_last().unwrap();
+        assert!(*end == b'\n' && !text.contains(&b'\n'));
+        let read: Json = serde_json::from_slice(text).unwrap();
+        let params = json!({"function": "f", "positional": [], "named": {"text": "a\n\"b\""}});
+        assert_eq!(read, json!({"jsonrpc": "2.0", "id": 7, "method": "call", "params": params}));
+        let nested = |count| Value::List(vec![Value::Dict(vec![(Value::Int(1), Value::Str("x".repeat(100)))]); count]);
+        assert!(fits(&nested(100), &mut LARGE.clone()) && !fits(&nested(10_000), &mut LARGE.clone()));
+        assert!(!fits(&Value::Str("x".repeat(LARGE + 1)), &mut LARGE.clone()));
     }
 
     #[test]

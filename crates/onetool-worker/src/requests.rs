@@ -124,8 +124,13 @@ pub(super) fn note(worker: &Worker, method: &str, params: &Json) {
             }
         }
         "log" => {
+            let fields = params.get("fields").map(Json::to_string).unwrap_or_default();
+            let bytes = text(params, "message").len().min(MAX_LOGGED) + fields.len().min(MAX_LOGGED);
+            if !worker.may_log(bytes) {
+                return;
+            }
             let (pack, message) = (worker.pack(), clipped(worker.redact(text(params, "message"))));
-            let fields = clipped(worker.redact(&params.get("fields").map(Json::to_string).unwrap_or_default()));
+            let fields = clipped(worker.redact(&fields));
             match text(params, "level").to_ascii_lowercase().as_str() {
                 "debug" => tracing::debug!(pack, fields, "{message}"),
                 "warning" | "warn" => tracing::warn!(pack, fields, "{message}"),

@@ -28,8 +28,6 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// How long what a dead worker wrote last may take to arrive.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 64 << 10;
-/// Longer lines are read where nobody else waits for it.
-const HEAVY_LINE: usize = 256 << 10;
 /// A message may hold one value for so many of the bytes that a message may have: values take more memory than text.
 const BYTES_PER_VALUE: usize = 32;
 
@@ -213,10 +211,7 @@ impl Supervisor {
     }
 
     fn take_line(&mut self, line: &[u8]) {
-        if line.len() > HEAVY_LINE {
-            return process::heavy(|| self.take_message(line));
-        }
-        self.take_message(line);
+        process::heavy_if_large(line.len(), || self.take_message(line));
     }
 
     fn take_message(&mut self, line: &[u8]) {
@@ -276,28 +271,19 @@ fn describe(exit: Exit) -> String {
     status.code().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
 }
 
-/// Of what a worker prints, so many bytes are logged in one window.
-const LOGGED_BYTES: usize = 64 << 10;
-const LOG_WINDOW: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Takes what a worker prints: the end of it for errors, and all of it, line by line and within bounds, for the log and
 /// for whoever watches.
 async fn listen(worker: Arc<Worker>, mut stderr: ChildStderr) {
     let mut chunk = vec![0; 8 << 10];
     let mut lines = Lines::default();
-    let (mut window, mut logged) = (std::time::Instant::now(), 0);
     loop {
         let read = stderr.read(&mut chunk).await.unwrap_or(0);
         worker.tail.lock().push(&chunk[..read]);
-        if window.elapsed() > LOG_WINDOW {
-            (window, logged) = (std::time::Instant::now(), 0);
-        }
         let complete = if read == 0 { lines.rest().into_iter().collect() } else { lines.push(&chunk[..read]) };
         for line in complete {
             let text = worker.redact(&line);
             worker.services.printed(worker.pack(), &text);
-            logged += line.len() + 1;
-            if logged <= LOGGED_BYTES && !text.trim().is_empty() {
+            if !text.trim().is_empty() && worker.may_log(line.len()) {
                 tracing::info!(pack = worker.pack(), output = text.trim_end(), "a tool printed");
             }
         }

@@ -28,7 +28,7 @@ fn saved(outcome: &RunOutcome<'_>) -> Saved {
     }
 }
 
-/// What looks at the statistics, and is no part of them.
+/// What looks at the statistics, and is not part of them.
 const LOOKING: &str = "ot.stats";
 /// Runs that have looked and are under way, at most.
 const MAX_LOOKING: usize = 1_000;

@@ -213,6 +213,7 @@ export const de: Catalogue = {
   'activity.sparkline': 'Aufrufe pro Minute, höchstens {most}',
   'activity.filter': 'Nach Werkzeug, Person, Client oder Fehler filtern',
   'activity.underWay': 'Läuft',
+  'activity.node': 'Server',
   'activity.who': 'Wer',
   'activity.everybody': 'Alle Personen',
   'activity.client': 'Client',

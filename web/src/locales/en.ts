@@ -212,6 +212,7 @@ export const en = {
   'activity.sparkline': 'Calls per minute, at most {most}',
   'activity.filter': 'Filter by tool, person, client or error',
   'activity.underWay': 'Under way',
+  'activity.node': 'Server',
   'activity.who': 'Who',
   'activity.everybody': 'Everybody',
   'activity.client': 'Client',

@@ -102,6 +102,7 @@ function Row({ entry, onOpen }: { entry: CallEvent; tick: number; onOpen(id: num
         <span class="tool-name">{shortened(isRun ? (entry.detail ?? 'run') : entry.name, 90)}</span>
         <span class="quiet grow ellipsis">{entry.error ? shortened(entry.error, 90) : isRun ? '' : shortened(entry.detail ?? '', 90)}</span>
         <span class="who ellipsis" title={t('activity.who')}>{shortened(who(entry), 60)}</span>
+        {entry.node && <span class="who ellipsis" title={t('activity.node')}>{shortened(entry.node, 40)}</span>}
         <Badge>{isRun ? 'run' : entry.caller}</Badge>
         <span class="quiet number">{duration(elapsed(entry))}</span>
       </button>
@@ -145,6 +146,7 @@ function EventDialog({ entry, onClose }: { entry: CallEvent; tick: number; onClo
         <div><dt>{t('activity.who')}</dt><dd>{plain(entry.principal)}</dd></div>
         {entry.client && <div><dt>{t('activity.client')}</dt><dd>{plain(entry.client)}</dd></div>}
         <div><dt>{t('activity.caller')}</dt><dd>{entry.caller === entry.door ? entry.caller : `${entry.caller} · ${entry.door}`}</dd></div>
+        {entry.node && <div><dt>{t('activity.node')}</dt><dd>{plain(entry.node)}</dd></div>}
         <div><dt>{t('activity.run')}</dt><dd><code>{plain(entry.run)}</code></dd></div>
         {!entry.isUnderWay && <div><dt>{t('activity.size')}</dt><dd>{bytes(entry.charsIn)} → {bytes(entry.charsOut)}</dd></div>}
         {entry.error && <div><dt>{t('result.failed')}</dt><dd class="bad-text">{plain(entry.error)}</dd></div>}

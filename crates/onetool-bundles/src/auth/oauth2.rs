@@ -26,7 +26,7 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const RETRY_ON: &[u16] = &[401];
 /// The largest token; headers have no room for more.
 const TOKEN_BYTES: usize = 32 * 1024;
-/// How long before its end a token is replaced, where the block does not say and a tenth of its life is no less.
+/// How long before its end a token is replaced, where the block does not say; a tenth of its life where that is less.
 const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 /// The longest life that a token is believed to have.
 const LONGEST_LIFE: u64 = 400 * 24 * 3600;

@@ -277,7 +277,7 @@ impl<'a> Builder<'a> {
         Ok(content_type)
     }
 
-    /// A password that is known to be empty is no secret.
+    /// A password that is known to be empty is not a secret.
     fn basic(&mut self, user: &str, password: Option<&str>) -> Auth {
         let username = if user.is_empty() { String::new() } else { self.credential(user, "username") };
         let password = match password {

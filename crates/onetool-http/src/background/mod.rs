@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use onetool_run::durable::{self, Durable, End, Unknown};
-use onetool_run::{RunOptions, RunReply};
+use onetool_run::durable::{self, Durable, End, NewCommand, Unknown};
+use onetool_run::{Admission, Refusal, RunOptions, RunReply};
 use onetool_sdk::{CallContext, Caller, Requester, TraceContext};
 use onetool_state::StateError;
 use onetool_state::interface::Backlog;
@@ -82,10 +82,29 @@ pub(crate) enum Started {
     Queued(RunRecord),
 }
 
+/// Why a run was not started.
+pub(crate) enum StartError {
+    /// Whoever asks has used up what they may. Nothing is kept of it: a repeated request may be let in.
+    Refused(Box<Refusal>),
+    Store(RunStoreError),
+}
+
+impl From<RunStoreError> for StartError {
+    fn from(error: RunStoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// A run as its owner sees it.
 pub(crate) struct RunView {
     pub(crate) record: RunRecord,
     pub(crate) questions: InputRequests,
+}
+
+/// A run that begins here.
+struct Begin {
+    client: RunClient,
+    admission: Option<Admission>,
 }
 
 pub(crate) struct Background {
@@ -107,8 +126,11 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// The outcome of a task that goes on when nobody waits for it.
-async fn joined<T>(task: tokio::task::JoinHandle<Result<T, RunStoreError>>) -> Result<T, RunStoreError> {
-    task.await.unwrap_or_else(|error| Err(StateError::Invalid(format!("the server failed inside: {error}")).into()))
+async fn joined<T, E: From<RunStoreError>>(task: tokio::task::JoinHandle<Result<T, E>>) -> Result<T, E> {
+    task.await.unwrap_or_else(|error| {
+        let error = StateError::Invalid(format!("the server failed inside: {error}"));
+        Err(RunStoreError::from(error).into())
+    })
 }
 
 impl Background {
@@ -148,28 +170,54 @@ impl Background {
         !self.is_ending.load(Ordering::Acquire) && self.live.lock().len() < self.settings().max_running
     }
 
-    /// Records a run and starts it, unless it was started before. Whoever asks may go away meanwhile.
-    pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
+    /// Lets a run in, records it and starts it, unless it was started before. Whoever asks may go away meanwhile.
+    pub(crate) async fn run(self: &Arc<Self>, run: StartRun) -> Result<Started, StartError> {
         let background = self.clone();
         joined(crate::task::spawn(async move { background.record_and_run(run).await })).await
     }
 
-    async fn record_and_run(self: &Arc<Self>, run: StartRun) -> Result<Started, RunStoreError> {
+    async fn record_and_run(self: &Arc<Self>, run: StartRun) -> Result<Started, StartError> {
         let id = run.key.as_deref().map_or_else(RunId::random, |key| RunId::of_key(&run.owner, key));
+        let admission = self.admission(&run, &id).await?;
         let own = self.service.tags();
         let is_here = self.has_time() && run.tags.iter().all(|tag| own.contains(tag));
         let live = Arc::new(LiveRun::new(id, run.owner, run.command));
         let asked = Instant::now();
-        match self.create(&live, run.origin, run.ttl, (&run.client, run.tags), is_here).await? {
-            Created::New(record, Some(claim)) => {
-                let taken = Taken { record: record.clone(), claim };
-                *live.recording.lock().await = Recording::Before;
-                self.spawn_recorded(&live, taken, asked, Some(run.client));
-                Ok(Started::New(live, record))
-            }
-            Created::New(record, None) => Ok(Started::Queued(record)),
+        let created = self.create(&live, run.origin, run.ttl, (&run.client, run.tags), is_here).await;
+        if let Ok(Created::New(record, Some(claim))) = created {
+            let taken = Taken { record: record.clone(), claim };
+            *live.recording.lock().await = Recording::Before;
+            let begin = Begin { client: run.client, admission };
+            self.spawn_recorded(&live, taken, asked, Some(begin));
+            return Ok(Started::New(live, record));
+        }
+        // Whoever executes it finds a place for it.
+        if let Some(admission) = admission {
+            admission.end().await;
+        }
+        match created? {
+            Created::New(record, _) => Ok(Started::Queued(record)),
             Created::Existing(record) => Ok(Started::Before(record)),
         }
+    }
+
+    /// Room for a run that begins; a repeated request asks for nothing more than the first.
+    async fn admission(&self, run: &StartRun, id: &RunId) -> Result<Option<Admission>, StartError> {
+        let (runner, mut ctx) = (self.service.runner(), run.client.context());
+        ctx.run_id = id.as_str().into();
+        if !runner.is_limited(&ctx) || self.is_repeated(run, id).await {
+            return Ok(None);
+        }
+        let refusal = match runner.admit(&run.command, &ctx).await {
+            Ok(admission) => return Ok(Some(admission)),
+            Err(refusal) => refusal,
+        };
+        // The first request may have begun it meanwhile, and have the place.
+        if self.is_repeated(run, id).await { Ok(None) } else { Err(StartError::Refused(Box::new(refusal))) }
+    }
+
+    async fn is_repeated(&self, run: &StartRun, id: &RunId) -> bool {
+        run.key.is_some() && self.get(&run.owner, id).await.is_ok()
     }
 
     /// Starts a run that nobody but its request knows of yet.
@@ -261,20 +309,24 @@ impl Background {
     }
 
     /// Executes a run that this process has just recorded, or has taken over.
-    fn spawn_recorded(self: &Arc<Self>, live: &Arc<LiveRun>, taken: Taken, asked: Instant, client: Option<RunClient>) {
+    fn spawn_recorded(self: &Arc<Self>, live: &Arc<LiveRun>, taken: Taken, asked: Instant, begin: Option<Begin>) {
         let (background, live) = (self.clone(), live.clone());
         self.enter(&live);
         self.note_questions(&live);
         crate::task::spawn(async move {
             let runner = background.service.runner().clone();
             let durable = background.durable.clone();
-            let is_new = client.is_some();
-            let connect = |ctx: &mut CallContext| background.connect(&live, client, ctx);
             let work = async {
-                if is_new {
-                    durable.execute_new(&runner, &taken, live.command.clone(), asked, connect).await
-                } else {
-                    durable.execute(&runner, &taken, asked, connect).await
+                match begin {
+                    Some(Begin { client, admission }) => {
+                        let connect = |ctx: &mut CallContext| background.connect(&live, Some(client), ctx);
+                        let new = NewCommand { command: live.command.clone(), admission };
+                        durable.execute_new(&runner, &taken, new, asked, connect).await
+                    }
+                    None => {
+                        let connect = |ctx: &mut CallContext| background.connect(&live, None, ctx);
+                        durable.execute(&runner, &taken, asked, connect).await
+                    }
                 }
             };
             let end = AssertUnwindSafe(work).catch_unwind().await;
@@ -413,11 +465,6 @@ impl Background {
         let (store, of) = (self.store(), owner.clone());
         let page = blocking(move || store.list(&of, after.as_deref(), limit)).await?;
         Ok(RunPage { runs: page.runs.into_iter().map(|run| self.view(run).record).collect(), next: page.next })
-    }
-
-    /// Whether a key of this owner stands for a run already.
-    pub(crate) async fn was_started(&self, owner: &Owner, key: &str) -> bool {
-        self.get(owner, &RunId::of_key(owner, key)).await.is_ok()
     }
 
     pub(crate) async fn command(&self, owner: &Owner, id: &RunId) -> Result<String, RunStoreError> {

@@ -19,7 +19,7 @@ const COUNT: Duration = Duration::from_secs(2);
 const AWAY: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken) {
-    let mut asked = Instant::now();
+    let mut asked: Option<Instant> = None;
     let mut swept = Instant::now();
     let mut counted: Option<Instant> = None;
     let mut pause = Duration::ZERO;
@@ -43,8 +43,8 @@ pub(super) async fn watch(background: Weak<Background>, stop: CancellationToken)
             let backlog = blocking(move || store.backlog()).await.ok();
             *background.backlog.lock() = backlog;
         }
-        if asked.elapsed() >= ASKED {
-            asked = Instant::now();
+        if asked.is_none_or(|asked| asked.elapsed() >= ASKED) {
+            asked = Some(Instant::now());
             background.look_for_questions().await;
         }
         if swept.elapsed() >= SWEEP {

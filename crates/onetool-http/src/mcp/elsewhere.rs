@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::sessions::Sessions;
+use crate::Identity;
 use crate::relay::{Subject, Waiting};
 
 /// Runs and questions of this server.
@@ -13,12 +14,13 @@ pub(super) struct Here {
 }
 
 impl Waiting for Here {
-    fn has(&self, subject: &Subject) -> bool {
+    fn has(&self, subject: &Subject, _: &Identity) -> bool {
         match subject {
             Subject::Round(id) => self.shared.waiting.has(*id),
             Subject::Run(id) => self.shared.background.is_live(id),
             Subject::Question { node } => self.sessions.is_node(node),
             Subject::Call(name) => self.shared.calls.has(name),
+            Subject::RestRun(_) | Subject::Activity(_) => false,
         }
     }
 

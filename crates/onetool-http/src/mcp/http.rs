@@ -33,6 +33,7 @@ use super::{Handler, Shared, sse, tasks_2025};
 use crate::access::protect;
 use crate::background::Background;
 use crate::drain::{self, Draining};
+use crate::relay::{Relay, Room};
 use crate::{AccessError, AccessPolicy, McpSettings, Scope, ServerSettings, Service};
 
 /// Names the session that a request belongs to.
@@ -59,6 +60,7 @@ pub(crate) type SessionCount = Arc<dyn Fn() -> usize + Send + Sync>;
 pub(crate) fn router(
     service: &Arc<dyn Service>,
     background: &Arc<Background>,
+    relay: &Arc<Relay>,
     stop: &CancellationToken,
     draining: &CancellationToken,
 ) -> (Router, SessionCount) {
@@ -85,8 +87,8 @@ pub(crate) fn router(
     let parts = EndpointParts { settings, archive: Some(archive), sweep, plain };
     let (router, sessions) = endpoint(parts, handlers, stop, draining);
     let here = Here { shared: shared.clone(), sessions: sessions.clone() };
-    let router = crate::relay::relayed(router, service, Box::new(here), stop);
-    (router.merge(sse::router(service, &shared, stop)), Arc::new(move || sessions.count()))
+    relay.add(Room { waiting: Box::new(here), router: router.clone() });
+    (relay.relayed(router).merge(sse::router(service, &shared, stop)), Arc::new(move || sessions.count()))
 }
 
 /// MCP at `/mcp` for any handler of the library: the same transport, sessions and access rules that OneTool has. For other

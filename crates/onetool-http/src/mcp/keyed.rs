@@ -23,7 +23,7 @@ use super::preferences::ReplyPreferences;
 use super::progress::ClientProgress;
 use super::rounds::{Binding, LiveHandle, ParkedRun};
 use super::runs::{Hearing, owner, principal, requester, result_of};
-use crate::background::{LiveRun, LiveStep, RunClient, StartRun, Started, key};
+use crate::background::{LiveRun, LiveStep, RunClient, StartError, StartRun, Started, key};
 
 /// The key in a request's `_meta`.
 const META_KEY: &str = "onetool/idempotencyKey";
@@ -53,6 +53,14 @@ pub(super) fn client_of(context: &RequestContext<RoleServer>) -> RunClient {
     }
 }
 
+/// The result of a call whose run was not started.
+pub(super) fn not_started(error: StartError) -> CallToolResult {
+    match error {
+        StartError::Refused(refusal) => result_of(refusal.reply),
+        StartError::Store(error) => failed(&error),
+    }
+}
+
 /// A failure as the result of a call.
 pub(super) fn failed(error: &RunStoreError) -> CallToolResult {
     result_of(RunReply { text: format!("RuntimeError: {error}"), parts: Vec::new(), is_error: true })
@@ -68,7 +76,7 @@ impl Handler {
     ) -> CallToolResult {
         let binding = Binding { principal: principal(&context), command };
         match self.start_keyed(binding, Some(key), client_of(&context)).await {
-            Err(error) => failed(&error),
+            Err(error) => not_started(error),
             Ok(Joined::Live(run)) => {
                 let progress = context.meta.get_progress_token().map(|token| {
                     let (sending, sink) = ClientProgress::start(context.peer.clone(), token);
@@ -101,7 +109,7 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
         match self.start_keyed(binding, key, client_of(context)).await {
-            Err(error) => failed(&error).into(),
+            Err(error) => not_started(error).into(),
             Ok(Joined::Live(run)) => self.follow(LiveHandle { run, cancel_on_drop: None }, binding, context).await,
             Ok(Joined::Elsewhere(owner, id)) => self.reply_of(&owner, &id).await.into(),
         }
@@ -112,7 +120,7 @@ impl Handler {
         binding: Binding<'_>,
         key: Option<String>,
         client: RunClient,
-    ) -> Result<Joined, RunStoreError> {
+    ) -> Result<Joined, StartError> {
         let background = &self.shared.background;
         let owner = background.owner(binding.principal).await?;
         let start = StartRun {

@@ -15,11 +15,12 @@ use crate::{ServeError, Service};
 /// Children that do not end within this are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
-/// Serves one client until it leaves.
-pub async fn serve_stdio(service: Arc<dyn Service>) -> Result<(), ServeError> {
+/// Serves one client until it leaves. `ready` is called as soon as the process ends in an orderly way when it is told to.
+pub async fn serve_stdio(service: Arc<dyn Service>, ready: impl FnOnce()) -> Result<(), ServeError> {
+    let mut end = EndRequests::listen()?;
+    ready();
     let warming = service.clone();
     crate::task::spawn(async move { warming.warm_up().await });
-    let mut end = EndRequests::listen()?;
     let stop = CancellationToken::new();
     let background = Background::start(&service, &stop);
     let serving = async {

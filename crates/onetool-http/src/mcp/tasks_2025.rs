@@ -14,7 +14,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value as Json, json};
 
-use super::keyed::{client_of, converse, failed, idempotency_key};
+use super::keyed::{client_of, converse, idempotency_key, not_started};
 use super::preferences::{Delivery, ReplyPreferences};
 use super::progress::ClientProgress;
 use super::runs::{principal, result_of};
@@ -216,8 +216,8 @@ impl Handler {
             }
             Ok(Started::Before(record) | Started::Queued(record)) => record,
             Err(error) => {
-                let message =
-                    failed(&error).content.first().and_then(|block| block.as_text().map(|it| it.text.clone()));
+                let told = not_started(error);
+                let message = told.content.first().and_then(|block| block.as_text().map(|it| it.text.clone()));
                 return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, message.unwrap_or_default(), None));
             }
         };

@@ -45,7 +45,7 @@ pub use model::{BundleBody, BundlePage, BundleReply, ErrorReply, ToolBody, ToolP
 
 pub(crate) use model::{CallMeta, ErrorBody};
 
-pub(crate) use admin::{Admin, Running};
+pub(crate) use admin::{Admin, Here, TeamActivity, room};
 
 use crate::access::same_site;
 use crate::background::Background;

@@ -18,7 +18,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::RestState;
 use crate::access::Asking;
-use crate::{AccessPolicy, ApiError, Identity, Scope};
+use crate::{AccessPolicy, ApiError, Identity, PeerAddress, Scope};
 
 /// The routes of one topic.
 #[derive(Default)]
@@ -127,6 +127,7 @@ impl Change {
             principal: identity.name.clone(),
             client: agent.map(|agent| agent.chars().take(200).collect()),
             door: Some(Door::Rest.name().to_owned()),
+            address: request.extensions().get::<PeerAddress>().map(|address| address.0.ip().to_string()),
             tool: Some(format!("{} {path}", request.method())),
             ..AuditRecord::new(AuditEvent::Admin, "ok")
         };

@@ -19,7 +19,7 @@ use super::admin::PartRow;
 use super::input::{self, Parameters};
 use super::model::ErrorReply;
 use super::routes::Routes;
-use crate::background::{RunClient, StartRun, Started, key};
+use crate::background::{RunClient, StartError, StartRun, Started, key};
 use crate::mcp::ReplyPreferences;
 use crate::{ApiError, Identity, Principal};
 
@@ -201,6 +201,15 @@ impl From<RunStoreError> for ApiError {
     }
 }
 
+impl From<StartError> for ApiError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Refused(refusal) => refusal.error.into(),
+            StartError::Store(error) => error.into(),
+        }
+    }
+}
+
 async fn place(state: &RestState, principal: Principal, id: &str) -> Result<(Owner, RunId), ApiError> {
     Ok((state.background.owner(principal).await?, id.parse::<RunId>()?))
 }
@@ -250,14 +259,6 @@ async fn start(
     let key = idempotency_key(request.headers())?;
     let ctx = Identity::of(request.extensions()).context(request.headers());
     let owner = state.background.owner(principal).await?;
-    // A repeated request asks for nothing more than the first.
-    let is_repeated = match &key {
-        Some(key) => state.background.was_started(&owner, key).await,
-        None => false,
-    };
-    if !is_repeated {
-        state.service.runner().admits(&ctx).await?;
-    }
     let requester = ctx.requester;
     let body: StartBody = input::json(request, state.served.server.api.max_body_bytes).await?;
     let run = StartRun {

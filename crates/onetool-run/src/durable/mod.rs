@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::runner::{RunOptions, RunReply, Runner};
+use crate::runner::{Admission, Entrance, RunOptions, RunReply, Runner};
 pub use journal::Journal;
 use journal::{Fate, Question};
 use keeper::Keeper;
@@ -57,6 +57,13 @@ pub struct DurableSettings {
     pub journal_bytes: usize,
     /// Every run is one: `run.durable`.
     pub always: bool,
+}
+
+/// A command that nobody has begun to execute.
+pub struct NewCommand {
+    pub command: String,
+    /// Its place, where it was let in already.
+    pub admission: Option<Admission>,
 }
 
 /// What came of a run.
@@ -109,26 +116,39 @@ async fn blocking<T: Send + 'static>(
 
 /// What of a context goes with a run to another process.
 pub fn client_of(ctx: &CallContext) -> Json {
-    let caller = match ctx.caller {
+    let (owner, requester) = (ctx.owner.to_string(), (*ctx.requester).clone());
+    let client = Client { owner, caller: caller_word(ctx.caller).to_owned(), requester };
+    serde_json::to_value(client).unwrap_or_default()
+}
+
+/// The way in, as records have it.
+pub(crate) fn caller_word(caller: Caller) -> &'static str {
+    match caller {
         Caller::Run => "run",
         Caller::Rest => "rest",
         Caller::Cli => "cli",
         Caller::Rust => "rust",
         Caller::Tool => "tool",
-    };
-    let requester = (*ctx.requester).clone();
-    serde_json::to_value(Client { owner: ctx.owner.to_string(), caller: caller.to_owned(), requester })
-        .unwrap_or_default()
+    }
+}
+
+pub(crate) fn caller_of(word: &str) -> Caller {
+    match word {
+        "rest" => Caller::Rest,
+        "cli" => Caller::Cli,
+        "rust" => Caller::Rust,
+        "tool" => Caller::Tool,
+        _ => Caller::Run,
+    }
 }
 
 /// The context of a run that another process began.
 pub fn context_of(record: &RunRecord) -> CallContext {
     let client: Client = serde_json::from_value(record.client.clone()).unwrap_or_default();
-    let caller = match client.caller.as_str() {
-        "rest" => Caller::Rest,
-        "cli" => Caller::Cli,
-        "rust" => Caller::Rust,
-        _ => Caller::Run,
+    let caller = match caller_of(&client.caller) {
+        // A tool's run goes on as one.
+        Caller::Tool => Caller::Run,
+        caller => caller,
     };
     let mut ctx = CallContext::new(caller);
     ctx.owner = client.owner.into();
@@ -206,7 +226,8 @@ impl Durable {
     ) -> End {
         match self.prepared(taken, asked).await {
             Ok(Prepared::Ready { journal, command, kept }) => {
-                self.run(runner, taken, Running { journal, command, kept }, adjust).await
+                let running = Running { journal, command, kept, entrance: Entrance::Ask };
+                self.run(runner, taken, running, adjust).await
             }
             Ok(Prepared::Interrupted(reply)) => End::Interrupted(reply),
             Err(RunStoreError::NotFound) => {
@@ -229,7 +250,7 @@ impl Durable {
         &self,
         runner: &Runner,
         taken: &Taken,
-        command: String,
+        new: NewCommand,
         asked: Instant,
         adjust: impl FnOnce(&mut CallContext),
     ) -> End {
@@ -238,7 +259,8 @@ impl Durable {
         let store = self.runs();
         let kept = self.keeper.keep(&store, &taken.claim, &journal, asked);
         let _ = journal.attach(&store, &taken.claim).await;
-        self.run(runner, taken, Running { journal, command, kept }, adjust).await
+        let entrance = new.admission.map_or(Entrance::Ask, Entrance::Admitted);
+        self.run(runner, taken, Running { journal, command: new.command, kept, entrance }, adjust).await
     }
 
     async fn prepared(&self, taken: &Taken, asked: Instant) -> Result<Prepared, RunStoreError> {
@@ -284,7 +306,7 @@ impl Durable {
         running: Running,
         adjust: impl FnOnce(&mut CallContext),
     ) -> End {
-        let Running { journal, command, kept } = running;
+        let Running { journal, command, kept, entrance } = running;
         let mut ctx = context_of(&taken.record);
         adjust(&mut ctx);
         let asked_to_stop = ctx.cancel.clone();
@@ -303,7 +325,7 @@ impl Durable {
         ctx.cancel = stop.clone();
         ctx.journal = Some(journal.clone());
         let options = RunOptions { timeout: Some(self.settings().timeout), ..RunOptions::default() };
-        let reply = runner.run_with_options(&command, ctx, options).await;
+        let reply = runner.run_entering(&command, ctx, options, entrance).await;
         let is_cancelled = asked_to_stop.is_cancelled();
         stop.cancel();
         let _ = watching.await;
@@ -379,7 +401,9 @@ impl Durable {
         let (record, claim) = (taken.record.clone(), taken.claim.clone());
         blocking(move || {
             let before = approvals.of(&record.owner, &record.id)?;
-            let same = |one: &&ApprovalRecord| one.is_waiting() && one.hash == question.hash && one.nth == question.nth;
+            let same = |one: &&ApprovalRecord| {
+                one.is_waiting() && one.live.is_none() && one.hash == question.hash && one.nth == question.nth
+            };
             let now = Utc::now();
             let ttl = chrono::TimeDelta::from_std(settings.approval_ttl).unwrap_or(chrono::TimeDelta::days(365));
             let asked = match before.iter().find(same) {
@@ -395,6 +419,7 @@ impl Durable {
                         nth: question.nth,
                         at: now,
                         expires_at: now + ttl,
+                        live: None,
                         verdict: None,
                     };
                     approvals.ask(&asked)?;
@@ -476,10 +501,16 @@ impl Durable {
         };
         let own = ctx.clone();
         let end = self
-            .execute_new(runner, &taken, command.to_owned(), asked, move |ctx| {
-                let (run_id, journal) = (ctx.run_id.clone(), ctx.journal.clone());
-                *ctx = CallContext { run_id, journal, ..own };
-            })
+            .execute_new(
+                runner,
+                &taken,
+                NewCommand { command: command.to_owned(), admission: None },
+                asked,
+                move |ctx| {
+                    let (run_id, journal) = (ctx.run_id.clone(), ctx.journal.clone());
+                    *ctx = CallContext { run_id, journal, ..own };
+                },
+            )
             .await;
         Some(match end {
             End::Finished(reply) | End::Suspended(reply) | End::Interrupted(reply) => reply,
@@ -514,12 +545,12 @@ impl Durable {
         .await
     }
 
-    /// Decides about a call that waits without a process. `None` where none waits under this id.
-    pub fn decide(&self, id: &str, is_allowed: bool, by: &str) -> Result<Option<ApprovalRecord>, RunStoreError> {
+    /// Decides about a call that waits: its run goes on, or the process that waits for it hears of it. `None` where none waits
+    /// under this id.
+    pub fn decide(&self, id: &str, verdict: &Verdict) -> Result<Option<ApprovalRecord>, RunStoreError> {
         let Places { runs, approvals, .. } = self.places.read().clone();
-        let verdict = Verdict { is_allowed, at: Utc::now(), by: by.to_owned() };
-        let decided = approvals.decide(id, &verdict)?;
-        if let Some(asked) = &decided {
+        let decided = approvals.decide(id, verdict)?;
+        if let Some(asked) = decided.as_ref().filter(|asked| asked.live.is_none()) {
             match runs.wake(&asked.owner, &asked.run) {
                 Ok(_) | Err(RunStoreError::NotFound) => {}
                 Err(error) => return Err(error),
@@ -528,18 +559,25 @@ impl Durable {
         Ok(decided)
     }
 
-    /// What waits for a person without a process, the oldest first. What has waited too long is refused on this occasion, and
-    /// a run goes on whose permission was decided by a process that died before it could say so.
+    /// What waits for a person, the oldest first: runs without a process, and calls of any process. What has waited too long is
+    /// refused on this occasion, what a process left that has died is removed, and a run goes on whose permission was decided by a
+    /// process that died before it could say so.
     pub fn waiting(&self) -> Result<Vec<ApprovalRecord>, RunStoreError> {
-        let mut all = self.approvals().list()?;
+        let approvals = self.approvals();
         let now = Utc::now();
+        let (live, mut all): (Vec<_>, Vec<_>) = approvals.list()?.into_iter().partition(|asked| asked.live.is_some());
+        for left in live.iter().filter(|asked| asked.is_left(now)) {
+            approvals.remove_left(left, now)?;
+        }
         let is_overdue = |verdict: &Verdict| verdict.at + WAKES_WITHIN <= now;
         for asked in all.iter().filter(|asked| asked.verdict.as_ref().is_some_and(is_overdue)) {
             self.wake_decided(asked)?;
         }
         for asked in all.iter().filter(|asked| asked.is_waiting() && asked.expires_at <= now) {
-            self.decide(&asked.id, false, "nobody, in time")?;
+            self.decide(&asked.id, &Verdict::new(false, "nobody, in time"))?;
         }
+        all.extend(live);
+        all.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
         all.retain(|asked| asked.is_waiting() && asked.expires_at > now);
         Ok(all)
     }
@@ -575,6 +613,7 @@ struct Running {
     journal: Arc<Journal>,
     command: String,
     kept: Kept,
+    entrance: Entrance,
 }
 
 enum Prepared {

@@ -47,7 +47,8 @@ enum Process {
 
 impl Child {
     pub(super) fn start(launcher: &Path, order: &LaunchOrder) -> std::io::Result<Self> {
-        let mut process = Command::new(launcher)
+        let mut command = Command::new(launcher);
+        command
             .arg(LAUNCH_ARGUMENT)
             .arg(serde_json::to_string(order)?)
             .env_clear()
@@ -56,8 +57,9 @@ impl Child {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        // It ends with the thread that starts it.
+        let mut process = onetool_process::on_lasting_thread(move || command.spawn())?;
         let (Some(input), Some(output), Some(printed)) =
             (process.stdin.take(), process.stdout.take(), process.stderr.take())
         else {

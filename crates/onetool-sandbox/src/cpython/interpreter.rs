@@ -1,7 +1,8 @@
 //! Finding the Python that the engine runs, and what it must be able to read.
 //!
-//! The first `python3` on the path may be a script that picks another one: so each candidate is asked once, outside the
-//! sandbox and with our own few lines only, for its real executable, its library and the shared objects it loads.
+//! The first `python3` on the path may be a script that picks another one: so a candidate that does not lie where
+//! interpreters usually lie (`layout`) is asked once, outside the sandbox and with our own few lines only, for its real
+//! executable, its library and the shared objects it loads.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,16 +11,22 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::process::Command;
 
+use super::layout;
+
 const OLDEST: (u32, u32) = (3, 10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long `uv` may take to install an interpreter.
 const INSTALL_TIMEOUT: Duration = Duration::from_mins(5);
 const MAX_CANDIDATES: usize = 12;
 
-/// Prints what [`Probe`] reads. Imports the modules that load shared objects, so that their folders are known.
-const PROBE: &str = r#"
+/// Modules that load shared objects, whose folders must be known.
+pub(super) const SHARED_MODULES: [&str; 10] =
+    ["_ctypes", "_ssl", "_hashlib", "_sqlite3", "_lzma", "_bz2", "zlib", "_decimal", "_uuid", "_socket"];
+
+/// Prints a [`Description`]. Its arguments are [`SHARED_MODULES`].
+const DESCRIBE: &str = r#"
 import json, os, sys
-for name in ("_ctypes", "_ssl", "_hashlib", "_sqlite3", "_lzma", "_bz2", "zlib", "_decimal", "_uuid", "_socket"):
+for name in sys.argv[1:]:
     try:
         __import__(name)
     except ImportError:
@@ -58,13 +65,15 @@ pub(super) struct Interpreter {
     pub(super) execute: Vec<PathBuf>,
 }
 
+/// What an interpreter says of itself.
 #[derive(Debug, Deserialize)]
-struct Probe {
-    executable: PathBuf,
-    version: (u32, u32),
-    implementation: String,
-    library: Vec<PathBuf>,
-    objects: Vec<PathBuf>,
+pub(super) struct Description {
+    pub(super) executable: PathBuf,
+    pub(super) version: (u32, u32),
+    pub(super) implementation: String,
+    pub(super) library: Vec<PathBuf>,
+    /// Shared objects that it loads.
+    pub(super) objects: Vec<PathBuf>,
 }
 
 /// The interpreter that the settings name, else the first on the path that is new enough. The error says what was tried.
@@ -211,8 +220,24 @@ fn on_path(names: &[&Path], folders: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 async fn probe(candidate: &Path) -> Result<Interpreter, String> {
+    let description = match layout::describe(candidate) {
+        Some(description) => description,
+        None => ask(candidate).await?,
+    };
+    if description.implementation != "cpython" {
+        return Err(format!("is {}, not CPython", description.implementation));
+    }
+    if description.version < OLDEST {
+        return Err(format!("is Python {}.{}", description.version.0, description.version.1));
+    }
+    Ok(resolve(description))
+}
+
+/// What an interpreter says of itself.
+pub(super) async fn ask(candidate: &Path) -> Result<Description, String> {
     let mut command = Command::new(candidate);
-    command.args(["-I", "-S", "-B", "-c", PROBE]).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+    command.args(["-I", "-S", "-B", "-c", DESCRIBE]).args(SHARED_MODULES);
+    command.current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(PROBE_TIMEOUT, command.output())
         .await
         .map_err(|_| format!("gave no answer in {} s", PROBE_TIMEOUT.as_secs()))?
@@ -220,33 +245,25 @@ async fn probe(candidate: &Path) -> Result<Interpreter, String> {
     if !output.status.success() {
         return Err(format!("ended with {}", output.status));
     }
-    let probe: Probe =
-        serde_json::from_slice(&output.stdout).map_err(|_| "gave no description of itself".to_owned())?;
-    if probe.implementation != "cpython" {
-        return Err(format!("is {}, not CPython", probe.implementation));
-    }
-    if probe.version < OLDEST {
-        return Err(format!("is Python {}.{}", probe.version.0, probe.version.1));
-    }
-    Ok(resolve(probe))
+    serde_json::from_slice(&output.stdout).map_err(|_| "gave no description of itself".to_owned())
 }
 
-fn resolve(probe: Probe) -> Interpreter {
+pub(super) fn resolve(description: Description) -> Interpreter {
     let mut read: Vec<PathBuf> = SYSTEM_FILES.iter().map(PathBuf::from).collect();
-    read.extend(probe.library);
-    let mut execute = vec![probe.executable.clone()];
-    for object in &probe.objects {
+    read.extend(description.library);
+    let mut execute = vec![description.executable.clone()];
+    for object in &description.objects {
         let name = object.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("ld-") || name.starts_with("ld.") {
+        if (name.starts_with("ld-") || name.starts_with("ld.")) && !execute.contains(object) {
             execute.push(object.clone());
         }
         read.extend(object.parent().map(Path::to_owned));
     }
-    read.push(probe.executable.clone());
+    read.push(description.executable.clone());
     read.retain(|path| path.parent().is_some());
     read.sort();
     read.dedup();
-    Interpreter { version: probe.version, executable: probe.executable, read, execute }
+    Interpreter { version: description.version, executable: description.executable, read, execute }
 }
 
 #[cfg(test)]
@@ -323,14 +340,14 @@ mod tests {
 
     #[test]
     fn the_root_is_never_readable() {
-        let probe = Probe {
+        let description = Description {
             executable: "/opt/python/bin/python3".into(),
             version: (3, 12),
             implementation: "cpython".into(),
             library: vec!["/".into(), "/opt/python/lib/python3.12".into()],
             objects: vec!["/lib/ld-musl-x86_64.so.1".into()],
         };
-        let found = resolve(probe);
+        let found = resolve(description);
         assert!(!found.read.contains(&PathBuf::from("/")), "{found:?}");
         assert!(found.execute.contains(&PathBuf::from("/lib/ld-musl-x86_64.so.1")), "{found:?}");
     }

@@ -93,7 +93,7 @@ fn become_python(order: &LaunchOrder) -> String {
         Ok(descriptors) => descriptors.into_iter().map(|number| number.to_string()),
         Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
     };
-    // However the server ends, what it runs ends too. The threads that start children live as long as the server.
+    // However the server ends, what it runs ends too. The thread that starts it lives as long as the server.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     // Behind the wall there is no changing of folders.

@@ -23,6 +23,8 @@ mod interpreter;
 #[cfg(unix)]
 mod launch;
 #[cfg(unix)]
+mod layout;
+#[cfg(unix)]
 mod packages;
 #[cfg(unix)]
 mod protocol;

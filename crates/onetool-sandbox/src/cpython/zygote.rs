@@ -66,7 +66,8 @@ impl Zygote {
         // The event loop only needs its descriptor; messages keep their bounds.
         let ours = std::os::unix::net::UnixStream::from(ours);
         ours.set_nonblocking(true)?;
-        let process = Command::new(launcher)
+        let mut command = Command::new(launcher);
+        command
             .arg(LAUNCH_ARGUMENT)
             .arg(serde_json::to_string(order)?)
             .env_clear()
@@ -75,8 +76,9 @@ impl Zygote {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        // It ends with the thread that starts it.
+        let process = onetool_process::on_lasting_thread(move || command.spawn())?;
         let link = Arc::new(Link {
             socket: UnixStream::from_std(ours)?,
             waiting: Mutex::default(),

@@ -1,9 +1,14 @@
-//! Permissions that runs wait for, without a process: a document each, until the run has ended.
+//! Permissions that calls wait for: a document each, until it is decided or the run has ended.
+//!
+//! A run waits without a process. A call that cannot, or whose client is asked meanwhile, waits in its process; that says again
+//! and again that it still does ([`LiveCall`]), so that nothing is left of it for long when the process dies. Who looks at the
+//! list is known in the same way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
+use onetool_sdk::Requester;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +16,12 @@ use super::record::{Owner, RunId};
 use crate::interface::{Change, Collection, Cursor, Document, Documents, Effort, Expect, Key, State, StateError};
 use crate::wait;
 
+/// Where it is said which processes have people who look at the list.
+const WATCHERS: Collection = Collection::named("watchers");
+/// A process that does not say for this long that a call of it waits, or that somebody looks, has ended.
+pub const LIVE: TimeDelta = TimeDelta::seconds(15);
+/// What such a process left is removed after this.
+const LEFT: TimeDelta = TimeDelta::minutes(1);
 /// How often a decision is written again because somebody else changed the document meanwhile.
 const ATTEMPTS: usize = 8;
 
@@ -21,6 +32,27 @@ pub struct Verdict {
     pub at: DateTime<Utc>,
     /// Who decided, for people: `admin page`, `command line`; `nobody` where the time was over.
     pub by: String,
+    /// It holds for further calls of this tool too, as long as the process lives that waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_for_session: bool,
+}
+
+impl Verdict {
+    /// About one call, now.
+    pub fn new(is_allowed: bool, by: &str) -> Self {
+        Self { is_allowed, at: Utc::now(), by: by.to_owned(), is_for_session: false }
+    }
+}
+
+/// A call whose process waits for the decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveCall {
+    /// The process.
+    pub node: String,
+    /// The way in, in a word.
+    pub caller: String,
+    /// Who it is for.
+    pub requester: Requester,
 }
 
 /// A call that waits for a permission.
@@ -38,8 +70,11 @@ pub struct ApprovalRecord {
     /// Which of the run's calls with the same hash, from 0.
     pub nth: u64,
     pub at: DateTime<Utc>,
-    /// After that the answer is no.
+    /// After that the answer is no. Of a call whose process waits: after that, it does not any more.
     pub expires_at: DateTime<Utc>,
+    /// The process that waits; none for a run that waits without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
 }
@@ -48,6 +83,17 @@ impl ApprovalRecord {
     pub fn is_waiting(&self) -> bool {
         self.verdict.is_none()
     }
+
+    /// Whether the process that waited for it has ended without a word.
+    pub fn is_left(&self, now: DateTime<Utc>) -> bool {
+        self.live.is_some() && self.expires_at <= now
+    }
+}
+
+/// Says that somebody looks at the list of a process.
+#[derive(Serialize, Deserialize)]
+struct Watched {
+    until: DateTime<Utc>,
 }
 
 /// Permissions, wherever shared state is kept. All methods block.
@@ -134,7 +180,9 @@ impl ApprovalStore {
         let Ok(key) = id.parse::<Key>() else { return Ok(None) };
         for _ in 0..ATTEMPTS {
             let Some(document) = wait(self.documents.get(Collection::APPROVALS, &key))? else { return Ok(None) };
-            let Some(mut record) = read(&document).filter(ApprovalRecord::is_waiting) else { return Ok(None) };
+            let now = Utc::now();
+            let waiting = read(&document).filter(|record| record.is_waiting() && !record.is_left(now));
+            let Some(mut record) = waiting else { return Ok(None) };
             record.verdict = Some(verdict.clone());
             let condition = Expect::Revision(document.revision).into();
             match wait(self.documents.put(Collection::APPROVALS, &key, &json(&record)?, &condition)) {
@@ -144,6 +192,65 @@ impl ApprovalStore {
             }
         }
         Err(StateError::Conflict(id.to_owned()))
+    }
+
+    /// What the last look found under this id.
+    pub fn known(&self, id: &str) -> Option<ApprovalRecord> {
+        let key = id.parse::<Key>().ok()?;
+        self.known.lock().records.get(&key).cloned()
+    }
+
+    /// A process still waits for this.
+    pub fn renew(&self, id: &str) -> Result<(), StateError> {
+        let key: Key = id.parse()?;
+        let Some(document) = wait(self.documents.get(Collection::APPROVALS, &key))? else { return Ok(()) };
+        let Some(mut record) = read(&document).filter(ApprovalRecord::is_waiting) else { return Ok(()) };
+        record.expires_at = Utc::now() + LIVE;
+        let condition = Expect::Revision(document.revision).into();
+        match wait(self.documents.put(Collection::APPROVALS, &key, &json(&record)?, &condition)) {
+            // It was decided meanwhile.
+            Ok(_) | Err(StateError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nobody waits for this any more.
+    pub fn remove(&self, id: &str) -> Result<(), StateError> {
+        let key: Key = id.parse()?;
+        wait(self.documents.delete(Collection::APPROVALS, &key, &Expect::Anything.into()))
+    }
+
+    /// Removes what a process left that has ended without a word; not at once, since it may only be cut off.
+    pub fn remove_left(&self, record: &ApprovalRecord, now: DateTime<Utc>) -> Result<(), StateError> {
+        if record.is_left(now - LEFT) { self.remove(&record.id) } else { Ok(()) }
+    }
+
+    /// Somebody looks at the list of this process, for a while.
+    pub fn tell_watched(&self, node: &str) -> Result<(), StateError> {
+        let content = serde_json::to_vec(&Watched { until: Utc::now() + LIVE });
+        let content = content.map_err(|error| StateError::Invalid(error.to_string()))?;
+        wait(self.documents.put(WATCHERS, &node.parse()?, &content, &Expect::Anything.into())).map(drop)
+    }
+
+    /// Nobody looks at it any more.
+    pub fn tell_unwatched(&self, node: &str) -> Result<(), StateError> {
+        wait(self.documents.delete(WATCHERS, &node.parse()?, &Expect::Anything.into()))
+    }
+
+    /// Whether somebody looks at the list of any process.
+    pub fn is_watched(&self) -> Result<bool, StateError> {
+        let now = Utc::now();
+        let mut is_watched = false;
+        for change in wait(self.documents.changes(WATCHERS, Cursor::START, Effort::Usual))?.changes {
+            let Change::Put(document) = change else { continue };
+            match serde_json::from_slice::<Watched>(&document.content) {
+                Ok(watched) if watched.until > now => is_watched = true,
+                Ok(watched) if watched.until + LEFT > now => {}
+                // Its process has died.
+                _ => wait(self.documents.delete(WATCHERS, &document.key, &Expect::Revision(document.revision).into()))?,
+            }
+        }
+        Ok(is_watched)
     }
 
     /// Forgets what a run asked.

@@ -13,7 +13,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use approvals::{ApprovalRecord, ApprovalStore, Verdict};
+pub use approvals::{ApprovalRecord, ApprovalStore, LIVE, LiveCall, Verdict};
 pub use held::Taken;
 pub(crate) use record::copied;
 pub use record::{CallReport, NewRun, Owner, ReportedCall, RunId, RunOrigin, RunRecord, RunStatus};

@@ -183,10 +183,11 @@ fn a_permission_is_decided_once() {
         nth: 0,
         at: Utc::now(),
         expires_at: Utc::now(),
+        live: None,
         verdict: None,
     };
     store.ask(&asked).unwrap();
-    let yes = Verdict { is_allowed: true, at: Utc::now(), by: "me".to_owned() };
+    let yes = Verdict::new(true, "me");
     assert_eq!(store.decide("a1", &yes).unwrap().unwrap().verdict, Some(yes.clone()));
     assert_eq!(store.decide("a1", &Verdict { is_allowed: false, ..yes }).unwrap(), None);
     assert!(store.of(&Owner::local(), &run).unwrap()[0].verdict.as_ref().unwrap().is_allowed);

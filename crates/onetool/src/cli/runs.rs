@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 use onetool_run::durable::{Durable, End, Unknown, lost_reply, reply};
 use onetool_run::{RunReply, Runner};
-use onetool_state::runs::{ApprovalRecord, ReportedCall, RunRecord, RunStatus, Taken};
+use onetool_state::runs::{ApprovalRecord, ReportedCall, RunRecord, RunStatus, Taken, Verdict};
 use serde_json::{Value as Json, json};
 
 use super::table::{OutputArgs, Page, Tone, print_json};
@@ -294,12 +294,16 @@ async fn decide(app: &Arc<App>, id: &str, is_allowed: bool) -> anyhow::Result<Ex
         }
     };
     let what = format!("onetool {} {}", if is_allowed { "approve" } else { "deny" }, asked.id);
-    if audited(&app.audit(), what, durable.decide(&asked.id, is_allowed, "command line"))?.is_none() {
+    if audited(&app.audit(), what, durable.decide(&asked.id, &Verdict::new(is_allowed, "command line")))?.is_none() {
         eprintln!("error: somebody else has decided it");
         return Ok(ExitCode::FAILURE);
     }
     let word = if is_allowed { "approved" } else { "denied" };
     eprintln!("{word}: {}({})", asked.tool, asked.arguments);
+    if asked.live.is_some() {
+        eprintln!("the call waits at a server, which hears of it in a moment");
+        return Ok(ExitCode::SUCCESS);
+    }
     let run = durable.runs().get(&asked.owner, &asked.run)?;
     follow(app, &run).await
 }

@@ -45,10 +45,13 @@ pub async fn main(args: ServeArgs, at: Location) -> anyhow::Result<ExitCode> {
             onetool_http::serve(app, address, Audience::Everyone).await?;
         }
         None => {
-            if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-                greet(&app);
-            }
-            mcp::serve_stdio(app).await?;
+            let greeted = app.clone();
+            let ready = move || {
+                if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+                    greet(&greeted);
+                }
+            };
+            mcp::serve_stdio(app, ready).await?;
         }
     }
     Ok(ExitCode::SUCCESS)

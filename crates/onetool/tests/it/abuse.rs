@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::{Answer, Project, call, children, eventually};
+use crate::client::{Answer, Project, call, children, eventually, is_alive};
 
 /// Small limits, so that the tests are quick.
 const LIMITS: &str = "run:\n  timeout: 1\n  max_memory_mb: 64\n  prewarm: 2\nstats:\n  enabled: false\n";
@@ -161,4 +161,28 @@ async fn every_request_gets_an_answer_even_one_that_is_no_message() {
     answered.sort();
     assert_eq!(answered, ["0", "1", "2", "3", "4", "5", "6", "7", "7", "null", "null"]);
     assert_eq!(sevenths, ["refused", "first"]);
+}
+
+/// Python does not look at its input, or at anything else, while it works out so large a number.
+#[tokio::test]
+async fn a_tool_that_notices_nothing_does_not_outlive_a_server_that_is_killed() {
+    let project = Project::with("stats:\n  enabled: false\n");
+    project.write(
+        ".onetool/tools/busy/busy_tools.py",
+        "import os\n\n\ndef work(file: str) -> str:\n    \"\"\"Works.\"\"\"\n    open(file, 'w').write(str(os.getpid()))\n    \
+         import sys\n    sys.set_int_max_str_digits(0)\n    return str(10 ** 30_000_000)[:1]\n",
+    );
+    let server = project.serve_http().await;
+    let client = server.mcp().await;
+    let file = project.path().join("worker.pid");
+    let command = format!("busy.work(file={:?})", file.display().to_string());
+    let call = tokio::spawn(async move {
+        let _ = client.service.call_tool(call(&command)).await;
+    });
+    let worker = || std::fs::read_to_string(&file).ok().and_then(|text| text.parse::<u32>().ok());
+    eventually("the tool works", || worker().is_some()).await;
+    let worker = worker().unwrap();
+    server.kill().await;
+    eventually("the tool's process is gone", || !is_alive(worker)).await;
+    call.abort();
 }

@@ -293,12 +293,20 @@ impl HttpServer {
 
     /// An MCP client of this server.
     pub async fn mcp(&self) -> Client {
-        let mut config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", self.base));
-        if let Some(token) = self.token {
-            config = config.auth_header(token);
+        self.connecting().await
+    }
+
+    /// The same, to be connected on another thread.
+    pub fn connecting(&self) -> impl Future<Output = Client> + Send + 'static {
+        let (address, token, pid) = (format!("{}/mcp", self.base), self.token, self.child.id().unwrap());
+        async move {
+            let mut config = StreamableHttpClientTransportConfig::with_uri(address);
+            if let Some(token) = token {
+                config = config.auth_header(token);
+            }
+            let service = ().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap();
+            Client { service, pid }
         }
-        let service = ().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap();
-        Client { service, pid: self.child.id().unwrap() }
     }
 
     /// Tells the server to end, and waits until it has.

@@ -53,6 +53,14 @@ fn mcp(server: &HttpServer, command: &str) -> reqwest::RequestBuilder {
 }
 
 #[tokio::test]
+async fn a_server_that_has_just_said_that_it_listens_ends_in_an_orderly_way() {
+    let project = Project::empty();
+    for _ in 0..5 {
+        project.serve_http().await.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_under_way_is_finished_and_nothing_new_begins() {
     let project = project("");
     let server = project.serve_http().await;

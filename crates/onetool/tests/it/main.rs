@@ -35,6 +35,7 @@ mod sessions;
 mod setup;
 mod shared_state;
 mod sign_in;
+mod team;
 mod telemetry;
 mod terminal;
 mod tls;

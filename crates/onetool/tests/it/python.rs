@@ -217,7 +217,7 @@ async fn what_comes_out_is_usable() {
     assert_eq!(String::from_utf8(piped.stdout).unwrap().trim_end().len(), 5000);
 }
 
-/// The interrupt key reaches everything in the terminal: it ends the run, and is no crash of an engine.
+/// The interrupt key reaches everything in the terminal: it ends the run, and does not count as a crash of an engine.
 #[tokio::test]
 async fn the_interrupt_key_ends_a_run_in_both_engines() {
     let project = Project::empty();

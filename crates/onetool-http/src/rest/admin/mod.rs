@@ -9,6 +9,7 @@ mod approvals;
 mod audit;
 mod calls;
 mod config;
+mod elsewhere;
 pub(super) mod events;
 mod listing;
 mod model;
@@ -18,6 +19,7 @@ mod runs;
 mod servers;
 mod session;
 mod stats;
+mod team;
 mod tokens;
 mod tools;
 mod trust;
@@ -39,7 +41,9 @@ use tokio_util::sync::CancellationToken;
 use super::RestState;
 use super::routes::Routes;
 use crate::ApiError;
+use crate::relay::Relay;
 
+pub(crate) use elsewhere::{Here, room};
 pub(super) use model::PartRow;
 pub use model::{
     ChangedTool, ConfigFile, ConfigProblem, ConfigReply, DiffLine, LineChange, SecretRow, ServerKind, ServerRow,
@@ -47,6 +51,7 @@ pub use model::{
 };
 pub use operations::Operations;
 pub use session::PageSessions;
+pub(crate) use team::TeamActivity;
 
 /// What the program offers to people who look at it.
 #[derive(Clone)]
@@ -66,8 +71,11 @@ pub(crate) type Running = Arc<Mutex<HashMap<String, (Arc<str>, CancellationToken
 /// The same, with what belongs to one server.
 pub(crate) struct Admin {
     pub(crate) parts: AdminParts,
-    /// Runs that were started here and have not ended, with their owners.
-    pub(crate) running: Running,
+    /// Runs that were started here and have not ended, with their owners, and what else can be ended.
+    pub(crate) here: Arc<Here>,
+    /// Other servers: how they are reached, and what they have under way.
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) team: Arc<TeamActivity>,
     /// Streams end when the server does.
     pub(crate) stop: CancellationToken,
 }

@@ -244,7 +244,7 @@ pub struct HitRow {
 }
 
 /// A call or a run.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityRow {
     /// The same while it is under way and after it ended.
@@ -263,11 +263,14 @@ pub struct ActivityRow {
     /// needed.
     pub principal: String,
     /// What the client calls itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The server that it is at, where several share their state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The way in: `mcp`, `stdio`, `rest` or `local`.
     pub door: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The arguments or the command, shortened, secrets masked.
     pub detail: String,
@@ -292,6 +295,7 @@ impl From<ActivityEvent> for ActivityRow {
             principal: principal_of(&event.requester).to_owned(),
             client: event.requester.client.clone(),
             door: event.requester.door.name().to_owned(),
+            node: None,
             name: event.name,
             error: event.error,
             detail: event.detail,
@@ -314,9 +318,12 @@ pub(super) fn caller_name(caller: Caller) -> &'static str {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityReply {
-    /// What has ended, the oldest first.
+    /// The server that answers, where several share their state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What has ended at the server that answers, the oldest first.
     pub events: Vec<ActivityRow>,
-    /// What has not ended yet, the oldest first.
+    /// What has not ended yet, the oldest first: at this server, and what has been under way for a second at others.
     pub under_way: Vec<ActivityRow>,
 }
 

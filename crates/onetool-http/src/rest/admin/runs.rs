@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use onetool_run::RunReply;
 use onetool_run::activity::{ActivityEvent, ActivityKind};
+use onetool_run::{Admission, RunReply};
 use onetool_sdk::CallContext;
-use onetool_state::runs::{Owner, RunId, RunOrigin};
+use onetool_state::runs::{Owner, RunId, RunOrigin, RunStatus, RunStoreError};
 use tokio::sync::broadcast::error::RecvError;
 use utoipa_axum::routes;
 
@@ -20,10 +21,12 @@ use super::super::routes::Routes;
 use super::super::runs::idempotency_key;
 use super::AdminState;
 use super::calls::milliseconds;
+use super::elsewhere::no_run;
 use super::events::{EventSender, stream_of, wants_events};
 use super::model::{ActivityRow, PartRow, RunBody, RunReplyBody};
 use crate::background::{LiveRun, RunClient, StartRun, Started};
 use crate::mcp::ReplyPreferences;
+use crate::relay::Subject;
 use crate::{ApiError, Identity, Principal};
 
 /// Runs that may be under way at one time from here.
@@ -62,15 +65,17 @@ async fn start(state: AdminState, request: Request) -> Result<Response, ApiError
         let reply = kept.reply(&state).await?;
         return Ok(Json(reply_body(kept.id.to_string(), reply, started)).into_response());
     }
-    state.service.runner().admits(&ctx).await?;
     let running = Running::enter(&state, &ctx)?;
+    let admission = state.service.runner().admit(&body.command, &ctx).await.map_err(|refusal| refusal.error)?;
+    let let_in = LetIn { command: body.command, ctx, admission, running };
     if is_stream {
-        return Ok(stream_of(ctx.cancel.clone(), |sender| send(state, body.command, ctx, sender, running)));
+        return Ok(stream_of(let_in.ctx.cancel.clone(), |sender| send(state, let_in, sender)));
     }
+    let LetIn { command, ctx, admission, running } = let_in;
     let _cancel_on_drop = ctx.cancel.clone().drop_guard();
     let run = ctx.run_id.to_string();
     let started = Instant::now();
-    let reply = state.service.runner().run(&body.command, ctx).await;
+    let reply = state.service.runner().run_admitted(&command, ctx, admission).await;
     drop(running);
     Ok(Json(reply_body(run, reply, started)).into_response())
 }
@@ -93,9 +98,6 @@ impl KeptRun {
     ) -> Result<Self, ApiError> {
         let background = &state.background;
         let owner = background.owner(principal).await?;
-        if !background.was_started(&owner, &key).await {
-            state.service.runner().admits(ctx).await?;
-        }
         let start = StartRun {
             owner,
             command,
@@ -142,26 +144,48 @@ impl KeptRun {
     }
 }
 
-/// Ends a run that was started here.
+/// Ends a run of `POST /api/runs`, with or without a key, whichever of several servers executes it.
 #[utoipa::path(delete, path = "/api/runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
     (status = 204, description = "it ends"),
     (status = 404, body = ErrorReply),
+    (status = 503, description = "the shared state is unavailable, and the run is not here", body = ErrorReply),
 ))]
 async fn cancel(
     state: AdminState,
     Path(id): Path<String>,
-    Extension(principal): Extension<Principal>,
-) -> Result<StatusCode, ApiError> {
-    match state.admin.running.lock().get(&id) {
-        Some((owner, cancel)) if *owner == principal.owner(None) => {
-            cancel.cancel();
-            Ok(StatusCode::NO_CONTENT)
-        }
-        _ => Err(ApiError::not_found("no run is under way under this id")),
+    Extension(identity): Extension<Arc<Identity>>,
+    parts: Parts,
+) -> Result<Response, ApiError> {
+    if state.admin.here.end_run(&id, &identity) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    let which = id.parse::<RunId>().map_err(|_| no_run())?;
+    // A run with a key is a background run: what is known of it is shared.
+    let owner = state.background.owner(identity.principal).await?;
+    match state.background.get(&owner, &which).await {
+        Ok(view) if view.record.status.is_final() => return Err(no_run()),
+        Ok(_) => {
+            let record = state.background.cancel(&owner, &which).await?;
+            let is_ended = record.status == RunStatus::Cancelled;
+            return if is_ended { Ok(StatusCode::NO_CONTENT.into_response()) } else { Err(no_run()) };
+        }
+        Err(RunStoreError::NotFound) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let elsewhere = state.admin.relay.forward(&Subject::RestRun(id), &parts).await?;
+    elsewhere.ok_or_else(no_run)
 }
 
-async fn send(state: AdminState, command: String, mut ctx: CallContext, sender: EventSender, running: Running) {
+/// A run that may begin.
+struct LetIn {
+    command: String,
+    ctx: CallContext,
+    admission: Admission,
+    running: Running,
+}
+
+async fn send(state: AdminState, let_in: LetIn, sender: EventSender) {
+    let LetIn { command, mut ctx, admission, running } = let_in;
     let run_id = ctx.run_id.clone();
     ctx.progress = std::sync::Arc::new(sender.clone());
     sender.send("started", &serde_json::json!({"run": &*run_id})).await;
@@ -169,7 +193,7 @@ async fn send(state: AdminState, command: String, mut ctx: CallContext, sender: 
     let is_call =
         |event: &ActivityEvent| event.run_id == run_id && event.kind == ActivityKind::Call && !event.is_under_way();
     let started = Instant::now();
-    let run = state.service.runner().run(&command, ctx);
+    let run = state.service.runner().run_admitted(&command, ctx, admission);
     tokio::pin!(run);
     let reply = loop {
         tokio::select! {
@@ -212,7 +236,7 @@ struct Running {
 impl Running {
     fn enter(state: &AdminState, ctx: &CallContext) -> Result<Self, ApiError> {
         let id = ctx.run_id.to_string();
-        let mut running = state.admin.running.lock();
+        let mut running = state.admin.here.running.lock();
         if running.len() >= MAX_RUNNING {
             return Err(ApiError::busy(format!("{MAX_RUNNING} runs are under way")));
         }
@@ -224,6 +248,6 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.state.admin.running.lock().remove(&self.id);
+        self.state.admin.here.running.lock().remove(&self.id);
     }
 }

@@ -76,6 +76,28 @@ async fn every_run_call_refusal_and_change_leaves_a_line() {
 }
 
 #[tokio::test]
+async fn behind_a_trusted_proxy_the_address_is_the_clients() {
+    for (trusted, expected) in [("[127.0.0.0/8]", "203.0.113.9"), ("[192.0.2.0/24]", "127.0.0.1"), ("[]", "127.0.0.1")]
+    {
+        let project = Project::with(&format!("server: {{trusted_proxies: {trusted}}}\n"));
+        let root = token(&project, &["root", "--scope", "admin"]).await;
+        let mut server = project.serve_http().await;
+        // What the client says of itself comes first; the proxy adds whom it serves.
+        let told = "198.51.100.1, 203.0.113.9, 127.0.0.2";
+        let refused = server.anonymous(reqwest::Method::GET, "/tools/bundles").header("x-forwarded-for", told);
+        assert_eq!(refused.send().await.unwrap().status(), 401);
+        server.token = Some(root);
+        let made = server.request(reqwest::Method::POST, "/api/tokens").header("x-forwarded-for", told);
+        assert_eq!(made.json(&json!({"name": "eve"})).send().await.unwrap().status(), 201);
+        for event in ["auth", "admin"] {
+            let lines = records(&server, &format!("event={event}")).await;
+            assert_eq!(lines[0]["address"], expected, "{trusted} {event}: {lines:?}");
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn arguments_are_written_down_only_where_that_is_wanted() {
     for (setting, has_hash, has_arguments) in [("full", true, true), ("off", false, false)] {
         let project = Project::with(&format!("audit: {{arguments: {setting}}}\n"));

@@ -1,10 +1,11 @@
 //! What a principal may use up.
 
 use onetool_state_postgres::testing::Server;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value as Json, json};
 
 use super::token;
-use crate::client::Project;
+use crate::client::{HttpServer, PATIENCE, Project, reply};
 
 const SETTINGS: &str = "\
 security:
@@ -70,6 +71,66 @@ async fn a_run_that_was_let_in_waits_for_its_place_when_it_goes_on() {
     assert_eq!(server.post(&cancel, json!(null)).await.0, 200);
     let (_, view) = server.get(&format!("{path}?wait=60")).await;
     assert_eq!(view["status"], "completed", "{view}");
+}
+
+/// `run("'in'")` over MCP with an idempotency key: its result.
+async fn keyed_call(server: &HttpServer, key: &str) -> Json {
+    const ERA: &str = "2026-07-28";
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": ERA,
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "run", "arguments": {"command": "'in'"}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let request = server.request(Method::POST, "/mcp").header("accept", "application/json, text/event-stream");
+    let request = request.header("mcp-protocol-version", ERA).header("mcp-method", "tools/call");
+    let request = request.header("mcp-name", "run").header("idempotency-key", key);
+    let text = request.json(&body).send().await.unwrap().text().await.unwrap();
+    let data = text.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or(&text);
+    serde_json::from_str::<Json>(data).unwrap()["result"].clone()
+}
+
+#[tokio::test]
+async fn a_key_whose_run_was_refused_is_let_in_later() {
+    let project = Project::with("security: {limits: {runs_at_once: 1}}\n");
+    let ana = token(&project, &["ana"]).await;
+    let mut server = project.serve_http().await;
+    server.token = Some(ana);
+    let (status, first) = server.post("/runs", json!({"command": "import time\ntime.sleep(500)"})).await;
+    assert_eq!(status, 202, "{first}");
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while server.post("/api/runs", json!({"command": "1"})).await.0 != 429 {
+        assert!(tokio::time::Instant::now() < until, "the place is never taken");
+    }
+    let keyed = async |path: &str, key: &str| {
+        let request = server.request(Method::POST, path).header("idempotency-key", key);
+        reply(request.json(&json!({"command": "'in'"}))).await
+    };
+    for path in ["/runs", "/api/runs"] {
+        let (status, refused) = keyed(path, path).await;
+        assert_eq!((status, &refused["error"]["code"]), (429, &json!("rate_limited")), "{refused}");
+    }
+    let refused = keyed_call(&server, "call").await;
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(refused["isError"] == true && text.contains("1 run is under way already"), "{refused}");
+    assert_eq!(server.get("/runs").await.1["runs"].as_array().unwrap().len(), 1, "nothing is kept of what was refused");
+
+    let cancel = format!("/runs/{}/cancel", first["id"].as_str().unwrap());
+    assert_eq!(server.post(&cancel, json!(null)).await.0, 200);
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while server.post("/api/runs", json!({"command": "1"})).await.0 == 429 {
+        assert!(tokio::time::Instant::now() < until, "there is room again");
+    }
+    let called = keyed_call(&server, "call").await;
+    assert_eq!(called["content"][0]["text"], "in", "{called}");
+    let (status, run) = keyed("/api/runs", "/api/runs").await;
+    assert_eq!((status, &run["text"]), (200, &json!("in")), "{run}");
+    let (status, run) = keyed("/runs", "/runs").await;
+    assert_eq!(status, 202, "{run}");
+    // What was let in is the same run from then on, also while there is no room.
+    let (status, again) = keyed("/runs", "/runs").await;
+    assert_eq!((status, &again["id"]), (200, &run["id"]), "{again}");
 }
 
 #[tokio::test]

@@ -2,22 +2,27 @@
 //!
 //! The client's user may be asked through the client; people at the admin page see the same request. `ask` fails
 //! closed. Without anyone who could answer, and at the run's deadline, the run is suspended where it can be: it ends here,
-//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused. Of several servers that
-//! share their state only one would know of a run that waits in its process: there a run is suspended at once.
+//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused. Where several servers
+//! share their state, a run is suspended at once instead of waiting for those who look at a list, and whatever waits in its
+//! process is listed and decided at all of them (`team`).
+
+mod team;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use onetool_sdk::{Arguments, CallContext, Caller, QualifiedName, Requester, ToolError};
-use onetool_state::runs::{ApprovalRecord, Owner, RunStoreError};
+use onetool_state::runs::{ApprovalRecord, ApprovalStore, Owner, RunStoreError, Verdict};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::activity::asked_arguments;
 use crate::durable::Durable;
+use team::Recorded;
 
 /// Requests that may wait at one time; further ones are refused.
 const MAX_WAITING: usize = 256;
@@ -50,6 +55,13 @@ pub enum Decision {
     Deny,
 }
 
+impl Decision {
+    fn verdict(self) -> Verdict {
+        let is_for_session = matches!(self, Self::Session | Self::Always);
+        Verdict { is_for_session, ..Verdict::new(self != Self::Deny, "admin page") }
+    }
+}
+
 /// Where approvals for good are kept.
 pub trait StandingApprovals: Send + Sync {
     fn is_allowed(&self, tool: &QualifiedName) -> bool;
@@ -71,9 +83,13 @@ pub struct Approvals {
     /// Allowed until this process ends, by whose calls they are.
     session: Mutex<HashSet<(String, QualifiedName)>>,
     standing: Option<Arc<dyn StandingApprovals>>,
-    /// Runs that wait without a process, and what of them was known last.
+    /// What waits without a process or at other servers, and what of it was known last.
     durable: Option<Weak<Durable>>,
     suspended: Mutex<Vec<ApprovalRequest>>,
+    /// Somebody calls [`Self::refresh`] now and then.
+    is_followed: AtomicBool,
+    /// When other servers were last told that somebody looks here.
+    told_watched: Mutex<Option<Instant>>,
     /// People who look at the list now.
     watchers: AtomicUsize,
     changes: watch::Sender<u64>,
@@ -84,6 +100,8 @@ struct Waiting {
     /// Whose call it is; empty where nobody has a name.
     owner: String,
     answer: Option<oneshot::Sender<bool>>,
+    /// As other servers see it.
+    recorded: Option<Recorded>,
 }
 
 impl Default for Approvals {
@@ -106,12 +124,14 @@ impl Approvals {
             standing,
             durable: None,
             suspended: Mutex::default(),
+            is_followed: AtomicBool::new(false),
+            told_watched: Mutex::default(),
             watchers: AtomicUsize::new(0),
             changes: watch::Sender::new(0),
         }
     }
 
-    /// What waits now, the oldest first.
+    /// What waits now, here and at other servers, the oldest first.
     pub fn waiting(&self) -> Vec<ApprovalRequest> {
         let mut all = self.suspended.lock().clone();
         all.extend(self.waiting.lock().values().map(|waiting| waiting.request.clone()));
@@ -124,19 +144,6 @@ impl Approvals {
         Self { durable: Some(Arc::downgrade(durable)), ..self }
     }
 
-    /// Looks for calls of runs that wait without a process. Blocks.
-    pub fn refresh(&self) -> Result<(), RunStoreError> {
-        let Some(durable) = self.durable.as_ref().and_then(Weak::upgrade) else { return Ok(()) };
-        let requests: Vec<ApprovalRequest> = durable.waiting()?.into_iter().filter_map(request_of).collect();
-        let mut suspended = self.suspended.lock();
-        if *suspended != requests {
-            *suspended = requests;
-            drop(suspended);
-            self.changed();
-        }
-        Ok(())
-    }
-
     fn decide_suspended(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
         let durable = self.durable.as_ref().and_then(Weak::upgrade).ok_or(DecisionError::NotWaiting)?;
         let failed = |error: RunStoreError| DecisionError::NotKept(error.to_string());
@@ -147,7 +154,7 @@ impl Approvals {
             let owner = (asked.owner == Owner::local()).then_some("");
             self.remember(owner, &tool, decision)?;
         }
-        let decided = durable.decide(id, decision != Decision::Deny, "admin page").map_err(failed)?;
+        let decided = durable.decide(id, &decision.verdict()).map_err(failed)?;
         self.suspended.lock().retain(|request| request.id != id);
         self.changed();
         decided.map(drop).ok_or(DecisionError::NotWaiting)
@@ -177,17 +184,19 @@ impl Approvals {
 
     /// Decides a call that waits.
     pub fn decide(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
-        let mut waiting = self.waiting.lock();
-        let Some(entry) = waiting.get_mut(id) else {
-            drop(waiting);
-            return self.decide_suspended(id, decision);
-        };
-        let tool = entry.request.tool.clone();
-        let owner = entry.owner.clone();
+        let found = self
+            .waiting
+            .lock()
+            .get(id)
+            .map(|waiting| (waiting.request.tool.clone(), waiting.owner.clone(), waiting.recorded.is_some()));
+        let Some((tool, owner, is_recorded)) = found else { return self.decide_suspended(id, decision) };
         self.remember(Some(&owner), &tool, decision)?;
-        let answer = entry.answer.take();
-        waiting.shift_remove(id);
-        drop(waiting);
+        if let Some(store) = self.team().filter(|_| is_recorded) {
+            // Somebody may decide at another server at the same time: one of them is first.
+            let decided = store.decide(id, &decision.verdict());
+            decided.map_err(|error| DecisionError::NotKept(error.to_string()))?.ok_or(DecisionError::NotWaiting)?;
+        }
+        let answer = self.waiting.lock().shift_remove(id).and_then(|mut waiting| waiting.answer.take());
         self.changed();
         // The run may have ended a moment ago.
         answer.and_then(|answer| answer.send(decision != Decision::Deny).ok()).ok_or(DecisionError::NotWaiting)
@@ -227,12 +236,9 @@ impl Approvals {
             Some((journal, call)) => journal.suspend(name, call, shown.clone()).await,
             None => otherwise,
         };
-        // Who looks at the list of one of several servers may decide at another: a run waits where all of them see it.
-        let is_shared = || {
-            let durable = self.durable.as_ref().and_then(Weak::upgrade);
-            durable.is_some_and(|durable| durable.approvals().is_shared())
-        };
-        let is_watched = self.watchers.load(Ordering::Acquire) > 0 && !(suspendable.is_some() && is_shared());
+        // Where several servers share their state, a run that can wait without its process does.
+        let waits_elsewhere = suspendable.is_some() && self.team().is_some();
+        let is_watched = !waits_elsewhere && self.is_watched().await;
         let is_recorded = suspendable.is_some_and(|(journal, _)| journal.is_recorded());
         if ctx.client.is_none() && (!is_watched || is_recorded) {
             return Err(suspend(refused("this client cannot be asked")).await);
@@ -247,7 +253,9 @@ impl Approvals {
             requester: Some(ctx.requester.clone()),
             at: Utc::now(),
         };
-        let _entry = self.enter(request, owner, answer).ok_or_else(|| refused("too many calls wait for an answer"))?;
+        let entered = self.enter(request.clone(), owner, answer);
+        let mut entry = entered.ok_or_else(|| refused("too many calls wait for an answer"))?;
+        entry.recorded = self.record(&request, ctx).await;
         let by_client = async {
             let Some(client) = &ctx.client else { return std::future::pending().await };
             match client.elicit(question(name, &crate::permission::shown(arguments))).await {
@@ -268,11 +276,17 @@ impl Approvals {
         let is_allowed = tokio::select! {
             answer = by_client => match answer {
                 Ok(answer) => answer,
-                Err(error) => return Err(suspend(error).await),
+                Err(error) => {
+                    drop(entry);
+                    return Err(suspend(error).await);
+                }
             },
             answer = decided => answer.unwrap_or(false),
             () = ctx.cancel.cancelled() => return Err(refused("the run was cancelled")),
-            () = deadline => return Err(suspend(refused("nobody answered before the run's deadline")).await),
+            () = deadline => {
+                drop(entry);
+                return Err(suspend(refused("nobody answered before the run's deadline")).await);
+            }
         };
         if is_allowed { Ok(()) } else { Err(refused("the user declined")) }
     }
@@ -289,10 +303,10 @@ impl Approvals {
             if waiting.len() >= MAX_WAITING {
                 return None;
             }
-            waiting.insert(id.clone(), Waiting { request, owner, answer: Some(answer) });
+            waiting.insert(id.clone(), Waiting { request, owner, answer: Some(answer), recorded: None });
         }
         self.changed();
-        Some(Entry { approvals: self.clone(), id })
+        Some(Entry { approvals: self.clone(), id, recorded: None })
     }
 
     fn changed(&self) {
@@ -304,6 +318,8 @@ impl Approvals {
 struct Entry {
     approvals: Arc<Approvals>,
     id: String,
+    /// Where other servers see it.
+    recorded: Option<ApprovalStore>,
 }
 
 impl Drop for Entry {
@@ -311,6 +327,15 @@ impl Drop for Entry {
         let was_there = self.approvals.waiting.lock().shift_remove(&self.id).is_some();
         if was_there {
             self.approvals.changed();
+        }
+        // Without a runtime the process ends, and what is left of it is removed by others.
+        if let (Some(store), Ok(runtime)) = (self.recorded.take(), tokio::runtime::Handle::try_current()) {
+            let id = std::mem::take(&mut self.id);
+            runtime.spawn_blocking(move || {
+                if let Err(error) = store.remove(&id) {
+                    tracing::debug!(%error, "a call that waits no more is still recorded");
+                }
+            });
         }
     }
 }
@@ -334,18 +359,6 @@ impl Drop for ApprovalWatch {
     fn drop(&mut self) {
         self.approvals.watchers.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn request_of(asked: ApprovalRecord) -> Option<ApprovalRequest> {
-    Some(ApprovalRequest {
-        tool: asked.tool.parse().ok()?,
-        id: asked.id,
-        arguments: asked.arguments,
-        run_id: asked.run.as_str().into(),
-        caller: Caller::Run,
-        requester: None,
-        at: asked.at,
-    })
 }
 
 fn question(name: &QualifiedName, shown: &str) -> serde_json::Value {

@@ -1,0 +1,177 @@
+//! Calls that wait in one of several processes that share their state: listed and decided at every one of them.
+//!
+//! Such a call is recorded beside the runs that wait without a process ([`ApprovalStore`]). Its process says every few seconds
+//! that it still waits, and looks once a second whether somebody has decided ([`Approvals::refresh`]). Whether anybody looks
+//! at a list is told in the same way.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use onetool_sdk::CallContext;
+use onetool_state::StateError;
+use onetool_state::runs::{ApprovalRecord, ApprovalStore, LIVE, LiveCall, Owner, RunId, RunStoreError, Verdict};
+
+use super::{ApprovalRequest, Approvals};
+use crate::durable::{caller_of, caller_word};
+
+/// How often a process says that a call of it waits, and that somebody looks; it is believed for three times as long.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// A call that other servers see.
+#[derive(Clone)]
+pub(super) struct Recorded {
+    pub(super) record: ApprovalRecord,
+    /// When it was last said that it waits.
+    told: Instant,
+}
+
+impl Approvals {
+    /// Where calls are recorded, if other servers see them there.
+    pub(super) fn team(&self) -> Option<ApprovalStore> {
+        let durable = self.durable.as_ref().and_then(Weak::upgrade)?;
+        Some(durable.approvals()).filter(ApprovalStore::is_shared)
+    }
+
+    /// Whether somebody looks at the list, here or at another server.
+    pub(super) async fn is_watched(&self) -> bool {
+        if self.watchers.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        // A decision reaches only who looks for it.
+        let Some(store) = self.team().filter(|_| self.is_followed.load(Ordering::Acquire)) else { return false };
+        let looked = tokio::task::spawn_blocking(move || store.is_watched()).await;
+        matches!(looked, Ok(Ok(true)))
+    }
+
+    /// Has other servers see a call that waits here. Where they cannot, it waits for those who look here.
+    pub(super) async fn record(&self, request: &ApprovalRequest, ctx: &CallContext) -> Option<ApprovalStore> {
+        let durable = self.durable.as_ref().and_then(Weak::upgrade)?;
+        let store = self.team().filter(|_| self.is_followed.load(Ordering::Acquire))?;
+        let (runs, owner) = (durable.runs(), ctx.owner.clone());
+        let live = LiveCall {
+            node: runs.node().to_owned(),
+            caller: caller_word(ctx.caller).to_owned(),
+            requester: (*ctx.requester).clone(),
+        };
+        let (hash, nth) = ctx.journaled.as_ref().map_or_else(Default::default, |call| (call.hash.clone(), call.nth));
+        let mut record = ApprovalRecord {
+            id: request.id.clone(),
+            owner: Owner::local(),
+            run: RunId::of_run(&ctx.run_id),
+            tool: request.tool.to_string(),
+            arguments: request.arguments.clone(),
+            hash,
+            nth,
+            at: request.at,
+            expires_at: request.at + LIVE,
+            live: Some(live),
+            verdict: None,
+        };
+        let asked = store.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            record.owner = runs.owner_of(&owner)?;
+            asked.ask(&record)?;
+            Ok::<_, RunStoreError>(record)
+        });
+        let record = match written.await {
+            Ok(Ok(record)) => record,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "other servers do not see a call that waits for a permission");
+                return None;
+            }
+            Err(_) => return None,
+        };
+        if let Some(waiting) = self.waiting.lock().get_mut(&request.id) {
+            waiting.recorded = Some(Recorded { record, told: Instant::now() });
+        }
+        Some(store)
+    }
+
+    /// Looks for calls that wait elsewhere, and for decisions about those that wait here. Blocks.
+    pub fn refresh(&self) -> Result<(), RunStoreError> {
+        let Some(durable) = self.durable.as_ref().and_then(Weak::upgrade) else { return Ok(()) };
+        self.is_followed.store(true, Ordering::Release);
+        let (store, node) = (durable.approvals(), durable.runs().node().to_owned());
+        if store.is_shared() {
+            self.tell_watched(&store, &node)?;
+        }
+        let is_own = |asked: &ApprovalRecord| asked.live.as_ref().is_some_and(|live| live.node == node);
+        let waiting = durable.waiting()?.into_iter().filter(|asked| !is_own(asked));
+        let requests: Vec<ApprovalRequest> = waiting.filter_map(request_of).collect();
+        self.follow(&store)?;
+        let mut suspended = self.suspended.lock();
+        if *suspended != requests {
+            *suspended = requests;
+            drop(suspended);
+            self.changed();
+        }
+        Ok(())
+    }
+
+    /// Hands over what was decided elsewhere about calls that wait here, and says that the others still wait.
+    fn follow(&self, store: &ApprovalStore) -> Result<(), StateError> {
+        let recorded: Vec<Recorded> =
+            self.waiting.lock().values().filter_map(|waiting| waiting.recorded.clone()).collect();
+        for Recorded { record, told } in recorded {
+            match store.known(&record.id).map(|known| known.verdict) {
+                Some(Some(verdict)) => self.settle(&record.id, &verdict),
+                Some(None) if told.elapsed() < BEAT => continue,
+                Some(None) => store.renew(&record.id)?,
+                // Somebody took this process for dead, or it was recorded after the last look.
+                None => match store.ask(&ApprovalRecord { expires_at: chrono::Utc::now() + LIVE, ..record.clone() }) {
+                    Ok(()) | Err(StateError::Conflict(_)) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+            if let Some(recorded) =
+                self.waiting.lock().get_mut(&record.id).and_then(|waiting| waiting.recorded.as_mut())
+            {
+                recorded.told = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self, id: &str, verdict: &Verdict) {
+        let Some(mut waiting) = self.waiting.lock().shift_remove(id) else { return };
+        if verdict.is_allowed && verdict.is_for_session {
+            self.session.lock().insert((waiting.owner, waiting.request.tool));
+        }
+        self.changed();
+        if let Some(answer) = waiting.answer.take() {
+            let _ = answer.send(verdict.is_allowed);
+        }
+    }
+
+    fn tell_watched(&self, store: &ApprovalStore, node: &str) -> Result<(), StateError> {
+        let is_watched = self.watchers.load(Ordering::Acquire) > 0;
+        let mut told = self.told_watched.lock();
+        match *told {
+            Some(at) if is_watched && at.elapsed() < BEAT => {}
+            _ if is_watched => {
+                store.tell_watched(node)?;
+                *told = Some(Instant::now());
+            }
+            Some(_) => {
+                store.tell_unwatched(node)?;
+                *told = None;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn request_of(asked: ApprovalRecord) -> Option<ApprovalRequest> {
+    let caller = asked.live.as_ref().map_or("run", |live| live.caller.as_str());
+    Some(ApprovalRequest {
+        tool: asked.tool.parse().ok()?,
+        caller: caller_of(caller),
+        id: asked.id,
+        arguments: asked.arguments,
+        run_id: asked.run.as_str().into(),
+        requester: asked.live.map(|live| live.requester.into()),
+        at: asked.at,
+    })
+}
