@@ -338,8 +338,9 @@ impl Durable {
     pub async fn conclude(&self, taken: &Taken, journal: &Arc<Journal>, reply: RunReply, is_cancelled: bool) -> End {
         let id = &taken.record.id;
         let written = match journal.fate() {
-            _ if is_cancelled => self.write(taken, journal, RunStatus::Cancelled, reply).await,
+            // A server that ends gives its runs back and then cancels what it has of them.
             Fate::Lost => return End::Lost,
+            _ if is_cancelled => self.write(taken, journal, RunStatus::Cancelled, reply).await,
             Fate::Running => {
                 let status = if reply.is_error { RunStatus::Failed } else { RunStatus::Completed };
                 self.write(taken, journal, status, reply).await

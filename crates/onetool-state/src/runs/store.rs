@@ -277,7 +277,10 @@ impl RunStore {
             if record.status.is_final() {
                 return Ok(false);
             }
-            if record.fence > claim.fence {
+            // Whoever has given a run back has it no longer, also while nobody has taken it yet.
+            let is_given_back = record.fence == claim.fence
+                && matches!(record.status, RunStatus::Queued | RunStatus::Suspended);
+            if record.fence > claim.fence || is_given_back {
                 return Err(RunStoreError::Lost);
             }
             record.fence = claim.fence;

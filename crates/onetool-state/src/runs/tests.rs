@@ -122,6 +122,8 @@ fn a_run_that_was_given_back_is_taken_over_and_its_former_process_can_write_no_m
     one.append(&claim, 0, &["first".to_owned()]).unwrap();
     one.hand_over(&claim).unwrap();
     assert_eq!(other.get(&owner, &run.id).unwrap().status, RunStatus::Queued);
+    // Whoever gave it back cannot end it, even before somebody has taken it.
+    assert!(matches!(one.finish(&claim, RunStatus::Cancelled, b"late", LIMITS), Err(RunStoreError::Lost)));
     let taken = other.take_next(&[]).unwrap().unwrap();
     assert_eq!((taken.record.node.as_str(), taken.record.status), ("other", RunStatus::Working));
     assert!(taken.record.fence > run.fence);
