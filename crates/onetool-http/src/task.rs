@@ -3,8 +3,9 @@
 //! The runtime is generic over what it runs: every future or closure that is handed to it as it is costs dozens of functions
 //! in the build. Behind a box, one set of them serves all.
 
+use std::any::Any;
+
 use futures_util::future::{BoxFuture, FutureExt as _};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Runs a future on its own, as `tokio::spawn` does.
@@ -18,14 +19,18 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
 #[error("the work ended without a result")]
 pub(crate) struct NoResult;
 
+/// A result of any type.
+type Erased = Box<dyn Any + Send>;
+
 /// Does work that may block, on a thread that may wait. It is finished even if nobody waits for it.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoResult> {
-    let (sender, receiver) = oneshot::channel();
-    let work: Box<dyn FnOnce() + Send> = Box::new(move || {
-        let _ = sender.send(work());
-    });
-    tokio::task::spawn_blocking(work);
-    receiver.await.map_err(|_| NoResult)
+    let result = erased(Box::new(move || Box::new(work()) as Erased)).await?;
+    result.downcast().map(|result| *result).map_err(|_| NoResult)
+}
+
+fn erased(work: Box<dyn FnOnce() -> Erased + Send>) -> BoxFuture<'static, Result<Erased, NoResult>> {
+    let working = tokio::task::spawn_blocking(work);
+    async move { working.await.map_err(|_| NoResult) }.boxed()
 }
 
 #[cfg(test)]

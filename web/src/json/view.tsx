@@ -48,14 +48,15 @@ function usePieces<T>(fetch: (from: number, to: number) => Promise<T[]>, version
     for (let piece = Math.floor(from / CHUNK); piece * CHUNK < to; piece += 1) {
       if (asked.current.has(piece)) continue;
       asked.current.add(piece);
-      const at = version;
+      // Whoever scrolls may hold an earlier `need`: what counts is what is shown now.
+      const at = current.current;
       void fetch(piece * CHUNK, (piece + 1) * CHUNK).then((rows) => {
         if (current.current !== at) return;
         pieces.current.set(piece, rows);
         redraw((n) => n + 1);
       }).catch(() => undefined);
     }
-  }, [fetch, version]);
+  }, [fetch]);
   return { at: (index) => pieces.current.get(Math.floor(index / CHUNK))?.[index % CHUNK], need };
 }
 
@@ -82,10 +83,10 @@ export function JsonTree({ json, label }: { json: OpenedJson; label: string }) {
   const toggle = (index: number) => void json.toggle(index).then(changed);
   const range = useRef<[number, number]>([0, 0]);
   useEffect(() => rows.need(...range.current), [version, count]);
-  const find = async () => {
-    if (query === '') return;
-    let found = await json.find(query, active + 1);
-    if (found.index < 0) found = await json.find(query, 0);
+  const find = async (wanted: string) => {
+    if (wanted === '') return;
+    let found = await json.find(wanted, active + 1);
+    if (found.index < 0) found = await json.find(wanted, 0);
     changed(found.count);
     setMissed(found.index < 0);
     if (found.index >= 0) setActive(found.index);
@@ -121,7 +122,7 @@ export function JsonTree({ json, label }: { json: OpenedJson; label: string }) {
     <div class="json">
       <div class="row toolbar">
         <input type="search" aria-label={t('json.find')} placeholder={t('json.find')} value={query} onInput={(event) => { setQuery(event.currentTarget.value); setMissed(false); }}
-          onKeyDown={(event) => { if (event.key === 'Enter') { event.preventDefault(); void find(); } }} />
+          onKeyDown={(event) => { if (event.key === 'Enter') { event.preventDefault(); void find(event.currentTarget.value); } }} />
         {missed && <span class="quiet" role="status">{t('json.notFound')}</span>}
         <span class="grow" />
         <CopyButton text={() => json.text(0, 2)} />

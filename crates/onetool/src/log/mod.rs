@@ -21,7 +21,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+use tracing_subscriber::{Layer as _, Registry, reload};
 
 pub use audience::listen;
 
@@ -60,6 +60,8 @@ const MIN_SECRET: usize = 6;
 
 /// Our own crates begin so; what others log is not for clients.
 const OURS: &str = "onetool";
+/// What servers say.
+const SAID: &str = "onetool::said";
 
 /// Every secret that there was since the start.
 static SECRETS: LazyLock<RwLock<(BTreeSet<String>, Redactor)>> = LazyLock::new(RwLock::default);
@@ -68,7 +70,7 @@ static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 /// What can be changed while the program runs.
 struct Filters {
-    file: reload::Handle<EnvFilter, Registry>,
+    file: reload::Handle<Targets, Registry>,
     audience: reload::Handle<Targets, Registry>,
     /// The finest level that any client has asked for.
     asked: Mutex<LevelFilter>,
@@ -81,8 +83,8 @@ pub fn start(folder: &Path, level: Level) {
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        // What servers say (`onetool::said`) is not a problem of ours, whatever they call it.
-        .with_filter(EnvFilter::new("onetool=error,onetool::said=off"));
+        // What servers say is not a problem of ours, whatever they call it.
+        .with_filter(Targets::new().with_target(OURS, LevelFilter::ERROR).with_target(SAID, LevelFilter::OFF));
     let (file_filter, file_handle) = reload::Layer::new(filter(level));
     let (audience_filter, audience_handle) = reload::Layer::new(Targets::new());
     let mut layers = vec![stderr.boxed(), Audience.with_filter(audience_filter).boxed()];
@@ -143,13 +145,14 @@ pub fn without_secrets(text: String) -> String {
     redactor().owned(text)
 }
 
-fn filter(level: Level) -> EnvFilter {
+/// What others log goes to the file from `warn` on.
+fn filter(level: Level) -> Targets {
     let level = match level {
-        Level::Trace => "trace",
-        Level::Debug => "debug",
-        Level::Info => "info",
-        Level::Warn => "warn",
-        Level::Error => "error",
+        Level::Trace => LevelFilter::TRACE,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Info => LevelFilter::INFO,
+        Level::Warn => LevelFilter::WARN,
+        Level::Error => LevelFilter::ERROR,
     };
-    EnvFilter::try_new(format!("warn,onetool={level}")).unwrap_or_else(|_| EnvFilter::new("warn"))
+    Targets::new().with_default(LevelFilter::WARN).with_target(OURS, level)
 }
