@@ -51,7 +51,7 @@ pub(super) struct Opening<'a> {
     pub(super) http: &'a HttpClient,
     pub(super) auth: Option<&'a Arc<OAuth>>,
     /// The era that the server had the last time.
-    pub(super) remembered: Option<Era>,
+    pub(super) remembered: Mutex<Option<Era>>,
     pub(super) stage: &'a Stage,
     pub(super) news: News,
     /// What the attempt under way has heard, for the case that it must be given up.
@@ -99,9 +99,13 @@ impl Opening<'_> {
         heard.map_or_else(|| reason.clone(), |wire| wire.reason_or(&reason))
     }
 
+    pub(super) fn remembered(&self) -> Option<Era> {
+        *self.remembered.lock()
+    }
+
     fn plan(&self) -> Plan {
         let (first, may_fall_back) = match self.settings.era {
-            EraChoice::Auto => (self.remembered.unwrap_or(Era::Modern), true),
+            EraChoice::Auto => (self.remembered().unwrap_or(Era::Modern), true),
             EraChoice::Legacy => (Era::Legacy, false),
             EraChoice::Modern => (Era::Modern, false),
         };
@@ -123,7 +127,7 @@ impl Opening<'_> {
         let outcome = self.start_child(plan).await;
         // Some servers end when the first thing they hear is not what they expect.
         match outcome {
-            Err(OpenError::Closed(_)) if plan.may_fall_back && self.remembered.is_none() => {
+            Err(OpenError::Closed(_)) if plan.may_fall_back && self.remembered().is_none() => {
                 let alone = Plan { first: plan.first.other(), may_fall_back: false, ..plan };
                 self.start_child(alone).await
             }
@@ -167,7 +171,7 @@ impl Opening<'_> {
         let outcome = if plan.may_fall_back { self.either(plan).await } else { self.reach(plan.first).await };
         let outcome = match outcome {
             // Known to have only one side, or found so just now: the other may offer more.
-            Ok(opened) if plan.may_fall_back && self.remembered.is_none() => Ok(self.richer(opened, plan).await),
+            Ok(opened) if plan.may_fall_back && self.remembered().is_none() => Ok(self.richer(opened, plan).await),
             outcome => outcome,
         };
         match outcome {

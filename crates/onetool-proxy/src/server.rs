@@ -384,35 +384,42 @@ impl Server {
             search_path: &self.shared.search_path,
             http: &self.shared.http,
             auth: self.oauth.as_ref(),
-            remembered: self.with_contact(|contact| contact.era()),
+            remembered: Mutex::new(self.with_contact(|contact| contact.era())),
             stage: &self.stage,
             news: News { pack: self.pack_name.clone(), sender: self.shared.changes.clone() },
             heard: Mutex::new(None),
         };
         let work = async {
-            let Opened { connection, era } = match opening.open().await {
-                Ok(opened) => opened,
-                Err(reason) => {
-                    // It may have become another: the next attempt asks anew.
-                    self.remember(|contact| contact.set_era(None)).await;
-                    return Err(reason);
-                }
-            };
-            self.stage.enter("list of its tools");
-            match connection.list(timeout).await {
-                Ok(listing) => {
-                    self.learn(listing).await;
-                    self.remember(|contact| {
-                        contact.set_era(Some(era));
-                        contact.hung = None;
-                    })
-                    .await;
-                    Ok(connection)
-                }
-                Err(failure) => {
-                    let reason = format!("its tools can't be listed: {}", failure.reason());
-                    connection.close().await;
-                    Err(self.redactor.show(&reason, limits::REASON_CHARS))
+            loop {
+                let Opened { connection, era } = match opening.open().await {
+                    Ok(opened) => opened,
+                    Err(reason) => {
+                        // It may have become another: the next attempt asks anew.
+                        self.remember(|contact| contact.set_era(None)).await;
+                        return Err(reason);
+                    }
+                };
+                self.stage.enter("list of its tools");
+                match connection.list(timeout).await {
+                    Ok(listing) => {
+                        self.learn(listing).await;
+                        self.remember(|contact| {
+                            contact.set_era(Some(era));
+                            contact.hung = None;
+                        })
+                        .await;
+                        return Ok(connection);
+                    }
+                    // One that was slow to start was asked in both ways, and may end because of the other one.
+                    Err(_) if connection.wire.closed.is_cancelled() && opening.remembered().is_none() => {
+                        connection.close().await;
+                        *opening.remembered.lock() = Some(era);
+                    }
+                    Err(failure) => {
+                        let reason = format!("its tools can't be listed: {}", failure.reason());
+                        connection.close().await;
+                        return Err(self.redactor.show(&reason, limits::REASON_CHARS));
+                    }
                 }
             }
         };

@@ -63,11 +63,17 @@ async fn follow(app: Weak<App>, mut folders: Folders, changed: Arc<Notify>) {
         let Some(app) = app.upgrade() else { return };
         let reloaded = tokio::task::spawn_blocking(move || {
             app.reload_now();
-            folders.follow(&app);
-            folders
+            let has_more = folders.follow(&app);
+            (folders, has_more)
         });
         match reloaded.await {
-            Ok(same) => folders = same,
+            Ok((same, has_more)) => {
+                folders = same;
+                // What was written there after it was read and before it was watched is read now.
+                if has_more {
+                    changed.notify_one();
+                }
+            }
             Err(error) => {
                 tracing::error!(%error, "the reload panicked; changes are not noticed any more");
                 return;
@@ -84,8 +90,9 @@ struct Folders {
 }
 
 impl Folders {
-    /// Watches what is to be watched now; what is watched already stays.
-    fn follow(&mut self, app: &App) {
+    /// Watches what is to be watched now; what is watched already stays. Says whether there is more than before.
+    fn follow(&mut self, app: &App) -> bool {
+        let mut has_more = false;
         for (folder, mode) in wanted(app) {
             // A folder that was removed and made again is another one.
             if !folder.is_dir() {
@@ -98,10 +105,12 @@ impl Folders {
             match self.watcher.watch(&folder, mode) {
                 Ok(()) => {
                     self.watched.insert(folder);
+                    has_more = true;
                 }
                 Err(error) => tracing::warn!(folder = %folder.display(), %error, "this folder cannot be watched"),
             }
         }
+        has_more
     }
 }
 

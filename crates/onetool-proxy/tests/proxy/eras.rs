@@ -27,7 +27,7 @@ async fn a_server_of_the_newer_era_connects_however_it_refuses_the_older_one() {
 
 #[tokio::test]
 async fn a_server_of_the_older_era_connects_however_it_refuses_the_newer_one() {
-    for refusal in ["-32602", "-32600", "-32603", "0", "silence", "exit"] {
+    for refusal in ["-32602", "-32600", "-32603", "0", "silence", "exit", "later exit"] {
         let house = House::new();
         let mut settings = server("fixture", &["--refuse", refusal]);
         settings.probe = Duration::from_millis(200);

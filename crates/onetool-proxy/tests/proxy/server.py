@@ -3,7 +3,7 @@
     server.py [--mode MODE] [--refuse HOW] [--news] [--description TEXT] [--http | --sse]
 
 In the mode `modern` it knows only the newer era of the protocol, in `dual` both, otherwise only the older one; --refuse
-says how it refuses the era that it does not know: with the code of an error, or with `silence` or `exit`. With --news it
+says how it refuses the era that it does not know: with the code of an error, or with `silence`, `exit` or `later exit`. With --news it
 tells what changes. The variable FIXTURE_MODE replaces --mode. With --http (streamable) and --sse (the older transport) it listens on a free port, which it prints as its first line.
 """
 
@@ -385,7 +385,7 @@ def ask(emit, method, params):
 
 
 def refusal(method):
-    if options.refuse == "silence":
+    if options.refuse in ("silence", "later exit"):
         return None
     if options.refuse == "exit":
         print(f"unexpected {method}", file=sys.stderr, flush=True)
@@ -397,6 +397,8 @@ def answer(request, emit):
     method, params = request["method"], request.get("params") or {}
     methods.append(method)
     told = {"listChanged": True} if options.news else {}
+    if options.refuse == "later exit" and method == "tools/list" and "server/discover" in methods:
+        os._exit(4)
     if method == "initialize" and options.mode == "modern":
         return refusal(method)
     if method == "server/discover" and options.mode not in ("modern", "dual"):
