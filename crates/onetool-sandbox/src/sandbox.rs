@@ -30,6 +30,11 @@ impl Sandbox {
         ready
     }
 
+    /// Starts the full Python alone, which takes longest: as early as possible, before the rest is there.
+    pub async fn warm_up_python(&self) {
+        self.cpython().warm_up().await;
+    }
+
     /// Later programs run as these settings say; what runs already is not disturbed.
     pub async fn replace_cpython(&self, settings: CPythonSettings) {
         if *self.cpython().settings() == settings {

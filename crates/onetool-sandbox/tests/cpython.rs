@@ -4,6 +4,7 @@ mod support {
     pub(crate) mod toolbox;
 }
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -472,4 +473,73 @@ async fn a_wait_of_an_earlier_process_is_not_waited_for_again() {
     let execution = engine().execute(&program(code), &Limits::default(), host.clone(), CancellationToken::new()).await;
     assert_eq!(execution.result, Ok(Value::Bool(true)), "{}", execution.printed);
     assert_eq!(host.repeats.load(Ordering::Relaxed), -1, "what is new is not asked about again");
+}
+
+/// The only file in a folder, its content and its mode.
+fn kept_code(folder: &Path) -> (PathBuf, Vec<u8>, u32) {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&files[0].symlink_metadata().unwrap());
+    (files[0].clone(), std::fs::read(&files[0]).unwrap(), mode)
+}
+
+async fn runs_with_cache(folder: &Path) {
+    let settings = CPythonSettings { cache: Some(folder.to_owned()), ..settings() };
+    let engine = CPython::new(settings);
+    // A process of its own, and one that a zygote forks.
+    for _ in 0..2 {
+        let code = program("import json\njson.dumps([1 + 1])");
+        let execution = engine.execute(&code, &Limits::default(), Toolbox::shared(), CancellationToken::new()).await;
+        assert_eq!(execution.result, Ok(Value::Str("[2]".into())));
+        engine.warm_up().await;
+    }
+}
+
+#[tokio::test]
+async fn the_host_program_is_compiled_once() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("cache/python");
+    runs_with_cache(&folder).await;
+    let (file, _, mode) = kept_code(&folder);
+    assert_eq!(mode, 0o100_600);
+    let written = file.metadata().unwrap().modified().unwrap();
+    runs_with_cache(&folder).await;
+    assert_eq!(kept_code(&folder).0.metadata().unwrap().modified().unwrap(), written);
+}
+
+#[tokio::test]
+async fn a_changed_file_of_compiled_code_is_made_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("python");
+    runs_with_cache(&folder).await;
+    let (file, code, mode) = kept_code(&folder);
+    let forged = root.path().join("forged");
+    let tamper: [&dyn Fn(); 5] = [
+        &|| std::fs::write(&file, "rubbish").unwrap(),
+        &|| {
+            let mut changed = code.clone();
+            let last = changed.len() - 1;
+            changed[last] ^= 1;
+            std::fs::write(&file, changed).unwrap();
+        },
+        &|| std::fs::write(&file, [&code[..], b"more"].concat()).unwrap(),
+        &|| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap(),
+        &|| {
+            std::fs::rename(&file, &forged).unwrap();
+            std::os::unix::fs::symlink(&forged, &file).unwrap();
+        },
+    ];
+    for tamper in tamper {
+        tamper();
+        runs_with_cache(&folder).await;
+        let (again, content, its_mode) = kept_code(&folder);
+        assert_eq!((&again, its_mode), (&file, mode));
+        assert!(content.starts_with(b"onetool ") && content.len() > code.len() / 2, "{} bytes", content.len());
+    }
+    // Where others can write, nothing is read, and programs run nevertheless.
+    std::fs::write(&file, "rubbish").unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    runs_with_cache(&folder).await;
+    assert_eq!(kept_code(&folder).1, b"rubbish");
 }

@@ -21,6 +21,10 @@ pub fn guard(settings: &Resolved) -> Guard {
     if let Some(global) = &settings.global {
         guard.protect(global);
     }
+    // Code of ours is run from there.
+    if let Some(cache) = &settings.cache {
+        guard.protect(cache);
+    }
     // Also where one would be read that is not there yet.
     for file in settings.files.iter().chain(&settings.absent).chain(&settings.passed) {
         guard.protect(file);

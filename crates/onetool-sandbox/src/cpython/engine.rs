@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::CPythonSettings;
 use super::child::Child;
 use super::conversation::{ChildState, Conversation};
+use super::host_program;
 use super::interpreter;
 use super::launch::{Confinement, LaunchOrder, Role};
 use super::packages::{self, Installed};
@@ -330,15 +331,19 @@ async fn prepare(settings: &CPythonSettings, report: packages::Report<'_>) -> Re
     };
     let mut read = found.read;
     read.extend(library.clone());
-    let order = LaunchOrder {
+    let mut order = LaunchOrder {
         executable: found.executable,
         read,
         execute: found.execute,
         confinement,
         role: Role::OneProgram,
+        code: None,
         library,
         preload: settings.packages.preload.clone(),
     };
+    if let Some(folder) = &settings.cache {
+        order.code = host_program::compiled(folder, &launcher, &order).await;
+    }
     let wall = second_wall()?;
     let setup = Setup { wall: wall.as_deref(), wall_required: confinement == Confinement::Required };
     let mut setup = serde_json::to_vec(&setup).map_err(|error| error.to_string())?;

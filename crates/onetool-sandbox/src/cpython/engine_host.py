@@ -11,12 +11,14 @@ import builtins as _builtins
 import os as _os
 import resource as _resource
 import select as _select
-import signal as _signal
 import sys as _sys
 import time as _time
+import _signal
 import _thread
 
 _IN, _OUT = 3, 4  # of a forked child
+_MIN_MOVED = 64
+_PATIENCE, _HEARKEN = 4, 3  # messages that a zygote waits for before it goes on, and for how many milliseconds
 _write, _receive = _os.write, _os.read  # whatever a program makes of those
 _OWN_ID = 0x2A2A2A2A  # stands for the process id in the wall
 _REPORTING = 32 << 20  # more memory to report a failure with
@@ -101,7 +103,7 @@ class Channel:
             # Most messages come alone and whole.
             piece = _receive(_IN, _READ)
             if piece.endswith(b"\n") and piece.find(b"\n") == len(piece) - 1:
-                return _read(piece.decode())[0]
+                return _read(piece.decode(), 0)[0]
             if not piece:
                 _os._exit(0)  # the host is gone
             self.buffer = piece
@@ -375,13 +377,18 @@ async def _ready(value):
     return value
 
 
+_coroutine = _ready(None)
+_Coroutine = type(_coroutine)
+_coroutine.close()
+
+
 def _settle(value):
     is_coroutine = isinstance(value, _types.GeneratorType) and value.gi_code.co_flags & 0x100
     return value if is_coroutine or hasattr(type(value), "__await__") else _ready(value)
 
 
 def _is_awaitable(value):
-    return _types.CoroutineType is type(value) or hasattr(type(value), "__await__")
+    return _Coroutine is type(value) or hasattr(type(value), "__await__")
 
 
 def _settle_all(values):
@@ -417,7 +424,7 @@ class Run:
 
     def __init__(self):
         self.count = 0
-        self.module = _types.ModuleType("__main__")
+        self.module = type(_sys)("__main__")
         self.globals = self.module.__dict__
         self.globals["__builtins__"] = _builtins
         self.hidden = {RETURN: _Return, ASYNC: _call_async, SETTLE: _settle, SETTLE_ALL: _settle_all}
@@ -465,7 +472,7 @@ class Run:
         """The standard module whose attributes the program uses without importing it, or None."""
         if name not in _sys.stdlib_module_names or name.startswith("_") or name in _SURPRISING:
             return None
-        attributes = {node[1] for node in map(_dotted, _ast.walk(tree)) if node and node[0] == name}
+        attributes = {node[1] for node in map(_dotted, walk(tree)) if node and node[0] == name}
         if not attributes:
             return None
         try:
@@ -481,7 +488,7 @@ class Run:
         return module
 
     def compile(self):
-        tree = _ast.parse(self.source, self.name, "exec")
+        tree = parse(self.source, self.name)
         if "import" in self.source:
             _project_modules.note(tree)
         self.resolve(tree)
@@ -499,7 +506,7 @@ class Run:
                 locals = caller.f_locals if locals is None else locals
             if isinstance(source, str) and globals is self.globals:
                 try:
-                    tree = _ast.parse(source, "<string>", "exec")
+                    tree = parse(source, "<string>")
                 except SyntaxError:
                     tree = None
                 if tree is not None:
@@ -901,8 +908,8 @@ _FOR_PACKAGES["MPLCONFIGDIR"] = "/memory/matplotlib"
 
 # What programs import most. A module that is here costs a program nothing, and the zygote its memory.
 _PRELOADED = """
-collections functools itertools math json re random datetime dataclasses typing string base64 bisect calendar contextlib copy
-csv decimal enum fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback types asyncio
+types collections functools enum itertools math json re random datetime dataclasses typing string base64 bisect calendar contextlib copy
+csv decimal fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback threading logging socket selectors subprocess concurrent.futures asyncio
 """
 
 
@@ -922,9 +929,9 @@ class _Zygote:
     """Forks a child per program. Messages on the socket are one byte and the number of a run, see `zygote.rs`."""
 
     def __init__(self, descriptor):
-        import socket
+        import _socket
 
-        self.socket = socket.socket(fileno=descriptor)
+        self.socket = _socket.socket(fileno=descriptor)
         self.woken, self.waking = _os.pipe2(_os.O_NONBLOCK | _os.O_CLOEXEC)
         self.processes, self.numbers = {}, {}
         self.ctypes, self.libc = _libc()
@@ -932,7 +939,6 @@ class _Zygote:
 
     def serve(self, preload):
         import gc
-        import select
 
         for name in ("glob", "shutil", "tempfile", *preload) if _has_packages else ():
             before = set(_sys.modules)
@@ -943,19 +949,22 @@ class _Zygote:
                 for half in set(_sys.modules) - before:
                     del _sys.modules[half]
             _files.install("")
-        self.rehearse()
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         _signal.set_wakeup_fd(self.waking, warn_on_full_buffer=False)
-        poll = select.poll()
+        poll = _select.poll()
         for descriptor in (self.socket.fileno(), self.woken):
-            poll.register(descriptor, select.POLLIN)
-        gc.disable()
-        self.settle()
+            poll.register(descriptor, _select.POLLIN)
+        if _has_packages:
+            self.settle()
+        else:
+            gc.freeze()
         self.socket.send(b"R")
-        # A program that comes before all of them are there imports what it needs by itself.
-        waiting = _PRELOADED.split()
+        # A program that comes before all of this is done imports what it needs by itself. The first ones may be about to
+        # come: they do not wait for an import.
+        waiting = [self.rehearse, *_PRELOADED.split(), self.rest]
+        patience, pause = _PATIENCE, _HEARKEN
         while True:
-            ready = poll.poll(0 if waiting else None)
+            ready = poll.poll(pause if waiting else None)
             for descriptor, _ in ready:
                 if descriptor == self.woken:
                     self.reap()
@@ -963,10 +972,21 @@ class _Zygote:
                     descriptors = self.take()
                     if descriptors:
                         return descriptors
-            if waiting and not ready:
-                _preload(waiting.pop(0))
-                if not waiting:
-                    self.settle()
+            if ready:
+                patience -= 1
+                pause = _HEARKEN if patience > 0 else 0
+            elif waiting:
+                pause, step = 0, waiting.pop(0)
+                step() if callable(step) else _preload(step)
+
+    def rest(self):
+        """The last of what is done ahead, with all modules there."""
+        for later in (_datetime, _math, _types):
+            later.__name__  # from here on it is the module itself
+        ProjectPath(".")
+        _dumps([])
+        _files.install("")
+        self.settle()
 
     def settle(self):
         """Children share these pages as long as nobody looks for garbage in them."""
@@ -980,11 +1000,11 @@ class _Zygote:
     def rehearse(self):
         """Does once what every child does, so that what Python makes at the first use is made."""
         source = "class A:\n    pass\nprint(len([n for n in (1, 2)]))\n1"
-        tree = _ast.parse(source, "run", "exec")
+        tree = parse(source, "run")
         names_read(tree)
         compile(rewrite(tree, source), "run", "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
         writer = Writer(lambda data: None, 1 << 20, 1 << 20)
-        writer.value([_loads('{"a": [1, 2.5, "x", null]}')])
+        writer.value([_loads(b'{"a": [1, 2.5, "x", null]}')])
         # Children drop these modules; taking them apart would copy their pages into each child.
         self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_filter_type(self.ctypes)))
         for name in _foreign_modules:
@@ -993,11 +1013,11 @@ class _Zygote:
 
     def take(self):
         """One request. Returns in a new child only, with its descriptors."""
-        import socket
-
-        data, descriptors, _, _ = socket.recv_fds(self.socket, 16, 3)
+        data, passed, _, _ = self.socket.recvmsg(16, 28)
         if not data:
             _os._exit(0)  # the server is gone
+        numbers = passed[0][2] if passed else b""
+        descriptors = [int.from_bytes(numbers[at : at + 4], _sys.byteorder) for at in range(0, len(numbers), 4)]
         number = int.from_bytes(data[1:], "little")
         if data[:1] == b"K":
             process = self.processes.get(number)
@@ -1034,7 +1054,6 @@ class _Zygote:
 
     def leave(self, descriptors):
         """In a new child: nothing of the zygote stays but its modules."""
-        import fcntl
         import gc
 
         self.libc.prctl(1, _signal.SIGKILL, 0, 0, 0)  # dies with the zygote
@@ -1044,7 +1063,8 @@ class _Zygote:
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         self.socket.detach()
-        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
+        # First to numbers that nobody has: theirs may be those that they are to get.
+        high = [_os.dup2(descriptor, _MIN_MOVED + place, False) for place, descriptor in enumerate(descriptors)]
         for descriptor, place in ((high[0], _IN), (high[1], _OUT), (high[2], 1), (high[2], 2)):
             _os.dup2(descriptor, place, False)
         _os.closerange(5, 1 << 16)
@@ -1076,7 +1096,10 @@ def _main():
         zygote.leave(zygote.serve(preload))
         del zygote
     else:
+        import gc
+
         _IN, _OUT = given
+        gc.enable()  # see `start.py`
     _serve()
 
 

@@ -9,7 +9,7 @@ import io as _io
 import os as _os
 import stat as _stat
 import sys as _sys
-import weakref as _weakref
+import _weakref
 
 _CHUNK = 1 << 20  # bytes that are read, or written, in one call
 _WRITTEN_AT_ONCE = 8 << 20  # a larger file is written in pieces
@@ -646,6 +646,7 @@ class _Files:
         if not self.installed:
             self.install_base()
         for name, install in (
+            ("pathlib", self.install_pathlib),
             ("shutil", self.install_shutil),
             ("glob", self.install_glob),
             ("tempfile", self.install_tempfile),
@@ -663,7 +664,9 @@ class _Files:
     def install_base(self):
         import builtins
         import genericpath
-        import pathlib
+
+        if _sys.version_info < (3, 11):
+            import pathlib  # which keeps `io.open` for itself, and must find the real one
 
         self.real = {"open": _io.open, "os_open": _os.open}
         self.real.update({name: getattr(_os, name) for name in ("stat", "lstat", "listdir", "scandir", "access")})
@@ -682,6 +685,11 @@ class _Files:
                 if hasattr(module, name):
                     self.replace(module, name, test)
 
+        self.installed.add("os")
+
+    def install_pathlib(self):
+        import pathlib
+
         def touch(path, mode=0o666, exist_ok=True):
             if not self.exists(path):
                 self.open(path, "xb").close()
@@ -689,7 +697,6 @@ class _Files:
                 raise FileExistsError(_errno.EEXIST, _os.strerror(_errno.EEXIST), str(path))
 
         self.replace(pathlib.Path, "touch", touch)
-        self.installed.add("os")
 
     def install_shutil(self):
         import shutil

@@ -6,6 +6,8 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+#[cfg(target_os = "linux")]
+use std::io::{Seek as _, Write as _};
 use std::os::fd::{IntoRawFd as _, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -14,31 +16,13 @@ use std::process::{Command, ExitCode};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
+use super::host_program::{self, HOST, START};
+
 /// The argument under which our executable is the launcher.
 pub const LAUNCH_ARGUMENT: &str = "sandbox-launch";
 
 /// How the launcher says that it could not confine: its standard error holds the reason.
 pub(super) const CANNOT_CONFINE: i32 = 78;
-
-/// Compiles the host program and becomes it. A zygote lets a child compile it: what the compiler needs for that never gets
-/// into the memory that all its children share.
-const START: &str = include_str!("start.py");
-
-const HOST: &str = concat!(
-    include_str!("wire.py"),
-    "\n",
-    include_str!("package_values.py"),
-    "\n",
-    include_str!("rewrite.py"),
-    "\n",
-    include_str!("files.py"),
-    "\n",
-    include_str!("project_modules.py"),
-    "\n",
-    include_str!("again.py"),
-    "\n",
-    include_str!("engine_host.py")
-);
 
 /// Ceilings; the run's own limits are lower and are set by the host script.
 const MAX_ADDRESS_SPACE: u64 = 16 << 30;
@@ -59,6 +43,8 @@ pub(super) enum Role {
     OneProgram,
     /// To fork a child per program: its standard input is the socket over which it is asked.
     Zygote,
+    /// To write the code of the host program to its standard output.
+    Compiler,
 }
 
 /// What the launcher is told, as one argument.
@@ -69,6 +55,8 @@ pub(super) struct LaunchOrder {
     pub(super) execute: Vec<PathBuf>,
     pub(super) confinement: Confinement,
     pub(super) role: Role,
+    /// The file with the code of the host program.
+    pub(super) code: Option<PathBuf>,
     /// A folder of packages, which is in `read` too.
     pub(super) library: Option<PathBuf>,
     /// Modules that a zygote imports.
@@ -93,6 +81,10 @@ fn become_python(order: &LaunchOrder) -> String {
         Ok(descriptors) => descriptors.into_iter().map(|number| number.to_string()),
         Err(error) => return format!("cannot set up the descriptors of the sandbox: {error}"),
     };
+    let program = match program(order) {
+        Ok(program) => program,
+        Err(error) => return format!("cannot hand over the host program: {error}"),
+    };
     // However the server ends, what it runs ends too. The thread that starts it lives as long as the server.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -110,7 +102,8 @@ fn become_python(order: &LaunchOrder) -> String {
     command
         // Warnings would stand before the value, as if the program had printed them.
         .args(["-I", "-S", "-B", "-X", "utf8", "-W", "ignore"])
-        .args(["-c", START, HOST])
+        .args(["-c", START])
+        .args(program)
         .args(descriptors)
         .env_clear()
         // One heap for all threads: a second one would reserve address space that the limit counts.
@@ -125,6 +118,9 @@ fn become_python(order: &LaunchOrder) -> String {
 /// The protocol moves to descriptors of its own, which stay open across the execution and whose numbers this returns;
 /// then input is empty, and output goes where errors go.
 fn move_descriptors(role: Role) -> std::io::Result<Vec<RawFd>> {
+    if role == Role::Compiler {
+        return Ok(Vec::new());
+    }
     let null = File::open("/dev/null")?;
     let mut moved = vec![rustix::io::dup(rustix::stdio::stdin())?.into_raw_fd()];
     if role == Role::OneProgram {
@@ -133,6 +129,34 @@ fn move_descriptors(role: Role) -> std::io::Result<Vec<RawFd>> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(moved)
+}
+
+/// The host program as arguments: its code, which is a descriptor or nothing, and its source.
+fn program(order: &LaunchOrder) -> std::io::Result<[String; 2]> {
+    let code = order.code.as_deref().and_then(|file| host_program::open(file, &order.executable));
+    let code = code.map(handed_over).transpose()?;
+    Ok([code.unwrap_or_default(), source()?])
+}
+
+/// The number of a descriptor that stays open across the execution.
+fn handed_over(file: File) -> std::io::Result<String> {
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+    Ok(file.into_raw_fd().to_string())
+}
+
+/// As a descriptor: Python copies its arguments several times, as wide characters.
+#[cfg(target_os = "linux")]
+fn source() -> std::io::Result<String> {
+    let mut file = File::from(rustix::fs::memfd_create("host", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(HOST.as_bytes())?;
+    file.rewind()?;
+    handed_over(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as where it is a descriptor")]
+fn source() -> std::io::Result<String> {
+    Ok(HOST.to_owned())
 }
 
 fn limit() {

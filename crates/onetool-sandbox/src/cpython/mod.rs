@@ -19,6 +19,8 @@ mod encode;
 #[cfg(unix)]
 mod engine;
 #[cfg(unix)]
+mod host_program;
+#[cfg(unix)]
 mod interpreter;
 #[cfg(unix)]
 mod launch;

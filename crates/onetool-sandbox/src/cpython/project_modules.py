@@ -1,7 +1,7 @@
 # Modules of the project: `import helpers` finds `helpers.py` in the working folder, read through the `file` pack like any
 # other file. Python's own modules and packages go first, and nothing is looked for that only a package asks about.
 
-import ast as _ast
+import _ast
 
 
 class _ProjectModules:
@@ -12,7 +12,7 @@ class _ProjectModules:
 
     def note(self, tree):
         """Modules that code of the program, or of the project, imports by name."""
-        for node in _ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, _ast.Import):
                 self.named |= {name.name.partition(".")[0] for name in node.names}
             elif isinstance(node, _ast.ImportFrom) and node.module and not node.level:
@@ -44,6 +44,6 @@ class _ProjectModules:
         from importlib.util import decode_source
 
         place = module.__spec__.origin
-        tree = _ast.parse(decode_source(self.files.whole(place)), place)
+        tree = parse(decode_source(self.files.whole(place)), place)
         self.note(tree)
         exec(compile(tree, place, "exec"), module.__dict__)

@@ -4,7 +4,7 @@
 # instead, so that several run at once. Python decides that at the call, not at the await: so those calls are spelled
 # `__onetool_async__(function, ...)` here, which changes nothing for any other function.
 
-import ast as _ast
+import _ast  # `ast` itself would import half of the library
 
 VALUE, RETURN = "__onetool_value__", "__onetool_return__"
 ASYNC, SETTLE, SETTLE_ALL = "__onetool_async__", "__onetool_settle__", "__onetool_settle_all__"
@@ -17,25 +17,72 @@ _SPAWNING_METHODS = {"create_task", "run_until_complete"}
 _OF_COLLECTIONS = {"wait", "as_completed"}
 
 
+def parse(source, name):
+    return compile(source, name, "exec", _ast.PyCF_ONLY_AST, True)
+
+
+def children(node):
+    found = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, _ast.AST):
+            found.append(value)
+        elif type(value) is list:
+            found.extend(item for item in value if isinstance(item, _ast.AST))
+    return found
+
+
+def walk(node):
+    """A node and all below it."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(children(node))
+
+
+def _placed(node, at):
+    """A new node, where another one is or was."""
+    node.lineno, node.col_offset = at.lineno, at.col_offset
+    node.end_lineno, node.end_col_offset = at.end_lineno, at.end_col_offset
+    return node
+
+
 def _call(name, arguments, at):
-    function = _ast.copy_location(_ast.Name(name, _ast.Load()), at)
-    return _ast.copy_location(_ast.Call(function, arguments, []), at)
+    function = _placed(_ast.Name(name, _ast.Load()), at)
+    return _placed(_ast.Call(function, arguments, []), at)
+
+
+class _Transformer:
+    """Visits a tree; a method `visit_` of a kind of node gives the node that takes its place."""
+
+    def visit(self, node):
+        return getattr(self, "visit_" + type(node).__name__, self.generic_visit)(node)
+
+    def generic_visit(self, node):
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, _ast.AST):
+                setattr(node, field, self.visit(value))
+            elif type(value) is list:
+                value[:] = [self.visit(item) if isinstance(item, _ast.AST) else item for item in value]
+        return node
 
 
 def _own_nodes(scope):
     """The nodes of a scope, without those of the functions in it."""
-    waiting = list(_ast.iter_child_nodes(scope))
+    waiting = list(children(scope))
     while waiting:
         node = waiting.pop()
         yield node
         if not isinstance(node, _FUNCTIONS):
-            waiting.extend(_ast.iter_child_nodes(node))
+            waiting.extend(children(node))
 
 
-class _Rewriter(_ast.NodeTransformer):
+class _Rewriter(_Transformer):
     def __init__(self, tree):
         self.modules, self.functions = {"asyncio"}, set()
-        for node in _ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, _ast.Import):
                 self.modules |= {name.asname for name in node.names if name.name == "asyncio" and name.asname}
             elif isinstance(node, _ast.ImportFrom) and node.module == "asyncio":
@@ -74,9 +121,9 @@ class _Rewriter(_ast.NodeTransformer):
             elif isinstance(node, (_ast.For, _ast.comprehension)):
                 loops.append((node.target, node.iter))
         for target, iterated in loops:
-            inner = {name.id for name in _ast.walk(target) if isinstance(name, _ast.Name)}
+            inner = {name.id for name in walk(target) if isinstance(name, _ast.Name)}
             if inner & names:
-                for name in _ast.walk(iterated):
+                for name in walk(iterated):
                     note(name)
         return names
 
@@ -94,7 +141,7 @@ class _Rewriter(_ast.NodeTransformer):
         if isinstance(node, _ast.Call):
             known = isinstance(node.func, _ast.Name) and node.func.id == ASYNC
             if not known:
-                function = _ast.copy_location(_ast.Name(ASYNC, _ast.Load()), node)
+                function = _placed(_ast.Name(ASYNC, _ast.Load()), node)
                 node.args.insert(0, node.func)
                 node.func = function
         elif isinstance(node, _ast.IfExp):
@@ -157,7 +204,7 @@ class _Rewriter(_ast.NodeTransformer):
         return node
 
 
-class _Returns(_ast.NodeTransformer):
+class _Returns(_Transformer):
     """`return` outside a function ends the program with that value."""
 
     def leave(self, node):
@@ -166,15 +213,15 @@ class _Returns(_ast.NodeTransformer):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = leave
 
     def visit_Return(self, node):
-        value = node.value or _ast.copy_location(_ast.Constant(None), node)
-        return _ast.copy_location(_ast.Raise(_call(RETURN, [value], node), None), node)
+        value = node.value or _placed(_ast.Constant(None), node)
+        return _placed(_ast.Raise(_call(RETURN, [value], node), None), node)
 
 
 def names_read(tree):
     """Names that the program reads before its own top level has bound them."""
     bound, read = set(), set()
     for statement in tree.body:
-        for node in _ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, _ast.Name) and isinstance(node.ctx, (_ast.Load, _ast.Del)) and node.id not in bound:
                 read.add(node.id)
             elif isinstance(node, _ast.AugAssign) and isinstance(node.target, _ast.Name):
@@ -185,7 +232,7 @@ def names_read(tree):
             bound |= {(name.asname or name.name).partition(".")[0] for name in statement.names}
         elif isinstance(statement, _ast.Assign):
             for target in statement.targets:
-                bound |= {name.id for name in _ast.walk(target) if isinstance(name, _ast.Name)}
+                bound |= {name.id for name in walk(target) if isinstance(name, _ast.Name)}
     return read
 
 
@@ -197,6 +244,6 @@ def rewrite(tree, source):
         tree = _Returns().visit(tree)
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         last = tree.body[-1]
-        target = _ast.copy_location(_ast.Name(VALUE, _ast.Store()), last)
-        tree.body[-1] = _ast.copy_location(_ast.Assign([target], last.value), last)
-    return _ast.fix_missing_locations(tree)
+        target = _placed(_ast.Name(VALUE, _ast.Store()), last)
+        tree.body[-1] = _placed(_ast.Assign([target], last.value), last)
+    return tree

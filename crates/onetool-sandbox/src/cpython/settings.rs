@@ -24,6 +24,8 @@ pub struct CPythonSettings {
     pub zygote: bool,
     /// What programs can import besides Python's own library.
     pub packages: PackageSettings,
+    /// Where compiled code of our own is kept. Absolute, and no place that a program could write to; `None`: nowhere.
+    pub cache: Option<PathBuf>,
 }
 
 /// Packages for programs.
@@ -54,6 +56,7 @@ impl Default for CPythonSettings {
             queue_timeout: Duration::from_secs(10),
             zygote: true,
             packages: PackageSettings::default(),
+            cache: None,
         }
     }
 }

@@ -56,6 +56,8 @@ impl Spares {
 
     /// Forks spares until no run takes one for a while, or their zygote is gone.
     async fn keep(self: Arc<Self>, zygote: Weak<Zygote>, setup: Arc<[u8]>) {
+        // The run that comes first has no spare, and no use for what takes time from it.
+        tokio::time::sleep(BREATHER).await;
         loop {
             while self.state.lock().children.len() < SPARES {
                 let Some(zygote) = zygote.upgrade().filter(|zygote| zygote.is_alive()) else { return self.give_up() };

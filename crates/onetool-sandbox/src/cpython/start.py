@@ -1,31 +1,61 @@
-# Compiles the host program, which is the first argument, and becomes it. The other arguments are its own.
+# Becomes the host program. Its code comes compiled where there is such a file, whose descriptor is the first argument; its
+# source is the second: its text, or the number of a descriptor. The other arguments are its own. Without any, nothing runs,
+# and the code is what this process writes.
 
+import gc
+import marshal
 import os
 import sys
+from _frozen_importlib_external import MAGIC_NUMBER as magic
 
+gc.disable()  # nothing is garbage yet
 library = os.environ.get("ONETOOL_LIBRARY")
 if library:
     sys.path.append(library)
-source = sys.argv.pop(1)
-if len(sys.argv) == 2:
-    import marshal
 
+
+def whole(descriptor):
+    with open(int(descriptor), "rb", 0) as file:
+        return file.read()
+
+
+def compiled(source):
+    return compile(whole(source) if source.isdigit() else source, "<host>", "exec")
+
+
+def compiled_apart(source):
+    """A child compiles it: what the compiler needs never gets into the memory that all children of a zygote share."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)  # so that it ends with whoever reads
-        with os.fdopen(writing, "wb") as out:
-            out.write(marshal.dumps(compile(source, "<host>", "exec")))
+        with open(writing, "wb") as out:
+            out.write(marshal.dumps(compiled(source)))
         os._exit(0)
     os.close(writing)
-    # Meanwhile, what the host program begins with. Modules that keep `open` for themselves wait for its own.
-    for name in ("ast", "ctypes", "pathlib", "socket"):
-        __import__(name)
-    with os.fdopen(reading, "rb") as data:
-        code = marshal.loads(data.read())
+    code = marshal.loads(whole(reading))
     os.waitpid(child, 0)
-    del marshal, data, name
-else:
-    code = compile(source, "<host>", "exec")
-del source, library, os
+    return code
+
+
+def kept(descriptor):
+    """The code that an interpreter like this one has compiled before, or None."""
+    data = whole(descriptor)
+    try:
+        return marshal.loads(memoryview(data)[len(magic) :]) if data.startswith(magic) else None
+    except (EOFError, TypeError, ValueError):
+        return None
+
+
+code, source = sys.argv.pop(1), sys.argv.pop(1)
+if len(sys.argv) == 1:
+    with open(1, "wb") as out:
+        out.write(magic + marshal.dumps(compiled(source)))
+    os._exit(0)
+code = kept(code) if code else None
+if code is None:
+    code = (compiled_apart if len(sys.argv) == 2 else compiled)(source)
+elif source.isdigit():
+    os.close(int(source))
+del source, library, magic, whole, compiled, compiled_apart, kept, gc, marshal, os
 exec(code)

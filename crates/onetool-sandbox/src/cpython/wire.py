@@ -4,11 +4,22 @@
 # can know crosses as its text; a cycle crosses as Python's own "[...]". `cases/wire/vectors.json` says it by examples.
 
 import codecs as _codecs
-import datetime as _datetime
-import json as _json
-import math as _math
-import pathlib as _pathlib
-import types as _types
+import sys as _sys
+
+
+class _Later:
+    """A module that is imported at its first use, and takes this object's place then: what is not needed to fork does not hold
+    up the first program."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def __getattr__(self, name):
+        module = globals()["_" + self._module] = __import__(self._module)
+        return getattr(module, name)
+
+
+_datetime, _math, _pathlib, _types = _Later("datetime"), _Later("math"), _Later("pathlib"), _Later("types")
 
 _MAX_JSON_DEPTH = 100  # the reader gives up at 128 levels
 _MAX_INT_BITS = 1 << 20  # its digits take a second to compute
@@ -21,10 +32,38 @@ _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _SCALARS = {int, str, bool, type(None), float}
 _TEXT_MODULES = frozenset(("decimal", "fractions", "uuid", "ipaddress"))  # whose values are what their text says
 
-_quote = _json.encoder.encode_basestring
-_dumps = _json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_loads = _json.loads
-_read = _json.JSONDecoder().raw_decode
+
+
+class _JsonRules:
+    """How JSON is read: the C half of `json` alone, whose other half would import half of the library."""
+
+    strict, object_hook, object_pairs_hook, memo = True, None, None, {}
+    parse_float, parse_int = float, int
+    parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__
+
+
+try:
+    from _json import encode_basestring as _quote, make_scanner
+
+    _read = make_scanner(_JsonRules)
+except ImportError:
+    import json
+
+    _quote, _read = json.encoder.encode_basestring, json.JSONDecoder().raw_decode
+
+
+def _dumps(value):
+    global _dumps
+    import json
+
+    _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    return _dumps(value)
+
+
+def _loads(data):
+    return _read(data.decode(), 0)[0]
+
+
 _codecs.register_error("onetool", lambda error: ("\ufffd".encode() * (error.end - error.start), error.end))
 
 
@@ -52,16 +91,18 @@ class _Foreign:
         return self._text
 
 
-class ProjectPath(type(_pathlib.Path())):
+def ProjectPath(path):
     """A path that belongs to the host."""
+    global ProjectPath
 
-    __slots__ = ()
-
-    def __repr__(self):
+    def shown(self):
         return "ProjectPath(%r)" % str(self)
 
+    ProjectPath = type("ProjectPath", (type(_pathlib.Path()),), {"__slots__": (), "__repr__": shown})
+    return ProjectPath(path)
 
-class _Record(_types.SimpleNamespace):
+
+class _Record(type(_sys.implementation)):
     def __getitem__(self, name):
         try:
             return self.__dict__[name]
@@ -429,13 +470,13 @@ class Writer:
             self.tagged("path", str(value))
         elif isinstance(value, Content):
             self.json(value._wire)
-        elif isinstance(value, _types.SimpleNamespace):
+        elif isinstance(value, type(_sys.implementation)):
             self.nested(value, lambda: self.record(kind.__name__, list(vars(value).items()), depth), depth)
         elif isinstance(value, BaseException):
             self.raw('{"$ot":"exception","t":%s,"v":' % _quote(kind.__name__))
             self.text(message_of(value))
             self.raw("}")
-        elif isinstance(value, _types.MappingProxyType):
+        elif isinstance(value, type(type.__dict__)):
             self.nested(value, lambda: self.mapping(value, depth), depth)
         elif kind is range and value and (value[-1] - value[0]) // value.step > _MAX_RANGE:
             self.opaque(repr(value))

@@ -132,6 +132,11 @@ impl App {
         }
         let executable = std::env::current_exe()?;
         let sandbox = Arc::new(Sandbox::new(monty_settings(&resolved, executable), cpython_settings(&resolved)));
+        // It starts while everything else is built: a client may ask for a run as soon as it is answered at all.
+        if traces == Traces::Always {
+            let sandbox = sandbox.clone();
+            tokio::spawn(async move { sandbox.warm_up_python().await });
+        }
         let settings = SharedSettings::new(resolved.clone());
         let parts = Parts::build(&settings, traces)?;
         let keeps = traces.are_kept(&resolved) || resolved.state.is_some();
@@ -294,5 +299,6 @@ fn cpython_settings(settings: &Resolved) -> CPythonSettings {
             // The user's own folder: nothing that came with a repository is installed or imported from there.
             folder: settings.global.as_ref().unwrap_or(&settings.own).join("environments"),
         },
+        cache: settings.cache.as_ref().map(|cache| cache.join("python")),
     }
 }

@@ -66,12 +66,12 @@ impl Service for App {
         if let Some(app) = self.this.upgrade() {
             tokio::spawn(deliver_metrics(std::sync::Arc::downgrade(&app)));
         }
-        let toolbox = self.runner.toolbox().clone();
-        let reading = tokio::task::spawn_blocking(move || toolbox.warm_up());
         if let Err(failure) = self.runner.sandbox().warm_up().await {
             tracing::error!(?failure, "the sandbox does not start");
         }
-        let _ = reading.await;
+        // Whoever searches before that waits for it; whoever runs code does not.
+        let toolbox = self.runner.toolbox().clone();
+        let _ = tokio::task::spawn_blocking(move || toolbox.warm_up()).await;
         onetool_sandbox::give_back_code();
     }
 

@@ -1,6 +1,6 @@
 //! From sections to settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -39,6 +39,8 @@ pub struct Resolved {
     /// `.onetool`
     pub own: PathBuf,
     pub global: Option<PathBuf>,
+    /// Where the user keeps what can be made again.
+    pub cache: Option<PathBuf>,
     pub run: RunSettings,
     /// The section `run`, for what the engines need of it.
     pub run_keys: RunKeys,
@@ -185,6 +187,7 @@ pub fn resolve(places: &ConfigPlaces, loaded: LoadedConfig) -> Resolved {
         folder: places.project.clone(),
         own,
         global: places.global.clone(),
+        cache: cache_home(places.global.as_deref()),
         run,
         run_keys,
         python,
@@ -260,6 +263,13 @@ fn check_names(reader: &mut Reader, servers: &[ServerSettings]) {
             reader.warning(&["servers", &server.name], &message);
         }
     }
+}
+
+/// The folder below `XDG_CACHE_HOME`, else below `.cache` beside the user's own folder.
+fn cache_home(global: Option<&Path>) -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = named.or_else(|| Some(global?.parent()?.join(".cache")))?;
+    Some(folder.join("onetool"))
 }
 
 #[cfg(test)]
