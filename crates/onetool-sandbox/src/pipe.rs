@@ -29,6 +29,8 @@ const PAUSE: u64 = 50_000;
 /// Bytes that are read at once: as much as a pipe holds. A reader may have room for far more, which is not to be cleared each
 /// time for what a read does not fill.
 const READ: usize = 64 << 10;
+/// Bytes that are read at first: most messages are small, and room is cleared before it is read into.
+const FIRST_READ: usize = 4 << 10;
 /// Bytes that are read before others get their turn: a child may fill its pipe faster than anybody reads it.
 const TURN: usize = 512 << 10;
 
@@ -175,26 +177,16 @@ impl AsyncRead for ChildPipe {
 impl State {
     fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
-            let room = buffer.remaining().min(READ);
             match self {
-                Self::Awake(pipe) => match rustix::io::read(&*pipe, buffer.initialize_unfilled_to(room)) {
-                    Ok(count) => {
-                        buffer.advance(count);
-                        return Poll::Ready(Ok(()));
-                    }
+                Self::Awake(pipe) => match read_into(pipe.as_fd(), buffer) {
+                    Ok(()) => return Poll::Ready(Ok(())),
                     Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
                     Err(error) => return Poll::Ready(Err(error.into())),
                 },
                 Self::Asleep(pipe) => {
                     let mut readiness = ready!(pipe.poll_read_ready(context))?;
-                    let read =
-                        readiness.try_io(|pipe| Ok(rustix::io::read(pipe, buffer.initialize_unfilled_to(room))?));
-                    match read {
-                        Ok(Ok(count)) => {
-                            buffer.advance(count);
-                            return Poll::Ready(Ok(()));
-                        }
-                        Ok(Err(error)) => return Poll::Ready(Err(error)),
+                    match readiness.try_io(|pipe| Ok(read_into(pipe.as_fd(), buffer)?)) {
+                        Ok(read) => return Poll::Ready(read),
                         Err(_) => continue,
                     }
                 }
@@ -205,6 +197,20 @@ impl State {
             }
         }
     }
+}
+
+/// Reads what is there, as much as a pipe holds at most.
+fn read_into(pipe: BorrowedFd<'_>, buffer: &mut ReadBuf<'_>) -> rustix::io::Result<()> {
+    let room = buffer.remaining().min(FIRST_READ);
+    let count = rustix::io::read(pipe, buffer.initialize_unfilled_to(room))?;
+    buffer.advance(count);
+    let more = buffer.remaining().min(READ - FIRST_READ);
+    if count == FIRST_READ && more > 0 {
+        // An error, or the end, is found by the next read as well.
+        let count = rustix::io::read(pipe, buffer.initialize_unfilled_to(more)).unwrap_or(0);
+        buffer.advance(count);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -543,3 +543,47 @@ async fn a_changed_file_of_compiled_code_is_made_again() {
     runs_with_cache(&folder).await;
     assert_eq!(kept_code(&folder).1, b"rubbish");
 }
+
+async fn value_in(engine: &CPython, code: &str) -> Value {
+    let execution = run_in(engine, code, &Limits::default()).await;
+    execution.result.unwrap_or_else(|failure| panic!("{code}\n{failure:?}\n{}", execution.printed))
+}
+
+/// Children of a zygote that has imported everything: what their siblings have in memory, they do not share.
+#[tokio::test]
+async fn siblings_have_random_numbers_and_threads_of_their_own() {
+    let engine = engine();
+    let all_imported = "import sys\n'asyncio' in sys.modules and 'random' in sys.modules";
+    while value_in(&engine, all_imported).await != Value::Bool(true) {}
+    let mut numbers = Vec::new();
+    for _ in 0..8 {
+        numbers.push(format!("{:?}", value_in(&engine, "import random\nrandom.random()").await));
+    }
+    numbers.sort();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 8, "{numbers:?}");
+    let threads = "import asyncio, threading\nfrom concurrent.futures import ThreadPoolExecutor\n\
+                   main = threading.main_thread() is threading.current_thread() and threading.active_count() == 1\n\
+                   with ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(abs, [-1, -2]))\n\
+                   main and found == [1, 2] and await asyncio.to_thread(abs, -3) == 3";
+    assert_eq!(value_in(&engine, threads).await, Value::Bool(true));
+}
+
+#[tokio::test]
+async fn as_many_spares_are_kept_as_ran_at_once_and_none_for_long() {
+    let engine = engine();
+    engine.warm_up().await;
+    let together = (0..6).map(|_| value_in(&engine, "import time\ntime.sleep(0.3)\n1"));
+    futures_util::future::join_all(together).await;
+    let within = std::time::Instant::now() + Duration::from_secs(20);
+    let mut most = 0;
+    while most < 5 {
+        most = most.max(engine.census().idle);
+        assert!(std::time::Instant::now() < within, "{most} spares");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    while engine.census().idle > 0 {
+        assert!(std::time::Instant::now() < within, "{} spares are left", engine.census().idle);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -18,6 +18,8 @@ import _thread
 
 _IN, _OUT = 3, 4  # of a forked child
 _MIN_MOVED = 64
+_MAX_GAPS = 10_000
+_fillers = []  # for ever: to let go of them would touch their pages
 _PATIENCE, _HEARKEN = 4, 3  # messages that a zygote waits for before it goes on, and for how many milliseconds
 _write, _receive = _os.write, _os.read  # whatever a program makes of those
 _OWN_ID = 0x2A2A2A2A  # stands for the process id in the wall
@@ -833,7 +835,7 @@ def _filter_type(ctypes):
     if not _filter_types:
 
         class Program(ctypes.Structure):
-            _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+            _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
         _filter_types.append(Program)
     return _filter_types[0]
@@ -843,16 +845,16 @@ def _wall(program, ctypes, libc):
     """The second seccomp filter: from here on no process is started or signalled, no file is opened for writing."""
     own = _os.getpid().to_bytes(4, _sys.byteorder)
     code = bytes.fromhex(program).replace(_OWN_ID.to_bytes(4, _sys.byteorder), own)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    filters = _filter_type(ctypes)(len(code) // 8, ctypes.addressof(buffer))
+    filters = _filter_type(ctypes)(len(code) // 8, code)
     if libc.prctl(22, 2, ctypes.byref(filters), 0, 0):
         raise OSError(ctypes.get_errno(), "the second seccomp filter was refused")
 
 
 def _own_domain(ctypes, libc):
     """A Landlock domain of its own: its siblings are out of its reach. Kernels that are too old leave it to the filter."""
-    rules = (ctypes.c_uint64 * 3)(0, 0b11, 0b11)  # no file rights, both of the network, both scopes
-    descriptor = libc.syscall(444, ctypes.byref(rules), ctypes.c_size_t(24), 0)
+    rules = [0, 0b11, 0b11]  # no file rights, both of the network, both scopes
+    rules = b"".join(rule.to_bytes(8, _sys.byteorder) for rule in rules)
+    descriptor = libc.syscall(444, rules, ctypes.c_size_t(len(rules)), 0)
     if descriptor >= 0:
         libc.syscall(446, descriptor, 0)
         _os.close(descriptor)
@@ -906,11 +908,18 @@ def _serve():
 _FOR_PACKAGES = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 _FOR_PACKAGES["MPLCONFIGDIR"] = "/memory/matplotlib"
 
-# What programs import most. A module that is here costs a program nothing, and the zygote its memory.
+# What programs import most, and what that imports: who asks for a fork waits for one import at most. A module that is here
+# costs a program nothing, and the zygote its memory.
 _PRELOADED = """
-types collections functools enum itertools math json re random datetime dataclasses typing string base64 bisect calendar contextlib copy
-csv decimal fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback threading logging socket selectors subprocess concurrent.futures asyncio
+types collections functools enum itertools math json re random datetime dataclasses typing string base64 bisect calendar
+contextlib copy csv decimal fractions heapq inspect io linecache operator os pathlib select statistics textwrap time traceback
+threading logging socket selectors subprocess concurrent.futures asyncio
 """
+
+
+# The program that a zygote rehearses with.
+_REHEARSED = b'''{"code": "class A:\\n    pass\\nclass B(A):\\n    pass\\ntools.tool('a', b=1)\\n[len((1, 2))]", "script_name": "run",
+"read_back": [], "max_recursion": 1000, "keeps_names": false, "files": "none", "folder": "", "seed": null}'''.replace(b"\n", b"") + b"\n"
 
 
 def _preload(name):
@@ -936,6 +945,9 @@ class _Zygote:
         self.processes, self.numbers = {}, {}
         self.ctypes, self.libc = _libc()
         self.id = _os.getpid()
+        # There is one thread, and no lock is held: what modules have `os.fork` do in the child would only copy pages. Packages
+        # may rely on it.
+        self.fork = _os.fork if _has_packages else self.ctypes.PyDLL(None).fork
 
     def serve(self, preload):
         import gc
@@ -961,7 +973,7 @@ class _Zygote:
         self.socket.send(b"R")
         # A program that comes before all of this is done imports what it needs by itself. The first ones may be about to
         # come: they do not wait for an import.
-        waiting = [self.rehearse, *_PRELOADED.split(), self.rest]
+        waiting = [self.hold, *_PRELOADED.split(), self.rest]
         patience, pause = _PATIENCE, _HEARKEN
         while True:
             ready = poll.poll(pause if waiting else None)
@@ -986,6 +998,8 @@ class _Zygote:
         ProjectPath(".")
         _dumps([])
         _files.install("")
+        self.gather()
+        self.rehearse(16)
         self.settle()
 
     def settle(self):
@@ -995,21 +1009,77 @@ class _Zygote:
         gc.collect()
         if hasattr(self.libc, "malloc_trim"):
             self.libc.malloc_trim(0)
+        _fillers.extend(self.fill(size) for size in range(48, 513, 16))
         gc.freeze()
 
-    def rehearse(self):
-        """Does once what every child does, so that what Python makes at the first use is made."""
-        source = "class A:\n    pass\nprint(len([n for n in (1, 2)]))\n1"
-        tree = parse(source, "run")
-        names_read(tree)
-        compile(rewrite(tree, source), "run", "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
-        writer = Writer(lambda data: None, 1 << 20, 1 << 20)
-        writer.value([_loads(b'{"a": [1, 2.5, "x", null]}')])
+    def fill(self, size):
+        """Takes the gaps between objects of a size: those of a child get pages of their own, instead of copies of many."""
+        taken, row, last = [], 0, 0
+        while row < 4096 // size and len(taken) < _MAX_GAPS:
+            taken.append(bytes(size - 33))
+            row = row + 1 if id(taken[-1]) - last == size else 0
+            last = id(taken[-1])
+        return taken
+
+    def rehearse(self, times):
+        """Does what every child does, so that what Python makes at the first use is made."""
+        global _channel, _IN, _OUT
+        pipes = _os.pipe() + _os.pipe()
+        real = _channel, _IN, _OUT
+        _channel, _IN, _OUT = Channel(), pipes[0], pipes[3]
+        try:
+            for _ in range(times):
+                _os.write(pipes[1], _REHEARSED)
+                order = _channel.order()
+                _channel.send(lambda writer: writer.raw('"ready"'))
+                run = Run()
+                run.count = 1  # nothing is installed for it
+                run.take(order)
+                run.globals["tools"] = Pack("tools")
+                run.globals["tools"]._known["tool"] = HostFunction("tools", "tool")
+                _os.write(pipes[1], b'{"id":%d,"value":"answer"}\n' % (_channel.number + 1))
+                run.report()
+                _os.read(pipes[2], _READ)
+        finally:
+            _channel, _IN, _OUT = real
+            for descriptor in pipes:
+                _os.close(descriptor)
+
+    def gather(self):
+        """Puts the code that every child runs side by side: to count its uses then copies a few pages instead of many."""
+        used = set()
+        _sys.setprofile(lambda frame, *_: used.add(frame.f_code))
+        try:
+            self.rehearse(1)
+        finally:
+            _sys.setprofile(None)
+
+        def moved(code):
+            constants = [moved(each) if type(each) is type(code) else each for each in code.co_consts]
+            return code.replace(co_consts=tuple(constants))
+
+        # Its own too: a page that it writes after a fork is copied as well.
+        used.update(each.__code__ for each in vars(_Zygote).values() if type(each) is type(_main))
+        places = [globals(), *(vars(each) for each in globals().values() if type(each) is type)]
+        for function in [each for place in places for each in place.values()]:
+            if type(function) is type(_main) and function.__code__ in used:
+                function.__code__ = moved(function.__code__)
+
+    def hold(self):
+        """What every child does first, where it changes nothing: the functions of the C library are looked up then."""
+        self.libc.prctl(1, _signal.SIGKILL, 0, 0, 0)
+        self.libc.syscall(444, None, self.ctypes.c_size_t(0), 1)  # the version of Landlock
+        self.ctypes.get_errno(), self.ctypes.byref(_filter_type(self.ctypes)(0, b""))
+        for kind in (_resource.RLIMIT_CPU, _resource.RLIMIT_AS):
+            _resource.setrlimit(kind, _resource.getrlimit(kind))
+        _os.getppid(), _os.closerange(1 << 15, 1 << 16)
+        _os.close(_os.dup2(self.woken, _MIN_MOVED, False))
         # Children drop these modules; taking them apart would copy their pages into each child.
         self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_filter_type(self.ctypes)))
         for name in _foreign_modules:
             self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(_sys.modules[name]))
-        self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(self.libc))
+        for held in (self.libc, self.fork):
+            self.ctypes.pythonapi.Py_IncRef(self.ctypes.py_object(held))
 
     def take(self):
         """One request. Returns in a new child only, with its descriptors."""
@@ -1025,13 +1095,15 @@ class _Zygote:
                 _os.kill(process, _signal.SIGKILL)
             return None
         try:
-            process = _os.fork()
+            process = self.fork()
         except OSError:
-            self.ended(number, 127 << 8)
-        else:
-            if not process:
-                return descriptors
+            process = -1
+        if not process:
+            return descriptors
+        if process > 0:
             self.processes[number], self.numbers[process] = process, number
+        else:
+            self.ended(number, 127 << 8)
         for descriptor in descriptors:
             _os.close(descriptor)
         return None
@@ -1068,6 +1140,9 @@ class _Zygote:
         for descriptor, place in ((high[0], _IN), (high[1], _OUT), (high[2], 1), (high[2], 2)):
             _os.dup2(descriptor, place, False)
         _os.closerange(5, 1 << 16)
+        random = _sys.modules.get("random")
+        if random is not None:
+            random.seed()  # its siblings have the same numbers otherwise
         gc.enable()
 
 
