@@ -278,8 +278,8 @@ impl RunStore {
                 return Ok(false);
             }
             // Whoever has given a run back has it no longer, also while nobody has taken it yet.
-            let is_given_back = record.fence == claim.fence
-                && matches!(record.status, RunStatus::Queued | RunStatus::Suspended);
+            let is_given_back =
+                record.fence == claim.fence && matches!(record.status, RunStatus::Queued | RunStatus::Suspended);
             if record.fence > claim.fence || is_given_back {
                 return Err(RunStoreError::Lost);
             }
