@@ -1,20 +1,34 @@
 //! Native packs behind the switches of their built-in bundles.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use onetool_sdk::{CallContext, HealthNote, Pack, QualifiedName, ToolCall, ToolError, ToolSource, Value};
-use onetool_state::bundles::BundleStore;
+use onetool_state::bundles::{BundleStore, NativeTool};
+use parking_lot::RwLock;
 
 /// A source whose tools can be switched off as built-ins of the store.
 pub struct GatedSource {
     inner: Arc<dyn ToolSource>,
     store: BundleStore,
+    /// What the store calls the functions that were called so far, by pack and function.
+    known: RwLock<HashMap<String, HashMap<String, Option<NativeTool>>>>,
 }
 
 impl GatedSource {
     pub fn new(inner: Arc<dyn ToolSource>, store: BundleStore) -> Self {
-        Self { inner, store }
+        Self { inner, store, known: RwLock::default() }
+    }
+
+    fn native(&self, call: &ToolCall) -> Option<NativeTool> {
+        let (pack, function) = (&call.pack.name, &call.tool.name);
+        if let Some(native) = self.known.read().get(pack).and_then(|functions| functions.get(function)) {
+            return *native;
+        }
+        let native = NativeTool::named(pack, function);
+        self.known.write().entry(pack.clone()).or_default().insert(function.clone(), native);
+        native
     }
 }
 
@@ -42,11 +56,13 @@ impl ToolSource for GatedSource {
     }
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
-        let name = call.name();
-        if !self.store.is_native_enabled(&name.pack, &name.function) {
-            return Err(ToolError::denied(format!("{name} is disabled")).with_hint("enable it in its bundle"));
+        if let Some(native) = self.native(&call) {
+            if !self.store.is_switched_on(native) {
+                let message = format!("{} is disabled", call.name());
+                return Err(ToolError::denied(message).with_hint("enable it in its bundle"));
+            }
+            self.store.record_call(native.tool, chrono::Utc::now());
         }
-        self.store.record_native_call(&name.pack, &name.function, chrono::Utc::now());
         self.inner.call(call, ctx).await
     }
 

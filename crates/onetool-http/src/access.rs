@@ -396,7 +396,7 @@ impl AccessPolicy {
         let agent = asking.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         let door = if asking.path == "/mcp" || asking.path.starts_with("/sse") { Door::Mcp } else { Door::Rest };
         let shown: String = asking.path.chars().take(200).collect();
-        audit.record(&AuditRecord {
+        audit.record(AuditRecord {
             principal,
             client: agent.map(|agent| agent.chars().take(200).collect()),
             door: Some(door.name().to_owned()),

@@ -5,7 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -16,12 +16,12 @@ use onetool_sdk::{
     ToolError, ToolSource, ToolSpec, TraceContext, Value,
 };
 use parking_lot::{Mutex, RwLock};
-use tracing::Instrument as _;
 
 use crate::activity::{ActivityKind, Beginning, UnderWay, shown_arguments};
 use crate::catalog::{Catalog, CatalogPack};
 use crate::gate::{Gate, Verdict};
 use crate::groups::Access;
+use crate::logged_call::LoggedCall;
 use crate::nearest::{listed, nearest};
 use crate::permission::Permission;
 use crate::runner::RunReply;
@@ -531,11 +531,11 @@ impl Shared {
         }
         let call = ToolCall { pack, tool: tool.clone(), version, arguments };
         let result = match &journaled {
-            None => execute(entry, call, ctx).await,
+            None => execute(entry, name, call, ctx).await,
             Some((journal, made)) => {
                 // What it calls in its turn is part of it.
                 let within = CallContext { journal: None, ..ctx.clone() };
-                let result = execute(entry, call, &within).await;
+                let result = execute(entry, name, call, &within).await;
                 journal.end(name, made, &result).await?;
                 result
             }
@@ -641,6 +641,10 @@ const HASHED_BYTES: usize = 8 << 20;
 
 /// BLAKE3 of the arguments as compact JSON with sorted keys: equal calls have equal hashes.
 fn arguments_hash(arguments: &Arguments) -> Option<String> {
+    static OF_NONE: LazyLock<String> = LazyLock::new(|| blake3::hash(b"{}").to_hex().to_string());
+    if arguments.positional.is_empty() && arguments.named.is_empty() {
+        return Some(OF_NONE.clone());
+    }
     if size(arguments) > HASHED_BYTES {
         return None;
     }
@@ -677,11 +681,14 @@ fn named_version(name: &str, arguments: &mut Arguments) -> Result<Option<String>
 }
 
 /// Runs the call against its source: bounded by the deadline, ended by cancellation, and safe from its panics.
-async fn execute(entry: &CatalogPack, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
-    let name = call.name();
-    // Whatever is logged on the way says for which run.
-    let span = tracing::warn_span!("call", run = %ctx.run_id, tool = %name);
-    let work = AssertUnwindSafe(entry.source.call(call, ctx)).catch_unwind().instrument(span);
+async fn execute(
+    entry: &CatalogPack,
+    name: &QualifiedName,
+    call: ToolCall,
+    ctx: &CallContext,
+) -> Result<Value, ToolError> {
+    let logged = LoggedCall { run: ctx.run_id.clone(), tool: name.clone() };
+    let work = logged.scope(AssertUnwindSafe(entry.source.call(call, ctx)).catch_unwind());
     let deadline = async {
         match ctx.remaining() {
             Some(left) => tokio::time::sleep(left).await,

@@ -24,8 +24,12 @@ const ANSWER: Duration = Duration::from_micros(150);
 const AWAY: Duration = Duration::from_micros(400);
 /// So many times in a row nothing came in time.
 const MISSES: u32 = 8;
-/// How long nobody looks after that, in microseconds.
-const PAUSE: u64 = 50_000;
+/// How long nobody looks after that, in microseconds: at first, since it may have been an accident, and at most, where it
+/// happens again and again.
+const FIRST_PAUSE: u64 = 1_000;
+const LAST_PAUSE: u64 = 50_000;
+/// After so many messages in time, the next pause is a first one again.
+const HITS: u32 = 16;
 /// Bytes that are read at once: as much as a pipe holds. A reader may have room for far more, which is not to be cleared each
 /// time for what a read does not fill.
 const READ: usize = 64 << 10;
@@ -39,6 +43,10 @@ static PROCESSORS: LazyLock<usize> =
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 static TALKS: AtomicUsize = AtomicUsize::new(0);
 static MISSED: AtomicU32 = AtomicU32::new(0);
+/// Messages in time since the last pause.
+static IN_TIME: AtomicU32 = AtomicU32::new(0);
+/// The last pause, in microseconds.
+static PAUSE: AtomicU64 = AtomicU64::new(0);
 /// Microseconds since the start.
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
@@ -88,7 +96,16 @@ fn is_worth_it() -> bool {
 
 fn pause() {
     MISSED.store(0, Ordering::Relaxed);
-    PAUSED_UNTIL.store(now().saturating_add(PAUSE), Ordering::Relaxed);
+    let went_well = IN_TIME.swap(0, Ordering::Relaxed) >= HITS;
+    let before = if went_well { 0 } else { PAUSE.load(Ordering::Relaxed) };
+    let pause = (before * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
+    PAUSE.store(pause, Ordering::Relaxed);
+    PAUSED_UNTIL.store(now().saturating_add(pause), Ordering::Relaxed);
+}
+
+fn found() {
+    MISSED.store(0, Ordering::Relaxed);
+    IN_TIME.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Looks for bytes in a pipe for so long. The end of the pipe is found as well.
@@ -98,8 +115,7 @@ fn look(pipe: BorrowedFd<'_>, time: Duration) {
     loop {
         let mut looked = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
         if !matches!(poll(&mut looked, Some(&Timespec::default())), Ok(0)) {
-            MISSED.store(0, Ordering::Relaxed);
-            return;
+            return found();
         }
         let now = Instant::now();
         if now - last > AWAY {

@@ -18,19 +18,19 @@ pub struct NativePack {
 /// All native packs.
 pub struct NativeSource {
     packs: Vec<Arc<Pack>>,
-    tools: HashMap<(String, String), Tool>,
+    /// By pack and function.
+    tools: HashMap<String, HashMap<String, Tool>>,
 }
 
 impl NativeSource {
     pub fn new(packs: Vec<NativePack>) -> Self {
-        let mut tools = HashMap::new();
+        let mut tools: HashMap<String, HashMap<String, Tool>> = HashMap::new();
         let packs = packs
             .into_iter()
             .map(|pack| {
                 let specs = pack.tools.iter().map(|tool| (tool.name().to_owned(), tool.spec())).collect();
-                for tool in pack.tools {
-                    tools.insert((pack.name.to_owned(), tool.name().to_owned()), tool);
-                }
+                let functions = tools.entry(pack.name.to_owned()).or_default();
+                functions.extend(pack.tools.into_iter().map(|tool| (tool.name().to_owned(), tool)));
                 Arc::new(Pack {
                     name: pack.name.to_owned(),
                     description: pack.description.to_owned(),
@@ -42,6 +42,10 @@ impl NativeSource {
             })
             .collect();
         Self { packs, tools }
+    }
+
+    fn tool(&self, pack: &str, function: &str) -> Option<&Tool> {
+        self.tools.get(pack)?.get(function)
     }
 }
 
@@ -56,16 +60,13 @@ impl ToolSource for NativeSource {
     }
 
     fn secrets(&self, name: &QualifiedName) -> Vec<String> {
-        let tool = self.tools.get(&(name.pack.clone(), name.function.clone()));
-        tool.map(|tool| tool.secrets().to_vec()).unwrap_or_default()
+        self.tool(&name.pack, &name.function).map(|tool| tool.secrets().to_vec()).unwrap_or_default()
     }
 
     async fn call(&self, call: ToolCall, ctx: &CallContext) -> Result<Value, ToolError> {
-        let name = call.name();
         let tool = self
-            .tools
-            .get(&(name.pack.clone(), name.function.clone()))
-            .ok_or_else(|| ToolError::not_found(format!("{name} is not a native tool")))?;
+            .tool(&call.pack.name, &call.tool.name)
+            .ok_or_else(|| ToolError::not_found(format!("{} is not a native tool", call.name())))?;
         let arguments = serde_json::Value::Object(call.arguments.to_json());
         tool.execute(arguments, ToolContext::new(ctx.clone())).await.map(ToolResult::into_value)
     }

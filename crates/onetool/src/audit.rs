@@ -86,7 +86,7 @@ impl Auditor {
                 (word, Some(shortened(format!("{}: {}", error.exception(), error.message), SHOWN_CHARS)))
             }
         };
-        self.log.record(&AuditRecord {
+        self.log.record(AuditRecord {
             tool: Some(outcome.name.to_string()),
             arguments_hash: outcome.arguments_hash.map(str::to_owned),
             arguments: outcome.arguments.filter(|_| self.wants_arguments()).map(|text| hidden(text, SHOWN_ARGUMENTS)),
@@ -104,7 +104,7 @@ impl Auditor {
         let first_line = || outcome.text.lines().next().unwrap_or_default().to_owned();
         let word = if outcome.is_error { "error" } else { "ok" };
         let hash = || blake3::hash(outcome.command.as_bytes()).to_hex().to_string();
-        self.log.record(&AuditRecord {
+        self.log.record(AuditRecord {
             arguments_hash: self.wants_hashes().then(hash),
             arguments: self.wants_arguments().then(|| hidden(outcome.command, SHOWN_ARGUMENTS)),
             error: outcome.is_error.then(|| shortened(first_line(), SHOWN_CHARS)),

@@ -141,7 +141,7 @@ impl Change {
         }
         self.record.ts = chrono::Utc::now();
         self.record.duration_ms = Some(self.began.elapsed().as_secs_f64() * 1e3);
-        audit.record(&self.record);
+        audit.record(self.record);
     }
 }
 

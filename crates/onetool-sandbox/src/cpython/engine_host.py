@@ -31,7 +31,7 @@ _READ = 1 << 16
 _CANCEL = b"\x18\n"  # ends a line that is to be ignored
 # Seconds for which an answer is looked for before this process falls asleep; pointless without a second processor.
 _LOOK = 150e-6 if (_os.cpu_count() or 1) > 1 else 0
-_AWAY, _MISSES, _PAUSE = 400e-6, 8, 0.05  # see `pipe.rs`
+_AWAY, _MISSES, _HITS, _FIRST_PAUSE, _LAST_PAUSE = 400e-6, 8, 16, 0.001, 0.05  # see `pipe.rs`
 _clock, _poller = _time.monotonic, _select.poll
 
 
@@ -69,7 +69,7 @@ class Channel:
         self.watched = {}
         self.orders = []  # programs that nobody has taken yet
         self.poll = None
-        self.missed, self.sleeps_until = 0, 0.0
+        self.missed, self.in_time, self.pause, self.sleeps_until = 0, 0, 0.0, 0.0
 
     def send(self, write):
         """One message: `write` gets a Writer. A message that fails halfway is taken back."""
@@ -189,10 +189,13 @@ class Channel:
             if now > end or now - last > _AWAY:
                 self.missed += 1
                 if now - last > _AWAY or self.missed > _MISSES:
-                    self.missed, self.sleeps_until = 0, now + _PAUSE
+                    before = 0.0 if self.in_time >= _HITS else self.pause
+                    self.pause = min(max(2 * before, _FIRST_PAUSE), _LAST_PAUSE)
+                    self.missed, self.in_time, self.sleeps_until = 0, 0, now + self.pause
                 return
             last = now
         self.missed = 0
+        self.in_time += 1
 
     def wait(self, slot):
         while slot.answer is None:

@@ -41,13 +41,13 @@ struct AuditStream {
 }
 
 impl Sink for AuditStream {
-    type Entry = String;
+    type Entry = AuditRecord;
     const WHAT: &'static str = "audit trail";
     const BATCH_ENTRIES: usize = 500;
 
-    fn write(&self, batch: &[String], lost: u64) -> Result<(), StateError> {
+    fn write(&self, batch: &[AuditRecord], lost: u64) -> Result<(), StateError> {
         let note = (lost > 0).then(|| AuditRecord { count: Some(lost), ..AuditRecord::new(AuditEvent::Lost, "error") });
-        let lines: Vec<String> = note.as_ref().and_then(line).into_iter().chain(batch.iter().cloned()).collect();
+        let lines: Vec<String> = note.iter().chain(batch).filter_map(line).collect();
         wait(self.trail.append(Stream::AUDIT, &lines))
     }
 
@@ -91,12 +91,10 @@ impl AuditLog {
         self.writer.is_some()
     }
 
-    /// Takes a line. Never waits for the disk or the network.
-    pub fn record(&self, record: &AuditRecord) {
-        if let Some(writer) = &self.writer
-            && let Some(line) = line(record)
-        {
-            writer.push(line);
+    /// Takes what becomes a line. Never waits for the disk or the network.
+    pub fn record(&self, record: AuditRecord) {
+        if let Some(writer) = &self.writer {
+            writer.push(if record.text_bytes() > LINE_BYTES { record.without_texts() } else { record });
         }
     }
 
@@ -121,8 +119,7 @@ fn line(record: &AuditRecord) -> Option<String> {
     if line.len() <= LINE_BYTES {
         return Some(line);
     }
-    let short = AuditRecord { arguments: None, error: None, client: None, ..record.clone() };
-    serde_json::to_string(&short).ok().filter(|line| line.len() <= LINE_BYTES)
+    serde_json::to_string(&record.clone().without_texts()).ok().filter(|line| line.len() <= LINE_BYTES)
 }
 
 /// Whether a line is older; one that cannot be read is.

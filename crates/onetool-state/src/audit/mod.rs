@@ -110,6 +110,16 @@ impl AuditRecord {
             count: None,
         }
     }
+
+    /// Bytes of the texts that others may make long.
+    fn text_bytes(&self) -> usize {
+        [&self.arguments, &self.error, &self.client].into_iter().flatten().map(String::len).sum()
+    }
+
+    /// The same, short enough for a line.
+    fn without_texts(self) -> Self {
+        Self { arguments: None, error: None, client: None, ..self }
+    }
 }
 
 #[cfg(test)]

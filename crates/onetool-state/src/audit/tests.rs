@@ -28,7 +28,7 @@ fn lines_are_kept_in_order_and_found_again() {
     let kept = settings(Duration::from_hours(1));
     let log = AuditLog::new(trail(folder.path()), kept);
     for number in 0..2_000 {
-        log.record(&record(number));
+        log.record(record(number));
     }
     drop(log);
     let trail = trail(folder.path());
@@ -55,7 +55,7 @@ fn what_is_too_old_is_neither_shown_nor_kept() {
     wait(trail.append(Stream::AUDIT, &vec![line; 100])).unwrap();
     let kept = settings(Duration::from_hours(1));
     let log = AuditLog::new(trail.clone(), kept);
-    log.record(&record(2));
+    log.record(record(2));
     log.flush().unwrap();
     assert_eq!(wait(last(&*trail, &AuditFilter::default(), kept.horizon(), 10)).unwrap().len(), 1);
     log.trim().unwrap();

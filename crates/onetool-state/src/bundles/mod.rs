@@ -59,6 +59,8 @@ pub use page::{Page, PageToken};
 pub use response::{PageKind, PagePlace, PageRule, StreamFormat, StreamResult, StreamRule};
 pub use sequence::{SequenceImplementation, SequenceStep, StepRetry};
 pub use state::{BundleView, ToolView};
-pub use store::{BundleCheck, BundleStore, Disabled, Enabled, Neighbours, Options, Problem, ToolCheck, ToolFilter};
+pub use store::{
+    BundleCheck, BundleStore, Disabled, Enabled, NativeTool, Neighbours, Options, Problem, ToolCheck, ToolFilter,
+};
 pub use translations::{Translation, Translations, accepted_languages, is_language};
 pub use usage::Usage;

@@ -133,6 +133,23 @@ pub(super) struct Errands {
     pub(super) flush_usage: bool,
 }
 
+/// A native function, as the store knows it. Its ids are hashes of its name: whoever calls it often keeps them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NativeTool {
+    pub bundle: BundleId,
+    pub tool: ToolId,
+}
+
+impl NativeTool {
+    /// None for a name that no bundle can have.
+    pub fn named(pack: &str, function: &str) -> Option<Self> {
+        let bundle = Slug::from_identifier(pack).ok()?;
+        let function = Slug::from_identifier(function).ok()?;
+        let tool = ToolId::built_in(bundle.as_str(), function.as_str());
+        Some(Self { bundle: BundleId::built_in(bundle.as_str()), tool })
+    }
+}
+
 impl BundleStore {
     /// Opens a store. Returns at once; the files are read in the background, and the first read waits for them.
     pub fn open(options: Options) -> Result<Self, StoreError> {
@@ -369,22 +386,16 @@ impl BundleStore {
         self.shared.views(&state, entry.tools.iter().rev().filter_map(|id| state.tools.get(id)))
     }
 
-    /// Counts a call of a native function.
-    pub fn record_native_call(&self, pack: &str, function: &str, at: DateTime<Utc>) {
-        if let (Ok(pack), Ok(function)) = (Slug::from_identifier(pack), Slug::from_identifier(function)) {
-            self.record_call(ToolId::built_in(pack.as_str(), function.as_str()), at);
-        }
-    }
-
     /// Whether a native function is switched on. Functions that no bundle shows are.
     pub fn is_native_enabled(&self, pack: &str, function: &str) -> bool {
-        let Ok(slug) = Slug::from_identifier(pack) else { return true };
-        let Ok(function) = Slug::from_identifier(function) else { return true };
+        NativeTool::named(pack, function).is_none_or(|native| self.is_switched_on(native))
+    }
+
+    /// The same for one whose ids are known.
+    pub fn is_switched_on(&self, native: NativeTool) -> bool {
         let state = self.shared.state.read();
-        let bundle = BundleId::built_in(slug.as_str());
-        let tool = ToolId::built_in(slug.as_str(), function.as_str());
-        state.switches.bundles.get(&bundle).copied().unwrap_or(true)
-            && state.switches.tools.get(&tool).copied().unwrap_or(true)
+        state.switches.bundles.get(&native.bundle).copied().unwrap_or(true)
+            && state.switches.tools.get(&native.tool).copied().unwrap_or(true)
     }
 
     /// Counts a call. Never waits for the disk.

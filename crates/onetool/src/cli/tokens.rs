@@ -98,7 +98,7 @@ pub async fn main(args: TokensArgs, at: Location) -> anyhow::Result<ExitCode> {
 /// Leaves in the audit trail what was done at the command line.
 pub(super) fn audited<T, E: std::fmt::Display>(audit: &AuditLog, what: String, done: Result<T, E>) -> Result<T, E> {
     let error = done.as_ref().err().map(ToString::to_string);
-    audit.record(&AuditRecord {
+    audit.record(AuditRecord {
         door: Some(Door::Local.name().to_owned()),
         tool: Some(what),
         error: error.clone(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use onetool_run::LoggedCall;
 use onetool_state::logs::LogWriter;
 use serde_json::Value as Json;
 use tracing::field::{Field, Visit};
@@ -63,7 +64,19 @@ pub(super) fn line<S: Subscriber + for<'a> LookupSpan<'a>>(event: &Event<'_>, ct
     let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
     fields.0.push(("ts", now.into()));
     fields.0.push(("level", level(event).into()));
-    if let Some(span) = ctx.event_span(event) {
+    // The `ot` pack has spans of its own, with what was asked.
+    let is_told = LoggedCall::with_current(|call| {
+        if call.tool.pack == "ot" {
+            return false;
+        }
+        fields.0.push(("span", "call".into()));
+        fields.0.push(("run", (*call.run).into()));
+        fields.0.push(("tool", call.tool.to_string().into()));
+        true
+    });
+    if is_told != Some(true)
+        && let Some(span) = ctx.event_span(event)
+    {
         put(&mut fields.0, "span", span.name().into());
         if let Some(SpanFields(known)) = span.extensions().get::<SpanFields>() {
             for (name, value) in known {
