@@ -88,8 +88,10 @@ impl Child {
     }
 
     /// Tells it how to confine itself. As much as it does not take at once is told before its first program.
+    ///
+    /// The descriptor itself is written to: the event loop has not heard yet that a new pipe takes something.
     pub(super) fn set_up(&mut self, setup: &[u8], headroom: usize) {
-        let taken = self.input.try_write(setup).unwrap_or(0);
+        let taken = rustix::io::write(&self.input, setup).unwrap_or(0);
         self.unsent = setup[taken..].to_vec();
         self.headroom = headroom;
     }

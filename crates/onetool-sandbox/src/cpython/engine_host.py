@@ -99,6 +99,14 @@ class Channel:
         if self.writer == _thread.get_ident():
             raise RuntimeError("a value cannot call tools or use files while it is being shown")
 
+    def has_input(self):
+        """Whether there is something to read, or nothing will ever be."""
+        if self.poll is None:
+            poller = _poller()
+            poller.register(_IN, 1)
+            self.poll = poller.poll
+        return bool(self.buffer or self.poll(0))
+
     def read_line(self):
         """One message from the host, waiting for it."""
         if not self.buffer:
@@ -177,13 +185,9 @@ class Channel:
 
     def look(self):
         """Looks for an answer for a moment: to fall asleep and be woken takes longer than most tools."""
-        if self.poll is None:
-            poller = _poller()
-            poller.register(_IN, 1)
-            self.poll = poller.poll
         last = _clock()
         end = last + _LOOK
-        while not self.poll(0):
+        while not self.has_input():
             now = _clock()
             # Away for longer than a look takes: others need the processor.
             if now > end or now - last > _AWAY:
@@ -522,8 +526,6 @@ class Run:
         return evaluate
 
     def prepare(self):
-        if self.count == 1:
-            self.install()
         _files.install(self.source)
         _sys.argv = [self.name]
         if "traceback" in self.source or "inspect" in self.source or "logging" in self.source:
@@ -896,6 +898,9 @@ def _serve():
         _sys.modules["ctypes"] = _sys.modules["_ctypes"] = None
     _channel.send(lambda writer: writer.raw('"ready"'))
     run = Run()
+    run.install()
+    if not _channel.has_input():
+        _limber_up()
     while True:
         order = _channel.order()
         _limit(order)
@@ -905,6 +910,21 @@ def _serve():
         if not order["keeps_names"]:
             _os._exit(0)
         del order
+
+
+def _limber_up():
+    """What every program makes this process do, done while it waits for one: memory that it shares with others is copied now."""
+    run = Run()
+    run.take(_loads(_REHEARSED))
+    run.source = run.source.replace("tools.tool('a', b=1)", "len('a')")
+    code = run.compile()
+    _real_exec(code, run.globals)
+    writer = Writer(len, 1 << 20, 1 << 20)
+    writer.raw('{"done":{"value":')
+    writer.value(run.globals.pop(VALUE), 3)
+    run.kept(writer)
+    writer.flush()
+    _flush()
 
 
 # Threads do not survive a fork, and there is no screen.
