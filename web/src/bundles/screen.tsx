@@ -184,7 +184,7 @@ type Open = { bundle: Record<string, unknown> } | { tool: Draft } | { recipe: Re
 
 const NEW_TOOL = { version: 'v1', impl: { urlTemplate: 'https://' }, argSchema: { type: 'object', properties: {}, additionalProperties: false } };
 
-function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged(): void; onGone(): void }) {
+function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged(): Promise<void>; onGone(): void }) {
   const path = `tools/bundles/${segment(bundle.bundleID)}`;
   const { data: tools, error, reload } = useLoad<Tool[]>(`tools/tools?includeDisabled=true&recommendedPageSize=256&bundleIDs=${segment(bundle.bundleID)}`, allTools);
   const [open, setOpen] = useState<Open>(null);
@@ -203,8 +203,9 @@ function BundlePage({ bundle, onChanged, onGone }: { bundle: Bundle; onChanged()
   const edit = () => attempt(async () => setOpen({ bundle: await getStored<Record<string, unknown>>(path) }));
   const change = async (stored: Record<string, unknown>, body: Record<string, unknown>) => {
     await send('PUT', path, { ...parts(stored, KEPT), ...body });
+    // What is shown changes once, with the form that goes: whatever opens next stays where it is.
+    await onChanged();
     setOpen(null);
-    onChanged();
     void loadToolbox();
     say(t('editor.saved', { name: plain(String(body['slug'])) }));
   };

@@ -6,7 +6,8 @@ export interface Loaded<T> {
   data: T | null;
   error: unknown;
   isLoading: boolean;
-  reload(): void;
+  /** Fetches it again; done when it is there, or has failed. */
+  reload(): Promise<void>;
   set(data: T): void;
 }
 
@@ -21,20 +22,20 @@ function count(change: number) {
 export function useLoad<T>(path: string | null, fetch: (path: string, signal?: AbortSignal) => Promise<T> = get): Loaded<T> {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown; isLoading: boolean }>({ path: null, data: null, error: null, isLoading: path !== null });
   const control = useRef<AbortController | null>(null);
-  const load = useCallback(() => {
+  const load = useCallback(async () => {
     control.current?.abort();
     if (path === null) return;
     const own = new AbortController();
     control.current = own;
     setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, isLoading: true }));
     count(1);
-    void fetch(path, own.signal).then(
+    await fetch(path, own.signal).then(
       (data) => { if (!own.signal.aborted) setState({ path, data, error: null, isLoading: false }); },
       (error: unknown) => { if (!own.signal.aborted) setState((old) => ({ ...old, error, isLoading: false })); },
     ).finally(() => count(-1));
   }, [path]);
   useEffect(() => {
-    load();
+    void load();
     return () => control.current?.abort();
   }, [load]);
   const isCurrent = state.path === path;

@@ -9,10 +9,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::process::Command;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
+use super::launch::{self, LaunchOrder, Streams};
 use super::protocol::Lines;
 use super::zygote::Forked;
 use crate::Host;
@@ -47,19 +46,8 @@ enum Process {
 
 impl Child {
     pub(super) fn start(launcher: &Path, order: &LaunchOrder) -> std::io::Result<Self> {
-        let mut command = Command::new(launcher);
-        command
-            .arg(LAUNCH_ARGUMENT)
-            .arg(serde_json::to_string(order)?)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        // It ends with the thread that starts it.
-        let mut process = onetool_process::on_lasting_thread(move || command.spawn())?;
+        let streams = Streams { input: Stdio::piped(), output: Stdio::piped(), printed: Stdio::piped() };
+        let mut process = launch::start(launcher, order, streams)?;
         let (Some(input), Some(output), Some(printed)) =
             (process.stdin.take(), process.stdout.take(), process.stderr.take())
         else {

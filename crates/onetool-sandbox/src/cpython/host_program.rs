@@ -18,9 +18,8 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
-use super::launch::{LAUNCH_ARGUMENT, LaunchOrder, Role};
+use super::launch::{self, LaunchOrder, Role, Streams};
 
 /// Becomes the host program.
 pub(super) const START: &str = include_str!("start.py");
@@ -146,19 +145,8 @@ fn store(file: &Path, key: u64, code: &[u8]) -> io::Result<()> {
 /// The code, from a process that is confined and has nothing but the source.
 async fn compile(launcher: &Path, order: &LaunchOrder) -> io::Result<Vec<u8>> {
     let order = LaunchOrder { role: Role::Compiler, code: None, library: None, preload: Vec::new(), ..order.clone() };
-    let mut command = Command::new(launcher);
-    command
-        .arg(LAUNCH_ARGUMENT)
-        .arg(serde_json::to_string(&order)?)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true);
-    // It ends with the thread that starts it.
-    let mut process = onetool_process::on_lasting_thread(move || command.spawn())?;
+    let streams = Streams { input: Stdio::null(), output: Stdio::piped(), printed: Stdio::null() };
+    let mut process = launch::start(launcher, &order, streams)?;
     let Some(output) = process.stdout.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
     let mut code = Vec::new();
     let reading = async {

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::os::fd::{IntoRawFd as _, RawFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,30 @@ pub(super) struct LaunchOrder {
     pub(super) library: Option<PathBuf>,
     /// Modules that a zygote imports.
     pub(super) preload: Vec<String>,
+}
+
+/// The three standard streams of a launcher.
+pub(super) struct Streams {
+    pub(super) input: Stdio,
+    pub(super) output: Stdio,
+    pub(super) printed: Stdio,
+}
+
+/// Starts the launcher. What it becomes ends when the process is dropped, and with this one.
+pub(super) fn start(launcher: &Path, order: &LaunchOrder, streams: Streams) -> std::io::Result<tokio::process::Child> {
+    let mut command = tokio::process::Command::new(launcher);
+    command
+        .arg(LAUNCH_ARGUMENT)
+        .arg(serde_json::to_string(order)?)
+        .env_clear()
+        .current_dir("/")
+        .stdin(streams.input)
+        .stdout(streams.output)
+        .stderr(streams.printed)
+        .process_group(0)
+        .kill_on_drop(true);
+    // It ends with the thread that starts it.
+    onetool_process::on_lasting_thread(move || command.spawn())
 }
 
 /// The main function of the launcher: `arguments` are those after [`LAUNCH_ARGUMENT`]. On success it never returns: the

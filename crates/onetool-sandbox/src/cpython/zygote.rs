@@ -23,12 +23,11 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::process::Command;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::child::Child;
-use super::launch::{LAUNCH_ARGUMENT, LaunchOrder};
+use super::launch::{self, LaunchOrder, Streams};
 
 /// How long the zygote may take until it can fork.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,19 +65,8 @@ impl Zygote {
         // The event loop only needs its descriptor; messages keep their bounds.
         let ours = std::os::unix::net::UnixStream::from(ours);
         ours.set_nonblocking(true)?;
-        let mut command = Command::new(launcher);
-        command
-            .arg(LAUNCH_ARGUMENT)
-            .arg(serde_json::to_string(order)?)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .kill_on_drop(true);
-        // It ends with the thread that starts it.
-        let process = onetool_process::on_lasting_thread(move || command.spawn())?;
+        let streams = Streams { input: Stdio::from(theirs), output: Stdio::null(), printed: Stdio::null() };
+        let process = launch::start(launcher, order, streams)?;
         let link = Arc::new(Link {
             socket: UnixStream::from_std(ours)?,
             waiting: Mutex::default(),
