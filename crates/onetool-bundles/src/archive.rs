@@ -1,10 +1,10 @@
 //! A bundle as a ZIP archive: `manifest.json` with the checksum of every other file, `bundle.json`, and one file per tool.
 //!
-//! The bytes depend on the content alone: no times, no ids, a fixed order, nothing compressed. Secrets are named in a
-//! bundle, never held; where a template holds the value of one after all, its name is written instead.
+//! The bytes depend on the content alone: no timestamps, no ids, a fixed order, no compression. A bundle refers to
+//! secrets by name; if a template contains a secret's value anyway, the export replaces it with the name.
 //!
-//! **Invariant:** an archive from outside is hostile. Everything is checked before anything is unpacked: names, kinds,
-//! sizes, overlaps, duplicates; and nothing of it ever becomes a path.
+//! **Invariant:** an archive from outside is untrusted. Names, kinds, sizes, overlaps and duplicates are checked before
+//! anything is unpacked, and no part of it is ever used as a path.
 
 mod zip;
 
@@ -24,14 +24,14 @@ const BUNDLE: &str = "bundle.json";
 const FORMAT: &str = "onetool-bundle";
 const FORMAT_VERSION: u32 = 1;
 
-/// What an archive holds.
+/// The contents of an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Archive {
     pub bundle: BundleDraft,
     pub tools: Vec<(Slug, Version, ToolDraft)>,
 }
 
-/// The documents of an archive whose names, sizes and checksums are right. What is in them is not checked yet.
+/// The documents of an archive with valid names, sizes and checksums. Their content is not checked yet.
 #[derive(Debug)]
 pub struct ArchiveDocuments {
     bundle: Json,
@@ -47,7 +47,7 @@ struct Manifest {
     files: BTreeMap<String, String>,
 }
 
-/// A bundle and its tools as an archive.
+/// Exports a bundle and its tools as an archive.
 pub fn export_bundle(bundle: &Bundle, tools: &[Tool], secrets: &dyn Secrets) -> Result<Vec<u8>, String> {
     let mut tools: Vec<&Tool> = tools.iter().collect();
     tools.sort_by(|a, b| (&a.slug, &a.version).cmp(&(&b.slug, &b.version)));
@@ -71,7 +71,7 @@ pub fn export_bundle(bundle: &Bundle, tools: &[Tool], secrets: &dyn Secrets) -> 
     zip::write(&entries)
 }
 
-/// What the store adds is left out, and the values of secrets.
+/// Leaves out the fields that the store adds, and the values of secrets.
 fn document(
     value: &impl Serialize,
     bundle: &Bundle,
@@ -158,7 +158,7 @@ impl ArchiveDocuments {
         self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
     }
 
-    /// Reads the documents. Keys that nobody knows are left out: whoever takes archives from outside looks for them first.
+    /// Reads the documents. Unknown keys are ignored: callers that accept archives from outside check for them first.
     pub fn read(self) -> Result<Archive, String> {
         let id = BundleId::generate();
         let bundle: Bundle = restored(BUNDLE, self.bundle, id, None)?;
@@ -175,7 +175,7 @@ fn parsed(name: &str, content: &[u8]) -> Result<Json, String> {
     serde_json::from_slice(content).map_err(|error| format!("{name}: {error}"))
 }
 
-/// A document with what the store adds.
+/// Adds the store's own fields to a document.
 fn restored<T: serde::de::DeserializeOwned>(
     name: &str,
     mut json: Json,

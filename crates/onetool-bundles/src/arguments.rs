@@ -1,11 +1,11 @@
-//! Whether arguments fit their schema, and where they do not.
+//! Validates arguments against their schema.
 
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Validator, Value};
 use onetool_state::bundles::{Implementation, Tool};
 use serde_json::Value as Json;
 
-/// Arguments that fit their schema. A `null` that fits stays; one that does not is Python's way to say "not given".
+/// Validates the arguments. An optional argument that is `null` and does not fit the schema counts as not given.
 pub(crate) fn fitting(
     validator: &Validator,
     mut arguments: IndexMap<String, Value>,
@@ -30,7 +30,7 @@ fn check_arguments(validator: &Validator, arguments: &IndexMap<String, Value>) -
     })
 }
 
-/// The tool with every variable of its path required, whether or not its schema lists it so.
+/// Returns the tool with every path variable required, if its schema does not require all of them already.
 pub(crate) fn with_path_variables(tool: &Tool) -> Option<Tool> {
     let Implementation::Http(http) = &tool.implementation else { return None };
     let properties = tool.arg_schema.get("properties").and_then(Json::as_object)?;
@@ -51,7 +51,7 @@ pub(crate) fn with_path_variables(tool: &Tool) -> Option<Tool> {
     Some(completed)
 }
 
-/// The variables of an address's path that have no default of their own.
+/// The path variables of a URL template that have no default of their own.
 fn path_variables(template: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = template;

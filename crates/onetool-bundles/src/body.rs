@@ -1,4 +1,4 @@
-//! The body of a request: JSON whose variables are values or parts of strings, a form, or plain text.
+//! Request bodies: JSON whose variables are values or parts of strings, a form, or plain text.
 
 use onetool_sdk::{ToolError, Value};
 
@@ -15,7 +15,7 @@ pub(crate) enum Body {
     Text(Template),
 }
 
-/// A piece of JSON.
+/// A JSON node.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     /// A number, `true`, `false` or `null`, as written.
@@ -74,7 +74,7 @@ impl Body {
     }
 }
 
-/// A missing variable in the middle of a text is nothing.
+/// Fills a template; a missing variable becomes empty text.
 fn fill_lenient(template: &[Piece], bindings: &Bindings<'_>) -> Result<String, ToolError> {
     let mut filled = String::new();
     for piece in template {
@@ -102,7 +102,7 @@ impl Node {
         }
     }
 
-    /// Whether there was anything to write: a missing variable takes its member or item with it.
+    /// Returns whether anything was written: a missing variable omits its member or item.
     fn write(&self, bindings: &Bindings<'_>, out: &mut String) -> Result<bool, ToolError> {
         match self {
             Self::Literal(text) => out.push_str(text),
@@ -157,7 +157,7 @@ fn write_string(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Like the value's JSON, but integers of any size stay numbers.
+/// Writes the value as JSON, with integers of any size as numbers.
 fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::BigInt(number) => out.push_str(&number.to_string()),

@@ -1,4 +1,4 @@
-//! HTTP tools: reading them, showing what they would send, and calling them.
+//! HTTP tools: compiling them, previewing their requests, and calling them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,35 +26,35 @@ use super::secrets::Secrets;
 use super::sequence::{PlannedStep, Sequence, SequenceSettings, StepTrace, check_nesting};
 use super::stream::Reader;
 
-/// What users call the schemas of a tool.
+/// The user-visible names of a tool's schemas.
 const ARG_SCHEMA: &str = "argSchema";
 const OUTPUT_SCHEMA: &str = "outputSchema";
 
-/// How a call went, beside its value.
+/// Details of a call, besides its value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallReport {
     /// The last reply's status.
     pub status: Option<u16>,
-    /// Requests sent, redirects not counted.
+    /// Number of requests, not counting redirects.
     pub attempts: u32,
     pub duration: Duration,
-    /// For a list of several pages.
+    /// Set for a paginated list.
     pub pages: Option<PageReport>,
-    /// Events of a stream.
+    /// Number of stream events.
     pub events: Option<usize>,
-    /// What became of each step, for a sequence.
+    /// The outcome of each step of a sequence.
     pub trace: Vec<StepTrace>,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub value: Json,
-    /// The request failed, and the tool's `errorMode` makes that no value: its promise does not hold.
+    /// The request failed and `errorMode` turned that into an empty value, which need not match the output schema.
     pub is_empty: bool,
 }
 
-/// A tool that has been read: schemas, and what it does.
+/// A compiled tool.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) arguments: Validator,
@@ -62,7 +62,7 @@ pub(crate) struct Compiled {
     pub(crate) work: Work,
 }
 
-/// What a tool does.
+/// The implementation of a tool.
 #[derive(Debug)]
 pub(crate) enum Work {
     Http(Box<HttpTool>),
@@ -75,7 +75,7 @@ pub(crate) enum Work {
 pub enum Preview {
     Request(DryRun),
     Steps(Vec<PlannedStep>),
-    /// A function of this process: there is nothing to show.
+    /// A native function: there is nothing to show.
     Nothing,
 }
 
@@ -87,7 +87,7 @@ pub struct HttpEngine {
     pub(crate) hosts: Limiters,
     pub(crate) clocks: Clocks,
     pub(crate) tokens: TokenStore,
-    /// Where tokens are shared with other processes.
+    /// Shared state, through which tokens are shared with other processes.
     pub(crate) state: Option<State>,
     tools: Limiters,
     sequences: SequenceSettings,
@@ -122,7 +122,7 @@ impl HttpEngine {
         &self.sequences
     }
 
-    /// Shares tokens with everyone who uses the same state.
+    /// Shares tokens with all processes that use the same state.
     #[must_use]
     pub fn sharing(mut self, state: State) -> Self {
         self.tools.share(&state);
@@ -130,7 +130,7 @@ impl HttpEngine {
         Self { state: Some(state), ..self }
     }
 
-    /// What the store asks before it takes a tool.
+    /// The check that the store runs before it accepts a tool.
     pub fn checker(self: &Arc<Self>) -> ToolCheck {
         let engine = self.clone();
         Arc::new(move |bundle, tool, neighbours| {
@@ -152,7 +152,7 @@ impl HttpEngine {
         })
     }
 
-    /// What the store asks before it takes a bundle.
+    /// The check that the store runs before it accepts a bundle.
     pub fn bundle_checker(self: &Arc<Self>) -> BundleCheck {
         let engine = self.clone();
         Arc::new(move |bundle| bundle.auth.as_ref().map_or(Ok(()), |block| engine.check_block(bundle, block)))
@@ -166,7 +166,7 @@ impl HttpEngine {
         Ok(Compiled { arguments, output, work: self.work(bundle, &tool)? })
     }
 
-    /// Fails where [`Self::compile`] does, and costs a fraction of it.
+    /// Fails whenever [`Self::compile`] does, at a fraction of the cost.
     pub(crate) fn check(&self, bundle: &Bundle, tool: &Tool) -> Result<Work, String> {
         let tool = completed(tool)?;
         check_schema(&tool.arg_schema).map_err(|reason| format!("{ARG_SCHEMA} is not valid: {reason}"))?;
@@ -186,7 +186,7 @@ impl HttpEngine {
         })
     }
 
-    /// What a call would do, without doing it.
+    /// Shows what a call would do.
     pub fn dry_run(
         &self,
         bundle: &Bundle,
@@ -202,7 +202,7 @@ impl HttpEngine {
         })
     }
 
-    /// Counts a call of a tool that has a limit of its own.
+    /// Counts a call against the tool's own limit, if it has one.
     pub(crate) async fn check_tool_rate(&self, tool: ToolId, limit: Option<NonZeroU32>) -> Result<(), ToolError> {
         match limit {
             Some(limit) => self.tools.check(&tool.to_string(), limit, "this tool").await,
@@ -254,7 +254,7 @@ impl HttpEngine {
         }
     }
 
-    /// Sends what a call needs, and reads what comes back.
+    /// Sends the requests of a call and reads the replies.
     async fn value(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,
@@ -293,7 +293,7 @@ impl HttpEngine {
     }
 }
 
-/// The tool with all that its schema needs.
+/// Returns the tool with path variables required in its schema.
 fn completed(tool: &Tool) -> Result<Cow<'_, Tool>, String> {
     if !tool.arg_schema.is_object() {
         return Err("argSchema must be a JSON Schema of an object".to_owned());
@@ -318,7 +318,7 @@ fn late(tool: &HttpTool, request: &Rendered, budget: Duration) -> ToolError {
     ToolError::new(ErrorKind::Timeout, message).with_hint(hint)
 }
 
-/// Whether it was the other side, or the way there, that failed.
+/// Whether the upstream or the connection to it failed.
 fn is_failed_request(error: &ToolError) -> bool {
     matches!(error.kind, ErrorKind::Upstream { .. } | ErrorKind::Timeout | ErrorKind::Unavailable)
 }

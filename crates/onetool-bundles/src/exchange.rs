@@ -1,6 +1,6 @@
-//! Requests and their replies: hosts checked at every step, redirects followed, retries within one deadline.
+//! Sends requests: checks the host at every hop, follows redirects, and retries within one deadline.
 //!
-//! Authentication is applied to each request as it leaves, and only while it goes to the tool's own origin.
+//! Authentication is applied to each request when it is sent, and only while its target is the tool's own origin.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,21 +18,21 @@ use super::reply::{Reply, host_of, is_success, upstream};
 use super::request::{HttpTool, Rendered};
 use super::retry::{backoff, is_idempotent, is_passing, retry_after};
 
-/// One call on its way.
+/// The state of one call.
 pub(crate) struct Trip<'a> {
     pub(crate) tool: &'a HttpTool,
     pub(crate) deadline: Instant,
     pub(crate) report: &'a mut CallReport,
-    /// What must be masked beside the secrets: tokens and signatures.
+    /// Values to mask besides the secrets: tokens and signatures.
     pub(crate) masks: Vec<String>,
     token: Option<(String, TokenAge)>,
     /// The trace that the call is part of.
     pub(crate) trace: Option<TraceHeaders>,
-    /// Whoever calls does the retries.
+    /// Disables retries, because the caller does them.
     pub(crate) single_attempt: bool,
     /// Tokens that were refused.
     refused: Vec<String>,
-    /// How often a refusal was answered with another token, or a corrected clock.
+    /// How often a refused request was repeated with another token or a corrected clock.
     second_chances: u32,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Trip<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     Whole,
-    /// Of a success only the head: the rest comes piece by piece.
+    /// For a success, only the headers: the body is read in chunks.
     Live,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Reading {
 pub(crate) struct Failure {
     pub(crate) error: ToolError,
     pub(crate) may_retry: bool,
-    /// Nothing has reached the other side.
+    /// Whether nothing was sent to the other side.
     pub(crate) is_unsent: bool,
 }
 
@@ -75,7 +75,7 @@ impl Failure {
 }
 
 impl HttpEngine {
-    /// Sends a request until it is answered for good.
+    /// Sends a request, with retries, until there is a final reply.
     pub(crate) async fn attempts(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,
@@ -121,7 +121,7 @@ impl HttpEngine {
         }
     }
 
-    /// Sees to it that there is a token, where one is needed.
+    /// Gets a token, if the request needs one.
     async fn bring_token(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,
@@ -139,9 +139,11 @@ impl HttpEngine {
         Ok(())
     }
 
-    /// A refused request is sent once more if there is a reason to believe that it will be taken: a new token, or a
-    /// clock that was wrong. Refused means not done, so any method may. Where another process had left a token, and that
-    /// one is refused too, a new one still follows.
+    /// Decides whether to repeat a refused request, because there is a new token or the clock was wrong. A refused
+    /// request
+    /// had no effect, so any method may be repeated. If a token cached by another process is refused too, one more
+    /// attempt
+    /// with a new token follows.
     async fn takes_second_chance(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,
@@ -175,7 +177,7 @@ impl HttpEngine {
         Ok(true)
     }
 
-    /// One request, and the redirects that it leads to.
+    /// Sends one request and follows its redirects.
     async fn exchange(
         &self,
         trip: &mut Trip<'_>,
@@ -215,7 +217,7 @@ impl HttpEngine {
         Err(Failure::last(upstream(None, &format!("it redirects more than {MAX_REDIRECTS} times"))))
     }
 
-    /// One request and its whole reply, without redirects: what token endpoints are asked with.
+    /// Sends one request without following redirects, and reads the whole reply. Used for token endpoints.
     pub(crate) async fn send(&self, request: &Rendered) -> Result<(Reply, Learned), Failure> {
         self.count_call(&request.url).await?;
         let (response, learned) = self.send_head(request).await?;
@@ -252,7 +254,7 @@ impl HttpEngine {
         Ok((response, learned))
     }
 
-    /// The whole body, within the limit.
+    /// Reads the whole body, within the size limit.
     pub(crate) async fn receive(&self, mut response: reqwest::Response, request: &Rendered) -> Result<Reply, Failure> {
         let limit = self.settings.max_response_bytes;
         let too_large = || {
@@ -300,7 +302,7 @@ impl HttpEngine {
     }
 }
 
-/// Says which trace a request belongs to, unless the tool says so itself.
+/// Adds the trace headers, unless the tool sets them itself.
 fn pass_on(trace: &TraceHeaders, headers: &mut HeaderMap) {
     if headers.contains_key(TRACEPARENT) {
         return;
@@ -322,7 +324,7 @@ pub(crate) fn not_allowed(url: &Url) -> ToolError {
     ToolError::denied(format!("the host {} is not allowed", host_of(url))).with_hint("add it to http.allowed_hosts")
 }
 
-/// The next request of a redirect. What belongs to one origin stays there.
+/// Builds the next request of a redirect. Credentials of one origin are not sent to another.
 fn follow(mut request: Rendered, target: Url, status: StatusCode) -> Result<Rendered, Failure> {
     let denied = |message: String| Failure::last(ToolError::denied(message));
     if !matches!(target.scheme(), "http" | "https") || !target.username().is_empty() || target.password().is_some() {
@@ -347,7 +349,7 @@ fn follow(mut request: Rendered, target: Url, status: StatusCode) -> Result<Rend
         if request.body.is_some() && request.body_holds_secret {
             return Err(denied(format!("{} redirects a body with a secret to another host", host_of(&request.url))));
         }
-        // Whoever sends us elsewhere may send us back: still without it.
+        // A later redirect may lead back to the origin: still without authentication.
         request.auth = None;
     }
     request.url = target;
@@ -372,7 +374,7 @@ pub(crate) fn failure(error: reqwest::Error, method: &Method, url: &Url) -> Fail
         let error = ToolError::new(ErrorKind::Timeout, message);
         return Failure { error, may_retry: is_idempotent(method), is_unsent: false };
     }
-    // Nothing was sent when connecting failed, so any method may try again.
+    // Nothing was sent if connecting failed, so any method may be retried.
     let is_unsent = error.is_connect();
     let may_retry = is_unsent || is_idempotent(method);
     let error = upstream(None, &format!("{} can't be reached: {root}", host_of(url)));

@@ -1,4 +1,4 @@
-//! Taking the wanted part out of a reply.
+//! Extracts the wanted part of a reply.
 
 use regex::Regex;
 use serde_json::Value as Json;
@@ -26,7 +26,7 @@ impl Extract {
         Regex::new(pattern).map(Self::Pattern).map_err(|error| format!("extractExpr: {error}"))
     }
 
-    /// What is wanted of a JSON value; a pattern looks at text and leaves it alone.
+    /// Extracts from a JSON value; a pattern applies to text only and returns the value unchanged.
     pub(crate) fn from_value(&self, json: Json) -> Json {
         match self {
             Self::Path { path, definite } => Self::from_json(path, *definite, &json),
@@ -34,7 +34,7 @@ impl Extract {
         }
     }
 
-    /// What a path finds: one value for a path that can name but one, else a list.
+    /// Returns the matches of a path: one value if the path can match only one, else a list.
     pub(crate) fn from_json(path: &JsonPath, definite: bool, json: &Json) -> Json {
         let nodes = path.query(json);
         if definite {
@@ -44,7 +44,7 @@ impl Extract {
         }
     }
 
-    /// What a pattern finds: its first group, else all that matched.
+    /// Returns the match of a pattern: its first group, or else the whole match.
     pub(crate) fn from_text(pattern: &Regex, text: &str) -> Json {
         pattern
             .captures(text)
@@ -53,7 +53,7 @@ impl Extract {
     }
 }
 
-/// Whether a path, known to be valid, has only names and indices in it.
+/// Whether a valid path consists of names and indices only.
 pub(crate) fn is_definite(path: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;

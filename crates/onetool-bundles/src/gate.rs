@@ -1,4 +1,4 @@
-//! Native packs behind the switches of their built-in bundles.
+//! Native packs, subject to the switches of their built-in bundles.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use onetool_sdk::{CallContext, HealthNote, Pack, QualifiedName, ToolCall, ToolEr
 use onetool_state::bundles::{BundleStore, NativeTool};
 use parking_lot::RwLock;
 
-/// A source whose tools can be switched off as built-ins of the store.
+/// A source whose tools can be disabled as built-ins of the store.
 pub struct GatedSource {
     inner: Arc<dyn ToolSource>,
     store: BundleStore,
-    /// What the store calls the functions that were called so far, by pack and function.
+    /// Cache of the store's names for functions, by pack and function.
     known: RwLock<HashMap<String, HashMap<String, Option<NativeTool>>>>,
 }
 
@@ -51,7 +51,7 @@ impl ToolSource for GatedSource {
     }
 
     fn generation(&self) -> u64 {
-        // Either part changing changes the sum, as neither ever goes back.
+        // Both only increase, so a change of either changes the sum.
         self.inner.generation().wrapping_add(self.store.generation())
     }
 

@@ -1,4 +1,4 @@
-//! What requests may cost, in one table.
+//! The limits of requests, in one table.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -54,7 +54,7 @@ keys! {
 }
 
 impl BundleKeys {
-    /// How much the store may hold.
+    /// The limits of the store.
     pub fn limits(&self) -> Limits {
         Limits {
             bundles: self.max_bundles,
@@ -65,13 +65,13 @@ impl BundleKeys {
     }
 }
 
-/// The language in which bundles and tools are described, where they are in several.
+/// The preferred language of descriptions, for bundles and tools that have several.
 pub const LOCALE: Section<Option<String>> = Section::new("locale")
     .with_doc("Language of descriptions, where a bundle has several; Accept-Language goes first.");
 
 pub const BUNDLES: Section<BundleKeys> = Section::new("bundles");
 
-/// What configuration may change: the keys of `http`.
+/// The section `http` of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpSettings {
     /// `http.allowed_hosts`
@@ -82,7 +82,7 @@ pub struct HttpSettings {
     pub max_sent_bytes: usize,
     /// `http.max_response_bytes`, after decompression.
     pub max_response_bytes: usize,
-    /// `http.max_timeout`: the longest that any tool's `timeoutMs` may be.
+    /// `http.max_timeout`: upper bound of any tool's `timeoutMs`.
     pub max_timeout: Duration,
     /// `http.max_stream_events`
     pub max_stream_events: usize,
@@ -124,7 +124,7 @@ impl HttpSettings {
         }
     }
 
-    /// From the section `http`.
+    /// Reads the section `http`.
     pub fn read(reader: &mut Reader) -> Self {
         let keys = reader.read(&HTTP);
         let allowed_hosts =
@@ -136,37 +136,37 @@ impl HttpSettings {
     }
 }
 
-/// A tool may ask for at most so many retries.
+/// Maximum number of retries that a tool may request.
 pub(crate) const MAX_RETRIES: u32 = 10;
-/// Redirects that one call follows.
+/// Maximum number of redirects per call.
 pub(crate) const MAX_REDIRECTS: usize = 5;
-/// Waits between attempts are random, up to this and twice as long each time…
+/// Upper bound of the first random wait between attempts. It doubles with each attempt…
 pub(crate) const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// …but never longer than this.
+/// …up to this.
 pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 /// How long connecting may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept.
 pub(crate) const IDLE_CONNECTION: Duration = Duration::from_mins(1);
-/// Idle connections that are kept for a host.
+/// Maximum number of idle connections per host.
 pub(crate) const IDLE_CONNECTIONS: usize = 8;
-/// How much of a failed reply an error shows.
+/// How much of a failed reply an error quotes.
 pub(crate) const ERROR_EXCERPT_CHARS: usize = 300;
-/// Rate limiters that are remembered.
+/// Maximum number of rate limiters in memory.
 pub(crate) const LIMITERS: usize = 10_000;
 /// How deep a JSON body may nest.
 pub(crate) const BODY_DEPTH: usize = 64;
-/// Calls whose reports are waited for.
+/// Maximum number of calls with a pending report.
 pub(crate) const WATCHES: usize = 1024;
-/// Tokens that are remembered.
+/// Maximum number of token records in memory.
 pub(crate) const TOKENS: usize = 1_000;
-/// Hosts whose clocks are remembered.
+/// Maximum number of hosts with a known clock difference.
 pub(crate) const CLOCKS: usize = 1_000;
 /// How long asking for a token may take, retries included.
 pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long whoever asks for a token keeps others from asking too; longer than asking may take.
+/// Lifetime of the lease on a token request; longer than the request may take.
 pub(crate) const LEASE_TTL: Duration = Duration::from_secs(40);
-/// How often others look whether there is a token.
+/// How often waiting processes check for the token.
 pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
-/// How much of an event a report of progress shows.
+/// How much of an event a progress message shows.
 pub(crate) const PROGRESS_CHARS: usize = 2_000;

@@ -1,7 +1,7 @@
-//! Lists that come in pages: one call asks for page after page, and gives all items.
+//! Paginated lists: one call requests page after page and returns all items.
 //!
-//! The pages, the items and the bytes of a call are limited; a list that was cut says so in the call's report, and in the
-//! value itself where the tool asks for an envelope.
+//! Pages, items and bytes of a call are limited. A truncated list is reported in the call's report, and in the value
+//! itself if the tool asks for an envelope.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::reply::{self, Reply, host_of, require_success, upstream};
 use super::request::Rendered;
 use super::template::percent_encode;
 
-/// A `paginate` block that has been read.
+/// A parsed `paginate` block.
 #[derive(Debug)]
 pub(crate) struct Pages {
     next: Next,
@@ -38,7 +38,7 @@ enum Next {
     Link,
 }
 
-/// What the number of a page counts.
+/// What the page parameter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
     Pages,
@@ -51,18 +51,18 @@ struct Parameter {
     place: PagePlace,
 }
 
-/// Why a list is not whole.
+/// Why a list is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     Pages,
     Items,
     Bytes,
-    /// The other side gave the same page again and again.
+    /// The server returned the same page repeatedly.
     Repeated,
 }
 
 impl Cut {
-    /// Why, for people and models.
+    /// The reason in words, for people and models.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Pages => "it was cut at maxPages",
@@ -72,7 +72,7 @@ impl Cut {
         }
     }
 
-    /// One word for programs.
+    /// The reason as one word, for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pages => "maxPages",
@@ -83,7 +83,7 @@ impl Cut {
     }
 }
 
-/// How pages were asked for.
+/// Summary of a paginated call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageReport {
     pub pages: u32,
@@ -151,7 +151,7 @@ impl Pages {
         })
     }
 
-    /// The request for the first page.
+    /// Builds the request for the first page.
     fn first(&self, request: &Rendered) -> Result<Rendered, ToolError> {
         let mut request = request.clone();
         if let Next::Number { parameter, size, from, .. } = &self.next {
@@ -163,7 +163,7 @@ impl Pages {
         Ok(request)
     }
 
-    /// What the next page is asked for with; `None` after the last one.
+    /// Returns how to request the next page; `None` after the last one.
     fn next(&self, url: &Url, reply: &Reply, json: &Json, so_far: &SoFar) -> Result<Option<Place>, ToolError> {
         match &self.next {
             Next::Cursor { cursor, .. } => {
@@ -275,7 +275,7 @@ impl Parameter {
     }
 }
 
-/// Sets one parameter of a query, in its place where it has one.
+/// Sets one query parameter, in place if it is already there.
 fn set_query(url: &mut Url, name: &str, value: &str) {
     let (name, value) = (percent_encode(name), percent_encode(value));
     let pair = format!("{name}={value}");
@@ -317,7 +317,7 @@ fn next_link(header: &str) -> Vec<String> {
 }
 
 impl HttpEngine {
-    /// Asks for page after page.
+    /// Requests page after page.
     pub(crate) async fn all_pages(
         self: &Arc<Self>,
         trip: &mut Trip<'_>,

@@ -1,4 +1,4 @@
-//! How often tools and hosts may be called: by this process, or by all servers that share their state together.
+//! Rate limits for tools and hosts, per process or across all servers that share state.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use super::limits::LIMITERS;
 
-/// One limit per key. A changed limit starts afresh.
+/// One limit per key. Changing a limit resets its count.
 pub(crate) struct Limiters {
-    /// Names the keys among those of others.
+    /// Prefix of the keys in shared state.
     kind: &'static str,
     limiters: Mutex<HashMap<String, (NonZeroU32, Arc<DefaultDirectRateLimiter>)>>,
     clock: DefaultClock,
-    /// Where other servers count too.
+    /// Set if other servers count against the same limits.
     shared: Option<LeasedLimits>,
 }
 
@@ -29,12 +29,12 @@ impl Limiters {
         Self { kind, limiters: Mutex::default(), clock: DefaultClock::default(), shared: None }
     }
 
-    /// Counts together with all who share this state.
+    /// Counts together with all processes that share this state.
     pub(crate) fn share(&mut self, state: &State) {
         self.shared = state.is_shared().then(|| LeasedLimits::new(state.limits()));
     }
 
-    /// Counts a call of `what`, or says when to try again.
+    /// Counts a call of `what`, or returns an error that says when to retry.
     pub(crate) async fn check(&self, key: &str, per_minute: NonZeroU32, what: &str) -> Result<(), ToolError> {
         let permit = match &self.shared {
             Some(shared) => shared.take(&format!("{}/{key}", self.kind), Rate::per_minute(per_minute.get())).await,

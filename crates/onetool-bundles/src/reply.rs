@@ -1,4 +1,4 @@
-//! What a reply means: a value, or why there is none.
+//! Converts a reply to a value or an error.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::limits::ERROR_EXCERPT_CHARS;
 use super::request::HttpTool;
 use super::retry::retry_after;
 
-/// A reply as it arrived.
+/// A received reply.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// The rest, where it is read piece by piece.
+    /// The unread body, if it is read in chunks.
     pub(crate) live: Option<reqwest::Response>,
 }
 
@@ -56,20 +56,20 @@ pub(crate) fn require_success(tool: &HttpTool, url: &Url, reply: &Reply) -> Resu
     })
 }
 
-/// What a host asks for that wants to be left alone for a while.
+/// The hint for a host that asks for a wait.
 fn wait_hint(wait: Duration) -> String {
     format!("try again in {} s", wait.as_secs_f64().ceil().max(1.0))
 }
 
-/// How long a host asked us to wait, as its error says it.
+/// Parses the wait from an error's hint, see [`wait_hint`].
 pub(crate) fn wanted_wait(error: &ToolError) -> Option<Duration> {
     let seconds = error.hint.as_deref()?.strip_prefix("try again in ")?.strip_suffix(" s")?;
     seconds.parse().ok().map(Duration::from_secs)
 }
 
-/// The JSON that a successful reply holds.
+/// Parses a successful reply as JSON.
 pub(crate) fn json(url: &Url, reply: &Reply) -> Result<Json, ToolError> {
-    // JSON is UTF-8, whatever a header says of it; only where it is not can the header be right.
+    // JSON is UTF-8, whatever the header says. Only if it is not valid UTF-8 is the declared encoding used.
     let text = match std::str::from_utf8(&reply.body) {
         Ok(text) => Cow::Borrowed(text.trim_start_matches('\u{feff}')),
         Err(_) => Cow::Owned(text(reply)),
@@ -92,12 +92,12 @@ fn content_type(reply: &Reply) -> &str {
     reply.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The text of a reply, in the encoding that it declares.
+/// Decodes a reply in its declared encoding.
 fn text(reply: &Reply) -> String {
     onetool_outbound::decode_text(&reply.body, content_type(reply))
 }
 
-/// The value that a reply holds.
+/// Reads the value of a reply.
 pub(crate) fn read(tool: &HttpTool, url: &Url, reply: &Reply) -> Result<Json, ToolError> {
     require_success(tool, url, reply)?;
     if let Extract::Pattern(pattern) = &tool.extract {
@@ -125,7 +125,7 @@ mod tests {
         let url = Url::parse("http://a.example").unwrap();
         let read = |body: &[u8], kind: &str| json(&url, &reply(body, kind)).unwrap();
         assert_eq!(read("\u{feff}\"ü\"".as_bytes(), "application/json"), "ü");
-        // A header that is wrong does no harm.
+        // A wrong header is harmless.
         assert_eq!(read("\"ü\"".as_bytes(), "application/json; charset=latin1"), "ü");
         assert_eq!(read(b"\"\xfc\"", "application/json; charset=latin1"), "ü");
         let refused = json(&url, &reply(b"<html>", "text/html; charset=utf-8")).unwrap_err();

@@ -1,4 +1,4 @@
-//! From a stored tool and a call's arguments to a request.
+//! Builds a request from a stored tool and a call's arguments.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::template::{Bindings, Meaning, Template, holds_secret, parse, variable
 use super::url::UrlTemplate;
 use onetool_outbound::AllowedHosts;
 
-/// Headers that belong to the connection, not to a tool.
+/// Headers that are set by the connection, not by a tool.
 pub(crate) const RESERVED_HEADERS: &[&str] = &[
     "host",
     "content-length",
@@ -61,21 +61,21 @@ pub(crate) struct HttpTool {
     pub(crate) stream: Option<Stream>,
     pub(crate) pages: Option<Pages>,
     pub(crate) is_built_in: bool,
-    /// Hosts that the tool may reach beside the configured ones: a built-in's own.
+    /// Hosts that the tool may reach besides the configured ones: a built-in's own.
     pub(crate) own_hosts: AllowedHosts,
 }
 
-/// A request, ready to go.
+/// A request that is ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendered {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    /// Headers that no other origin may see.
+    /// Headers that other origins must not see.
     pub(crate) private_headers: Vec<HeaderName>,
     pub(crate) body: Option<String>,
     pub(crate) body_holds_secret: bool,
-    /// Who it says it is: applied when it is sent.
+    /// Authentication, applied when the request is sent.
     pub(crate) auth: Option<Arc<ReadyAuth>>,
 }
 
@@ -86,7 +86,7 @@ pub struct DryRun {
     pub url: String,
     pub headers: IndexMap<String, String>,
     pub body: Option<String>,
-    /// Secrets that the call needs and that are not set.
+    /// Secrets that the call needs but that are not set.
     pub missing_secrets: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl HttpTool {
                 )),
             }
         };
-        // Naming a secret in auth declares it.
+        // A secret that auth names needs no declaration.
         let own_scope =
             |name: &str| if is_secret_name(name) { meaning(name).or(Ok(Meaning::Secret)) } else { meaning(name) };
         let bundle_scope = |name: &str| {
@@ -205,7 +205,7 @@ impl HttpTool {
         Ok(compiled)
     }
 
-    /// The token endpoint, where there is one.
+    /// The token endpoint, if there is one.
     pub(crate) fn token_url(&self) -> Option<&Url> {
         self.auth.as_ref().and_then(AuthMethod::token_url)
     }
@@ -221,7 +221,7 @@ impl HttpTool {
             .collect()
     }
 
-    /// The request of a call, and who it says it is.
+    /// Builds the request of a call, and its authentication.
     pub(crate) fn render(
         &self,
         arguments: &IndexMap<String, Value>,
@@ -280,7 +280,7 @@ impl HttpTool {
         })
     }
 
-    /// What a call would send. No secret is looked at but to see whether it is there.
+    /// Shows what a call would send. Of secrets it only checks whether they are set.
     pub(crate) fn dry_run(
         &self,
         arguments: &IndexMap<String, Value>,
@@ -308,7 +308,7 @@ impl HttpTool {
     }
 }
 
-/// Puts the place of a mistake before what is wrong there.
+/// Prefixes an error with the place of the mistake.
 fn at(place: &'static str) -> impl Fn(String) -> String {
     move |problem| if problem.starts_with("impl.") { problem } else { format!("{place}: {problem}") }
 }
@@ -328,18 +328,18 @@ fn method(name: &str) -> Result<Method, String> {
     })
 }
 
-/// Whether a request of this method may be repeated without doing more.
+/// Whether a request with this method may be repeated without further effect.
 pub(crate) fn is_idempotent_name(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS")
 }
 
-/// Secrets have names like `API_KEY`, so that a misspelt argument is not taken for one.
+/// Secrets are named like `API_KEY`, so that a misspelt argument is not mistaken for one.
 fn is_secret_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Numbers that no request can have.
+/// Refuses numbers that are out of range for any request.
 fn check_bounds(http: &HttpImplementation) -> Result<(), String> {
     if http.timeout_ms == 0 {
         return Err("impl.timeoutMs: must be at least 1".to_owned());

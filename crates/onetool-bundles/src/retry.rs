@@ -1,4 +1,4 @@
-//! When and whether a request is sent again.
+//! Retry rules.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::limits::{FIRST_BACKOFF, LONGEST_BACKOFF};
 
-/// Whether repeating a request does no more than sending it once.
+/// Whether repeating a request has no further effect.
 pub(crate) fn is_idempotent(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS)
 }
 
-/// Statuses that say "not now".
+/// Whether a status is transient.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504)
 }
 
-/// Full jitter: anything up to twice as long each time.
+/// Backoff with full jitter: a random wait whose upper bound doubles with each attempt.
 pub(crate) fn backoff(attempt: u32) -> Duration {
     let longest = FIRST_BACKOFF.saturating_mul(1 << attempt.min(16)).min(LONGEST_BACKOFF);
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
 }
 
-/// How long the other side asks us to wait.
+/// The wait that the server asks for.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {

@@ -1,9 +1,11 @@
-//! Whether a schema is valid, found out without building its validator.
+//! Checks whether a schema is valid without building its validator.
 //!
-//! Building one costs many times what reading the schema costs, and an import of thousands of tools needs none of them: a
-//! validator is built when its tool is called. Only what is certain is answered here.
+//! Building one costs many times what reading the schema costs, and an import of thousands of tools needs none of them:
+//! a
+//! validator is built when its tool is called. Only definite answers are given here.
 //!
-//! **Invariant:** a schema that is certainly valid builds. Whatever this module does not know, it leaves to [`validator_for`].
+//! **Invariant:** a schema that is certainly valid builds. Anything unknown to this module is left to
+//! [`validator_for`].
 
 use std::collections::HashSet;
 
@@ -11,16 +13,16 @@ use onetool_sdk::{SchemaError, Validator};
 use parking_lot::Mutex;
 use serde_json::{Map, Value as Json, json};
 
-/// Deeper ones are left to [`validator_for`].
+/// Deeper schemas are left to [`validator_for`].
 const MAX_DEPTH: usize = 64;
-/// So many patterns that were found to be valid are remembered, if they are no longer than this.
+/// Maximum number of valid patterns that are cached, and their maximum length.
 const REMEMBERED_PATTERNS: usize = 1000;
 const PATTERN_BYTES: usize = 300;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "null", "number", "object", "string"];
 const DEFINITIONS: &str = "#/$defs/";
 
-/// Says why a schema is not valid.
+/// Returns why a schema is invalid.
 pub(crate) fn check_schema(schema: &Json) -> Result<(), String> {
     if is_certainly_valid(schema) {
         return Ok(());
@@ -28,7 +30,7 @@ pub(crate) fn check_schema(schema: &Json) -> Result<(), String> {
     validator_for(schema).map(drop)
 }
 
-/// The validator of a schema, or else why there is none.
+/// Builds the validator of a schema.
 pub(crate) fn validator_for(schema: &Json) -> Result<Validator, String> {
     Validator::exact(schema).map_err(|error| match error {
         SchemaError::Invalid { pointer, reason } if pointer.is_empty() => reason,
@@ -37,14 +39,14 @@ pub(crate) fn validator_for(schema: &Json) -> Result<Validator, String> {
     })
 }
 
-/// `false` is not a verdict.
+/// `false` means unknown, not invalid.
 fn is_certainly_valid(schema: &Json) -> bool {
     let definitions = schema.get("$defs").and_then(Json::as_object);
     Walk { definitions }.schema(schema, 0)
 }
 
 struct Walk<'a> {
-    /// What references may lead to.
+    /// Possible targets of references.
     definitions: Option<&'a Map<String, Json>>,
 }
 
@@ -65,7 +67,7 @@ impl Walk<'_> {
             "description" | "title" | "format" => value.is_string(),
             "default" | "const" => true,
             "properties" | "dependentSchemas" => self.members(value, depth),
-            // References lead to the definitions of the root alone.
+            // Only the definitions of the root can be referenced.
             "$defs" => depth == 1 && self.members(value, depth),
             "items" | "additionalProperties" | "not" | "contains" | "propertyNames" | "if" | "then" | "else" => {
                 self.schema(value, depth)
@@ -89,7 +91,7 @@ impl Walk<'_> {
         value.as_object().is_some_and(|members| members.values().all(|member| self.schema(member, depth)))
     }
 
-    /// Whether a reference leads to a definition. One that is written with escapes is left to [`validator_for`].
+    /// Whether a reference targets a known definition. References with escapes are left to [`validator_for`].
     fn is_known(&self, reference: &str) -> bool {
         let name = reference.strip_prefix(DEFINITIONS).filter(|name| {
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -118,7 +120,7 @@ fn are_unique_texts(values: &[Json]) -> bool {
     })
 }
 
-/// A document has the same few patterns in many places, and one alone takes longer than the rest of its schema.
+/// Cached: a document repeats the same few patterns, and checking one takes longer than the rest of its schema.
 fn is_pattern(pattern: &str) -> bool {
     static VALID: Mutex<Option<HashSet<Box<str>>>> = Mutex::new(None);
     if pattern.len() > PATTERN_BYTES {
@@ -177,11 +179,11 @@ mod tests {
         ] {
             assert!(check_schema(&bad).is_err(), "{bad}");
         }
-        // Not certain, and valid.
+        // Not certainly valid, but valid.
         check_schema(&json!({"patternProperties": {"^a": {"type": "string"}}, "minimum": 0.5})).unwrap();
     }
 
-    /// Schemas that are often valid and often nearly so.
+    /// Schemas that are often valid, or nearly so.
     fn schemas() -> impl Strategy<Value = Json> {
         let scalar = prop_oneof![
             Just(json!(null)),

@@ -1,7 +1,7 @@
 //! Bundles as packs: an enabled bundle is a pack, its enabled tools are the pack's functions.
 //!
-//! Of several versions of a tool the newest enabled one answers, and `_version="v2"` picks another. Packs are rebuilt
-//! when the store changed, bundle by bundle; many changed tools at once are read in the background.
+//! If a tool has several versions, the newest enabled one is used, and `_version="v2"` selects another. When the store
+//! changes, packs are rebuilt bundle by bundle; a large number of changed tools is read in the background.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,13 +29,13 @@ use super::paginate::PageReport;
 use super::request::is_idempotent_name;
 use super::sequence::Execution;
 
-/// The argument that picks a version.
+/// The argument that selects a version.
 const VERSION_ARGUMENT: &str = "_version";
-/// Up to so many changed tools are read at once, in the foreground.
+/// Up to this number of changed tools are read in the foreground.
 const FEW_TOOLS: usize = 300;
-/// How long the first look waits for the store to be read.
+/// How long the first access waits for the store to load.
 const LOAD_PATIENCE: Duration = Duration::from_millis(20);
-/// More bundles than any store holds.
+/// Larger than the number of bundles in any store.
 const ALL_BUNDLES: usize = 100_000;
 
 /// Offers the store's bundles as packs.
@@ -48,13 +48,13 @@ struct Inner {
     store: BundleStore,
     engine: Arc<HttpEngine>,
     built: Mutex<Built>,
-    /// The store's generation that `built` shows.
+    /// The store generation that `built` represents.
     generation: AtomicU64,
-    /// Whether a thread reads many tools at this moment.
+    /// Whether a background thread is reading tools.
     building: Mutex<bool>,
     built_once: Condvar,
     watched: Mutex<HashMap<Arc<str>, Option<CallReport>>>,
-    /// In which languages tools are described, the best first.
+    /// Languages of tool descriptions, in order of preference.
     languages: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl BundleSource {
         Self::in_languages(store, engine, Vec::new())
     }
 
-    /// With descriptions in the first of `languages` that each has.
+    /// Creates a source with descriptions in the first of `languages` that each tool has.
     pub fn in_languages(store: BundleStore, engine: Arc<HttpEngine>, languages: Vec<String>) -> Self {
         let inner = Inner {
             store,
@@ -117,12 +117,12 @@ impl BundleSource {
         Self { inner: Arc::new(inner), builder: Mutex::new(None) }
     }
 
-    /// In which languages tools are described, the best first.
+    /// Languages of tool descriptions, in order of preference.
     pub fn languages(&self) -> &[String] {
         &self.inner.languages
     }
 
-    /// Asks for the report of the call that this run will make.
+    /// Subscribes to the report of the call that this run will make.
     pub fn watch(&self, run_id: &Arc<str>) -> ReportWatch {
         let mut watched = self.inner.watched.lock();
         if watched.len() < WATCHES {
@@ -131,7 +131,7 @@ impl BundleSource {
         ReportWatch { inner: self.inner.clone(), run_id: run_id.clone() }
     }
 
-    /// Waits until the packs show what the store holds, at most `patience`. Blocks: call it where blocking is allowed.
+    /// Waits until the packs reflect the store, at most `patience`. Blocks: call it where blocking is allowed.
     pub fn settle(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         if !self.inner.store.is_loaded(patience) {
@@ -149,7 +149,7 @@ impl BundleSource {
         }
     }
 
-    /// Brings the packs up to date, or starts to.
+    /// Updates the packs, or starts an update in the background.
     fn update(&self) {
         if !self.inner.store.is_loaded(LOAD_PATIENCE) {
             return;
@@ -216,7 +216,7 @@ impl Inner {
             });
             fresh.extend(entry.map(|entry| (id, entry)));
         }
-        // Of two bundles with one name the user's own answers, then the older.
+        // If two bundles share a name, the user's own wins, then the older one.
         let mut order: Vec<&Arc<BuiltPack>> = bundles
             .iter()
             .rev()
@@ -242,7 +242,7 @@ impl Inner {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Whether calling a tool again does no more than calling it once, as far as it is a bundle's.
+    /// Whether calling a tool again has no further effect, if it is a bundle's tool.
     fn is_repeatable(&self, name: &QualifiedName, version: Option<&str>, depth: u32) -> bool {
         const DEEPEST: u32 = 16;
         let picked = {
@@ -291,7 +291,7 @@ fn build(view: &BundleView, tools: Vec<ToolView>, languages: &[String]) -> Built
     let bundle = &view.bundle;
     let mut functions: IndexMap<String, Vec<Arc<BuiltTool>>> = IndexMap::new();
     for view in tools.into_iter().filter(ToolView::is_callable) {
-        // Native packs are offered by their own source.
+        // Native packs have their own source.
         if bundle.is_built_in && matches!(view.tool.implementation, Implementation::Native(_)) {
             continue;
         }
@@ -323,7 +323,7 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>], languages: &[String]) -> ToolSp
         None => merged_schema(versions),
     };
     let signature = Signature::from_json_schema(&input_schema);
-    // A failed request may give no value instead of what was promised.
+    // A failed request may return an empty value that does not match the output schema.
     let keeps_promise = |tool: &&Tool| match &tool.implementation {
         Implementation::Http(http) => http.error_mode == ErrorMode::Fail,
         Implementation::Native(_) | Implementation::Sequence(_) => true,
@@ -346,7 +346,7 @@ fn spec(name: &str, versions: &[Arc<BuiltTool>], languages: &[String]) -> ToolSp
     }
 }
 
-/// What a call of a tool does besides giving a value. The steps of a sequence are what counts.
+/// The side effects of calling a tool. Those of a sequence are determined by its steps.
 fn effect_of(tool: &Tool) -> Effect {
     match &tool.implementation {
         Implementation::Http(http) if matches!(http.method.to_ascii_uppercase().as_str(), "GET" | "HEAD") => {
@@ -359,12 +359,12 @@ fn effect_of(tool: &Tool) -> Effect {
     }
 }
 
-/// Where versions differ, nobody knows which one is meant.
+/// If versions differ, the effect is unknown: a call may select any of them.
 fn least_certain(one: Effect, other: Effect) -> Effect {
     if one == other { one } else { Effect::Unknown }
 }
 
-/// What a list in pages comes to, in words: a model must know that it may be cut.
+/// Describes the result of a paginated list: a model must know that it may be truncated.
 fn returns(tool: &Tool) -> Option<String> {
     let Implementation::Http(http) = &tool.implementation else { return None };
     let pages = http.paginate.as_ref()?;
@@ -378,7 +378,7 @@ fn returns(tool: &Tool) -> Option<String> {
     })
 }
 
-/// What any version takes: the version that is picked then checks its own.
+/// A schema that accepts the arguments of any version; the selected version then checks its own.
 fn merged_schema(versions: &[Arc<BuiltTool>]) -> Json {
     let mut properties = Map::new();
     let mut required: Option<Vec<String>> = None;
@@ -503,7 +503,7 @@ impl ToolSource for BundleSource {
             (built.pack.name == name.pack).then(|| built.functions.get(&name.function).cloned()).flatten()
         });
         let mut names = Vec::new();
-        // Of all versions: a call may pick any.
+        // All versions: a call may select any.
         for tool in found.iter().flatten() {
             let compiled = tool.compiled.get_or_init(|| self.inner.engine.compile(&tool.bundle, &tool.tool));
             if let Ok(Compiled { work: Work::Http(http), .. }) = compiled {
@@ -524,7 +524,7 @@ impl ToolSource for BundleSource {
     }
 }
 
-/// Arguments that were not given, as their schema says.
+/// Fills in missing arguments with the defaults of their schema.
 fn with_defaults(mut arguments: IndexMap<String, Value>, tool: &Tool) -> IndexMap<String, Value> {
     let properties = tool.arg_schema.get("properties").and_then(Json::as_object);
     for (name, property) in properties.into_iter().flatten() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use onetool_sdk::{ToolError, Value};
 
-/// What a variable stands for.
+/// The meaning of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     RequiredArgument,
@@ -31,7 +31,7 @@ pub(crate) enum Piece {
 /// A text with variables.
 pub(crate) type Template = Vec<Piece>;
 
-/// Decides what names mean; an error says that a name means nothing.
+/// Determines the meaning of a name; an error means that the name is unknown.
 pub(crate) type Scope<'a> = dyn Fn(&str) -> Result<Meaning, String> + 'a;
 
 pub(crate) fn parse(text: &str, scope: &Scope<'_>) -> Result<Template, String> {
@@ -92,7 +92,7 @@ pub(crate) fn holds_secret(template: &[Piece]) -> bool {
     variables(template).any(|variable| variable.meaning == Meaning::Secret)
 }
 
-/// What the variables of one call are.
+/// The values of the variables of one call.
 pub(crate) struct Bindings<'a> {
     pub(crate) arguments: &'a IndexMap<String, Value>,
     pub(crate) secrets: &'a HashMap<String, String>,
@@ -104,7 +104,7 @@ pub(crate) enum Bound<'a> {
     Argument(&'a Value),
     Text(&'a str),
     Default(&'a str),
-    /// Said to be nothing, which is something where a value may be null.
+    /// An explicit null, which counts as a value where null is allowed.
     Null,
     Missing,
 }
@@ -162,7 +162,7 @@ impl<'a> Bindings<'a> {
         })
     }
 
-    /// A template as text, each variable through `escape`; `None` when one is missing.
+    /// Fills a template, escaping each variable with `escape`; `None` if one is missing.
     pub(crate) fn fill(&self, template: &'a [Piece], escape: fn(&str) -> String) -> Result<Option<String>, ToolError> {
         let mut filled = String::new();
         for piece in template {
@@ -178,7 +178,7 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// A scalar as it reads best in an address or a header. Numbers have all their digits and no exponent.
+/// Formats a scalar for an address or a header. Numbers keep all digits and have no exponent.
 pub(crate) fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
@@ -191,7 +191,7 @@ pub(crate) fn plain_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Everything but letters, digits, `-`, `.`, `_` and `~` as `%XX`.
+/// Percent-encodes everything except letters, digits, `-`, `.`, `_` and `~`.
 pub(crate) fn percent_encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut encoded = String::with_capacity(text.len());

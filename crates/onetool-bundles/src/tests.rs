@@ -25,7 +25,7 @@ impl Secrets for Vault {
     }
 }
 
-/// What an upstream saw.
+/// A request that the upstream received.
 #[derive(Debug, Clone)]
 struct Seen {
     line: String,
@@ -33,7 +33,7 @@ struct Seen {
     body: String,
 }
 
-/// Answers each request with what `answer` says, and tells what it saw.
+/// Answers each request with `answer`, and records it.
 struct Upstream {
     port: u16,
     seen: Receiver<Seen>,
@@ -358,7 +358,7 @@ async fn error_mode_output_schema_and_encoding() {
 async fn size_time_rate_and_cancellation_end_a_call() {
     let upstream = Upstream::start(|seen, _| {
         if seen.line.contains("slow") {
-            // Half a reply: the rest never comes.
+            // A partial reply: the rest never arrives.
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_owned()
         } else {
             reply("200 OK", "", &"9".repeat(10_001))

@@ -1,4 +1,4 @@
-//! The address of a request. Scheme, host and port are written out; variables stand in path segments and the query.
+//! Request addresses. Scheme, host and port are literal; variables are allowed in path segments and the query.
 
 use onetool_sdk::{ToolError, Value};
 use reqwest::Url;
@@ -14,7 +14,7 @@ pub(crate) struct UrlTemplate {
     pub(crate) query: Vec<Pair>,
 }
 
-/// `name=value` of a query or a form; left out when a variable is missing.
+/// `name=value` of a query or a form; omitted if a variable is missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Pair {
     pub(crate) name: Template,
@@ -82,7 +82,7 @@ impl UrlTemplate {
     }
 }
 
-/// An argument must not walk up the path, nor vanish from it.
+/// Refuses an argument that would move up the path or leave an empty segment.
 fn check_segment(segment: &str, variable: &str) -> Result<(), ToolError> {
     let dots = segment.to_ascii_lowercase().replace("%2e", ".");
     if segment.is_empty() || dots == "." || dots == ".." {
@@ -97,7 +97,7 @@ pub(crate) fn parse_pairs(text: &str, scope: &Scope<'_>) -> Result<Vec<Pair>, St
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             Ok(match pair.split_once('=') {
-                // A default may hold '=': only one outside a variable separates.
+                // A default may contain '=': only one outside a variable is a separator.
                 Some((name, value)) if name.matches("${").count() == name.matches('}').count() => {
                     Pair { name: parse(name, scope)?, value: Some(parse(value, scope)?) }
                 }
@@ -146,7 +146,7 @@ enum Level {
     Inner,
 }
 
-/// The pairs that a value comes to. `name` is encoded already.
+/// Appends the pairs of a nested value. `name` is already encoded.
 fn push_nested(name: &str, value: &Value, level: Level, out: &mut Vec<String>) -> Result<(), ()> {
     match value {
         Value::Dict(members) => {

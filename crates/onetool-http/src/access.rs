@@ -1,9 +1,9 @@
-//! Who may come in.
+//! Access control: who may use the server.
 //!
-//! Host and Origin are checked for every request, so that a page of another site, or a name that was rebound to this
-//! machine, gets nothing. On loopback nobody needs a token unless there are tokens; on any other address a server without
-//! tokens does not start. A token is one of the configuration, one that `onetool tokens` made, or one of the OAuth issuer:
-//! whichever it is, it becomes an [`Identity`].
+//! Host and Origin are checked for every request, so that neither a page of another site nor a name rebound to this
+//! machine can reach the server. On loopback no token is required unless tokens exist; on any other address a server
+//! without tokens does not start. A token comes from the configuration, from `onetool tokens` or from the OAuth issuer;
+//! each becomes an [`Identity`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::oauth::{self, OAuth, Refusal, Subject};
 use crate::rest::admin::PageSessions;
 use crate::{ApiError, PeerAddress, ServerSettings};
 
-/// What pages of `server.allowed_origins` may ask for, and see of an answer's head.
+/// CORS: the methods that pages of `server.allowed_origins` may use, and the response headers they may read.
 const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const EXPOSED_HEADERS: &str = "etag, location, mcp-session-id, retry-after, www-authenticate";
 
@@ -45,7 +45,7 @@ pub enum Scope {
 #[derive(Clone)]
 pub struct AccessToken {
     pub token: String,
-    /// Whose it is, for records and groups; a part of its fingerprint where nobody says.
+    /// The holder's name, for records and groups; defaults to part of the token's fingerprint.
     pub name: Option<String>,
     pub groups: Vec<String>,
     pub scopes: Vec<Scope>,
@@ -70,7 +70,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whoever uses a server that needs no tokens.
+    /// The identity of every client of a server that requires no tokens.
     pub fn anyone() -> Self {
         Self { principal: Principal::Anyone, name: None, groups: Vec::new(), scopes: Scope::ALL.to_vec() }
     }
@@ -86,12 +86,12 @@ impl Identity {
         Arc::new(Requester { principal, groups, client: client.map(plain), door })
     }
 
-    /// Who makes this request.
+    /// Returns the identity that makes this request.
     pub(crate) fn of(extensions: &Extensions) -> Arc<Self> {
         extensions.get::<Arc<Self>>().cloned().unwrap_or_else(|| Arc::new(Self::anyone()))
     }
 
-    /// The context for what a REST request asks for.
+    /// Builds the call context of a REST request.
     pub(crate) fn context(&self, headers: &HeaderMap) -> CallContext {
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).map(str::to_owned);
         let mut ctx = CallContext {
@@ -104,24 +104,24 @@ impl Identity {
     }
 }
 
-/// Whose request it is.
+/// The principal that makes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Principal {
     /// No token was needed.
     Anyone,
-    /// Whoever holds the token with this fingerprint.
+    /// The holder of the token with this fingerprint.
     Token(u64),
 }
 
 impl Principal {
     pub(crate) fn of(token: &str) -> Self {
-        // The same in every process, so that what a token's holder started on one is theirs on the next. It never leaves
-        // the server as it is.
+        // Identical in every process, so that what a token's holder started on one server is also theirs on another.
+        // The plain hash never leaves the server.
         let hash = blake3::derive_key("onetool principal by bearer token", token.as_bytes());
         Self::from_hash(&hash)
     }
 
-    /// Whoever an issuer calls so, whatever token they show.
+    /// The principal that an issuer identifies by `id`, independent of the token presented.
     fn of_subject(id: &str) -> Self {
         Self::from_hash(&blake3::derive_key("onetool principal by subject", id.as_bytes()))
     }
@@ -131,7 +131,8 @@ impl Principal {
         Self::Token(u64::from_le_bytes(*first))
     }
 
-    /// The owner of what a request leaves behind, such as a session of runs. `client` tells clients without a token apart.
+    /// Returns the owner of what a request leaves behind, such as a run session. `client` distinguishes clients without
+    /// a token.
     pub(crate) fn owner(self, client: Option<&str>) -> Arc<str> {
         match (self, client) {
             (Self::Token(fingerprint), _) => format!("token:{fingerprint:016x}").into(),
@@ -148,7 +149,7 @@ impl Principal {
     }
 }
 
-/// Why a server may not start so.
+/// Reasons why a server may not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error(
@@ -161,14 +162,14 @@ pub enum AccessError {
 
 const MIN_TOKEN_CHARS: usize = 16;
 
-/// The rules for everyone who comes in.
+/// The access rules for all requests.
 pub struct AccessPolicy {
     tokens: Vec<AccessToken>,
-    /// Tokens that were made by name.
+    /// Tokens created by name.
     named: Option<Arc<AccessTokens>>,
-    /// Other machines reach this server: without a token nobody comes in, whatever becomes of the tokens.
+    /// Other machines can reach this server: a token is always required, even if all tokens are removed.
     is_exposed: bool,
-    /// Names that the server answers to, in lower case, without ports.
+    /// Host names that the server answers to, in lower case, without ports.
     hosts: Vec<String>,
     /// Foreign origins that may call.
     origins: Vec<String>,
@@ -176,14 +177,14 @@ pub struct AccessPolicy {
     sessions: Option<Arc<PageSessions>>,
     oauth: Option<OAuth>,
     audit: Option<Arc<AuditLog>>,
-    /// Refused requests that may still be written down in this minute.
+    /// Start of the current minute, and the refused requests recorded in it.
     refusals: Mutex<(Instant, u32)>,
 }
 
-/// Refused requests that are written down in a minute: a flood of them must not push everything else out.
+/// Maximum number of refused requests recorded per minute, so that a flood does not displace other records.
 const REFUSALS_PER_MINUTE: u32 = 600;
 
-/// A request, as far as access depends on it.
+/// The parts of a request that access depends on.
 pub(crate) struct Asking<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) extensions: &'a Extensions,
@@ -203,7 +204,7 @@ impl<'a> Asking<'a> {
 }
 
 impl AccessPolicy {
-    /// The rules for a server that listens at `address`. Reads the named tokens: blocks.
+    /// Creates the rules for a server that listens at `address`. Blocks while it reads the named tokens.
     pub fn new(
         address: IpAddr,
         settings: &ServerSettings,
@@ -219,14 +220,14 @@ impl AccessPolicy {
         let mut hosts = vec!["localhost".to_owned()];
         hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
         let origins = settings.origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        // The name that it is known by is one that it answers to.
+        // The server also answers to its public name.
         let public = settings.oauth.as_ref().and_then(|oauth| oauth.public_url.host_str());
         hosts.extend(public.map(str::to_ascii_lowercase));
         let oauth = settings.oauth.clone().map(OAuth::new);
         let refusals = Mutex::new((Instant::now(), 0));
         let (sessions, audit) = (None, None);
         let mut policy = Self { tokens, named, is_exposed: false, hosts, origins, sessions, oauth, audit, refusals };
-        // Named tokens that cannot be read yet may be there.
+        // Named tokens may exist even if they cannot be read yet.
         let may_be_named = policy.named.as_ref().is_some_and(|named| named.are_unknown());
         if !address.is_loopback() && !policy.needs_token() && !may_be_named {
             return Err(AccessError::NoTokens { address });
@@ -235,21 +236,21 @@ impl AccessPolicy {
         Ok(policy)
     }
 
-    /// Lets a browser in with a one-time code, and nobody without a token.
+    /// Admits a browser with a one-time code; everyone else needs a token.
     #[must_use]
     pub(crate) fn with_sessions(mut self, sessions: Option<Arc<PageSessions>>) -> Self {
         self.sessions = sessions;
         self
     }
 
-    /// Writes down who was refused.
+    /// Records refused requests in the audit log.
     #[must_use]
     pub(crate) fn with_audit(mut self, audit: Arc<AuditLog>) -> Self {
         self.audit = Some(audit);
         self
     }
 
-    /// Where clients learn how to get a token.
+    /// Routes from which clients learn how to get a token.
     pub(crate) fn metadata(&self) -> Option<Router> {
         self.oauth.as_ref().map(|oauth| oauth::router(oauth.settings().clone()))
     }
@@ -270,7 +271,7 @@ impl AccessPolicy {
             || self.named.as_ref().is_some_and(|named| named.are_there())
     }
 
-    /// Who makes a request. A token that is not known is an error, a missing one is not.
+    /// Returns who makes a request, or `None` without a token. An unknown token is an error.
     pub(crate) async fn identity(&self, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
         self.refresh().await;
         if !self.needs_token() {
@@ -278,7 +279,7 @@ impl AccessPolicy {
         }
         let Some(given) = bearer(headers)? else { return Ok(None) };
         let principal = Principal::of(given);
-        // Every token is compared, so that the time taken tells nothing.
+        // Every token is compared, so that the timing reveals nothing.
         let is_given = |token: &str| bool::from(token.as_bytes().ct_eq(given.as_bytes()));
         let mut found = None;
         for token in &self.tokens {
@@ -287,7 +288,7 @@ impl AccessPolicy {
             }
         }
         if self.sessions.as_ref().is_some_and(|sessions| is_given(sessions.token())) {
-            // The user of this machine: theirs is what runs on standard input leave behind too.
+            // The user of this machine, who also owns what runs over standard input leave behind.
             found = Some((None, Vec::new(), vec![Scope::Admin]));
         }
         if found.is_none() {
@@ -316,7 +317,7 @@ impl AccessPolicy {
         Ok(Some(Identity { principal, name, groups, scopes }))
     }
 
-    /// Learns of tokens that others made or revoked.
+    /// Picks up tokens that others created or revoked.
     async fn refresh(&self) {
         if let Some(named) = self.named.clone().filter(|named| named.is_due()) {
             look(move || named.refresh()).await;
@@ -339,7 +340,7 @@ impl AccessPolicy {
             .ok_or_else(|| ApiError::invalid("a request needs a Host header"))?
             .to_ascii_lowercase();
         let name = host_name(&host).ok_or_else(|| ApiError::invalid("the Host header is not valid"))?;
-        // An address cannot be a name that was rebound to this machine.
+        // A literal address cannot be a rebound name.
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         if !is_address && !self.hosts.iter().any(|known| known == name) {
             return Err(ApiError::forbidden("this server does not answer to that Host")
@@ -355,14 +356,15 @@ impl AccessPolicy {
         }
     }
 
-    /// The site whose page makes a request, where it is one of `server.allowed_origins`.
+    /// Returns the request's origin if it is one of `server.allowed_origins`.
     fn other_site(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         let name = origin.to_str().ok()?.to_ascii_lowercase();
         self.origins.contains(&name).then(|| origin.clone())
     }
 
-    /// Who makes a request that needs `needed`. Who may not is told how to get in, and written down.
+    /// Returns the identity of a request that needs the scope `needed`. A refusal tells the client how to authenticate,
+    /// and is recorded.
     pub(crate) async fn authenticate(&self, asking: Asking<'_>, needed: Scope) -> Result<Identity, ApiError> {
         let (error, refusal, who) = match self.identity(asking.headers).await {
             Ok(Some(identity)) if identity.may(needed) => return Ok(identity),
@@ -424,7 +426,7 @@ impl Scope {
     }
 }
 
-/// Looks for tokens. A state that does not answer must not hold requests up; what is known stays in force.
+/// Reads tokens. An unresponsive state must not delay requests; the known tokens stay in force.
 async fn look(work: impl FnOnce() + Send + 'static) {
     const PATIENCE: Duration = Duration::from_secs(1);
     let _ = tokio::time::timeout(PATIENCE, crate::task::blocking(work)).await;
@@ -439,7 +441,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
         .map(|(_, token)| token.trim()))
 }
 
-/// A header's value; two of them are one too many.
+/// Returns a header's value; a repeated header is an error.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -467,7 +469,7 @@ pub(crate) fn same_site(router: Router, access: Arc<AccessPolicy>) -> Router {
     router.layer(middleware::from_fn_with_state(access, check_site))
 }
 
-/// Guards another router, such as MCP's, with the same rules.
+/// Applies the same rules to another router, such as MCP's.
 pub(crate) fn protect(router: Router, access: Arc<AccessPolicy>, scope: Scope) -> Router {
     let tokens = access.clone();
     let check = move |mut request: Request, next: Next| {
@@ -491,7 +493,7 @@ async fn check_site(State(access): State<Arc<AccessPolicy>>, request: Request, n
         return error.into_response();
     }
     let Some(origin) = access.other_site(request.headers()) else { return next.run(request).await };
-    // A browser asks first whether a page of that site may.
+    // A preflight request: the browser first asks whether a page of that site may call.
     let headers = request.headers();
     let is_question = request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     let mut response = if is_question {

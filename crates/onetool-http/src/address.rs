@@ -1,8 +1,8 @@
-//! Addresses to listen at, as people write them.
+//! Parses listen addresses.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Where a server listens by default: on this machine alone.
+/// The default listen address: this machine only.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8765);
 
 /// Text that is not an address.
@@ -12,7 +12,7 @@ pub struct InvalidAddress {
     given: String,
 }
 
-/// Reads an address and a port. A port alone, and `localhost`, mean this machine.
+/// Parses an address and a port. A port alone, and `localhost`, mean this machine.
 pub fn parse_address(text: &str) -> Result<SocketAddr, InvalidAddress> {
     let text = text.trim();
     let port = text.strip_prefix("localhost:").unwrap_or(text);

@@ -1,18 +1,18 @@
-//! Opens the user's browser, or says where to go.
+//! Opens the user's browser, or prints the address.
 
 use std::process::{Command, Stdio};
 
-/// Programs that open an address, the first that starts is used. `BROWSER` comes before them.
+/// Programs that open an address; the first one that starts is used. `BROWSER` takes precedence.
 #[cfg(target_os = "macos")]
 const OPENERS: &[&str] = &["open"];
 #[cfg(not(target_os = "macos"))]
 const OPENERS: &[&str] = &["xdg-open", "wslview", "x-www-browser", "firefox", "chromium"];
 
-/// Opens an address of our own. It is an argument of a program, never part of a shell's line.
+/// Opens one of our own addresses. It is passed as a program argument, never as part of a shell command.
 pub fn open(address: &str) {
     eprintln!("open {address}");
     let chosen = std::env::var("BROWSER").ok().filter(|name| !name.is_empty());
-    // `BROWSER=none` is for those who open it themselves.
+    // `BROWSER=none` is for users who open the address themselves.
     if chosen.as_deref() == Some("none") {
         return;
     }
@@ -20,7 +20,7 @@ pub fn open(address: &str) {
         let mut command = Command::new(program);
         command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Ok(mut child) = command.spawn() {
-            // Nobody else would collect it.
+            // Reaps the child process.
             std::thread::spawn(move || child.wait());
             return;
         }

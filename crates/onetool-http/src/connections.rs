@@ -1,7 +1,7 @@
-//! Connections: limited in number and in what each may take, ended gracefully.
+//! Connections: limited in number and in resources, ended gracefully.
 //!
-//! When all places are taken, connections end with the request they are at, and those that wait for one end at once: a
-//! client that keeps many open for later must not keep others out.
+//! When all slots are taken, connections close after their current request, and idle ones close at once: a client that
+//! keeps many open for later must not keep others out.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,27 +24,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at one time; more wait to be accepted.
+/// Maximum number of open connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 512;
-/// How long a client may take for a request's head, and how long an idle connection stays.
+/// Timeout for a request's head, and for an idle connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client may take to agree on keys.
+/// Timeout for the TLS handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take for its first when others wait for the place.
+/// Timeout for a connection's first request when others wait for a slot.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 /// The largest head of a request.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
-/// How long requests in flight may go on after the end was called.
+/// How long requests in flight may continue after shutdown begins.
 const GRACE: Duration = Duration::from_secs(10);
-/// After a failed accept (no more file descriptors, say).
+/// Pause after a failed accept (no more file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a request comes from: whoever connected, or their client where that is a trusted proxy (then without a port).
+/// Where a request comes from: the connected peer, or the client named by a trusted proxy (then without a port).
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub SocketAddr);
 
-/// Serves until `shutdown`, then lets requests in flight end.
+/// Serves until `shutdown`, then lets requests in flight finish.
 pub async fn serve_connections(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
     serve_with(listener, router, ConnectionOptions::default(), shutdown).await
 }
@@ -56,7 +56,7 @@ pub(crate) struct ConnectionOptions {
     pub(crate) tls: Option<TlsAcceptor>,
     /// Counts open connections.
     pub(crate) open: Arc<AtomicUsize>,
-    /// When it is cancelled the port closes, and connections end with the request they are at.
+    /// When cancelled, the port closes, and connections close after their current request.
     pub(crate) retired: CancellationToken,
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn serve_with(
     }
     drop(listener);
     connections.close();
-    // Until then, requests have as long as they need.
+    // Requests are not limited in time until shutdown.
     shutdown.cancelled().await;
     if tokio::time::timeout(GRACE, connections.wait()).await.is_err() {
         abort.cancel();
@@ -120,7 +120,7 @@ pub(crate) async fn serve_with(
     Ok(())
 }
 
-/// What one connection is served with, and when it is to end.
+/// How one connection is served, and when it must end.
 struct Connection {
     router: Router,
     shutdown: CancellationToken,
@@ -130,7 +130,7 @@ struct Connection {
 
 impl Connection {
     async fn begin(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
-        // Small replies must not wait for more to come.
+        // Small replies must not wait for more data.
         let _ = stream.set_nodelay(true);
         let address = stream.peer_addr().ok();
         let Some(tls) = tls else { return self.converse(stream, address).await };
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Answers requests until the client has no more, or the connection is to end.
+    /// Answers requests until the client sends no more, or the connection must end.
     async fn converse<S>(self, stream: S, address: Option<SocketAddr>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin,
@@ -178,7 +178,7 @@ impl Connection {
             ended = connection.as_mut() => return log(ended),
             () = self.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
             () = self.retired.cancelled() => connection.as_mut().graceful_shutdown(),
-            // A client that has asked keeps its place until it is answered: that answer closes the connection.
+            // A client that has sent a request keeps its slot until it is answered; that answer closes the connection.
             () = self.crowded.cancelled() => {
                 if answered.load(Ordering::Acquire) {
                     connection.as_mut().graceful_shutdown();

@@ -1,9 +1,9 @@
-//! The end of a server: it takes nothing new, finishes what is under way, and then closes.
+//! Graceful shutdown: the server accepts nothing new, finishes work in progress, and then closes.
 //!
-//! While it drains, `/readyz` says no, whoever asks for something new is told to come back later, and what belongs to work
-//! under way (its progress, its answers, its cancellation) is still served. Streams that wait for news end at once. When the
-//! time is over, what is left is cancelled and answered. A server that is alone keeps its port open for that; where others
-//! share its state it takes no further connections, and they serve what belongs to its runs.
+//! While it drains, `/readyz` says no, requests for new work are told to retry later, and requests about work in
+//! progress (its progress, its answers, its cancellation) are still served. Streams that wait for events end at once.
+//! When the time is over, the remaining work is cancelled and answered. A server that runs alone keeps its port open
+//! meanwhile; where others share its state it accepts no further connections, and they serve requests about its runs.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::ApiError;
 
-/// When a client that was refused may try again: another server has taken over by then, or this one is back.
+/// When a refused client may retry: by then another server has taken over, or this one is back.
 pub(crate) const RETRY_SECONDS: u64 = 2;
 pub(crate) const REFUSAL: &str = "the server is stopping and takes no new work";
 pub(crate) const HINT: &str = "send it again in a moment, to another server if there are several";
 
-/// How often runs are counted while a server waits for them.
+/// Poll interval for active runs while draining.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How far a server is with its end. Cheap to clone; clones share.
+/// The progress of a server's shutdown. Cheap to clone; clones share.
 #[derive(Clone, Default)]
 pub(crate) struct Drain {
     begun: CancellationToken,
@@ -41,10 +41,10 @@ pub(crate) struct Drain {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draining;
 
-/// What becomes of a request.
+/// How a request is handled during a drain.
 pub(crate) enum Admission {
     Serve,
-    /// It may only go on with what is under way.
+    /// Only requests about work in progress are served.
     Finish,
     Refuse,
 }
@@ -59,12 +59,12 @@ impl Drain {
         self.begun.is_cancelled()
     }
 
-    /// Cancelled when the drain begins. Streams that wait for news end with it.
+    /// Cancelled when the drain begins. Streams that wait for events end with it.
     pub(crate) fn beginning(&self) -> &CancellationToken {
         &self.begun
     }
 
-    /// Answers requests that are still not answered.
+    /// Answers all requests that are still unanswered.
     pub(crate) fn give_up(&self) {
         self.over.cancel();
     }
@@ -73,12 +73,12 @@ impl Drain {
         self.over.cancelled().await;
     }
 
-    /// Requests whose answers are not complete.
+    /// Number of requests whose answers are not complete.
     pub(crate) fn requests(&self) -> usize {
         self.requests.len()
     }
 
-    /// Waits until every request is answered and `is_busy` says no.
+    /// Waits until every request is answered and `is_busy` returns false.
     pub(crate) async fn finished(&self, is_busy: impl Fn() -> bool) {
         loop {
             self.requests.wait().await;
@@ -95,7 +95,7 @@ impl Drain {
         }
         match (request.method(), request.uri().path()) {
             (_, "/healthz" | "/readyz" | "/metrics") => Admission::Serve,
-            // A message may be the answer that a run waits for.
+            // The message may be an answer that a run waits for.
             (&Method::POST | &Method::DELETE, "/mcp") => Admission::Finish,
             (method, path) => {
                 let is_about_a_run =
@@ -119,7 +119,7 @@ impl Drain {
     }
 }
 
-/// The answer to whoever wants something new.
+/// The answer to a request for new work.
 pub(crate) fn refusal() -> ApiError {
     ApiError::stopping(REFUSAL, RETRY_SECONDS).with_hint(HINT)
 }
@@ -129,7 +129,7 @@ pub(crate) fn close(response: &mut Response) {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
-/// Keeps `token` until the body is sent.
+/// Holds `token` until the body is sent.
 pub(crate) fn hold(response: Response, token: Option<TaskTrackerToken>) -> Response {
     match token {
         Some(token) if !response.body().is_end_stream() => {

@@ -1,4 +1,4 @@
-//! When the system asks the process to end: the interrupt key, and what each system has besides.
+//! Requests to end the process: interrupt, and the other signals of each platform.
 
 use std::io;
 
@@ -26,7 +26,7 @@ impl EndRequests {
         Ok(Self { hang_up: Some(signal(SignalKind::hangup())?), ..Self::without_hang_up()? })
     }
 
-    /// For a server that may outlive its terminal: `nohup` has its way.
+    /// For a server that may outlive its terminal: respects `nohup`.
     #[cfg(unix)]
     pub(crate) fn without_hang_up() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};

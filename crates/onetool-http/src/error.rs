@@ -1,4 +1,4 @@
-//! Failures as answers.
+//! Errors as responses.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,7 +9,7 @@ use onetool_state::bundles::{BundleError, NameError};
 
 use crate::rest::{CallMeta, ErrorBody, ErrorReply};
 
-/// When to try again where there was no room.
+/// Retry delay when the server has no capacity.
 const BUSY_SECONDS: u64 = 5;
 
 /// A failed request.
@@ -19,10 +19,10 @@ pub struct ApiError {
     code: &'static str,
     message: String,
     hint: Option<String>,
-    /// Where in the body, the arguments or the value the mistake is.
+    /// JSON pointer to the error in the body, the arguments or the value.
     pointer: Option<String>,
     retry_after: Option<u64>,
-    /// How to get in, for `WWW-Authenticate`.
+    /// How to authenticate, for `WWW-Authenticate`.
     challenge: Option<String>,
     meta: Option<CallMeta>,
 }
@@ -69,14 +69,14 @@ impl ApiError {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     }
 
-    /// There is no room now; there may be soon.
+    /// The server has no capacity now, but may have soon.
     pub fn busy(message: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         error.retry_after = Some(BUSY_SECONDS);
         error
     }
 
-    /// The server ends; another one, or the next, may be asked.
+    /// The server is stopping; another one, or the next, may be asked.
     pub(crate) fn stopping(message: impl Into<String>, retry_after: u64) -> Self {
         let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message);
         error.retry_after = Some(retry_after);
@@ -92,19 +92,19 @@ impl ApiError {
         self
     }
 
-    /// Says where the mistake is, as a JSON pointer.
+    /// Sets the location of the error, as a JSON pointer.
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into()).filter(|pointer| !pointer.is_empty());
         self
     }
 
-    /// Says which of several files is meant.
+    /// Prefixes the message with the name of one of several files.
     pub(crate) fn in_file(mut self, name: &str) -> Self {
         self.message = format!("{name}: {}", self.message);
         self
     }
 
-    /// Says how to get in.
+    /// Sets how to authenticate.
     pub(crate) fn challenging(mut self, challenge: String) -> Self {
         self.challenge = Some(challenge);
         self
@@ -129,7 +129,7 @@ impl ApiError {
     pub fn reply(&self) -> ErrorReply {
         let (message, hint) = match &self.hint {
             Some(hint) => (self.message.as_str(), Some(hint.as_str())),
-            // Failures of the state carry theirs in the text.
+            // Errors from the state carry their hint in the text.
             None => onetool_sdk::split_hint(&self.message),
         };
         ErrorReply {
@@ -161,7 +161,7 @@ impl From<BundleError> for ApiError {
             BundleError::Limit(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message),
             BundleError::Store(StoreError::Locked { .. }) | BundleError::State(_) => Self::busy(message),
             BundleError::Store(_) => {
-                // Paths stay on this machine.
+                // Paths must not leave this machine.
                 tracing::error!(%message, "the bundle store failed");
                 Self::internal("the bundles could not be written").with_hint("see the log")
             }
@@ -205,7 +205,7 @@ impl From<ToolError> for ApiError {
     }
 }
 
-/// The place that a message begins with, such as `impl.steps[0].id: …`, as a JSON pointer.
+/// Converts the location that a message begins with, such as `impl.steps[0].id: …`, to a JSON pointer.
 fn leading_pointer(message: &str) -> String {
     let end = message.find([':', ' ']).unwrap_or(0);
     let place = &message[..end];
@@ -215,7 +215,7 @@ fn leading_pointer(message: &str) -> String {
     if is_place { pointer_of(place) } else { String::new() }
 }
 
-/// `a.b[0].c` as `/a/b/0/c`.
+/// Converts `a.b[0].c` to `/a/b/0/c`.
 pub(crate) fn pointer_of(path: &str) -> String {
     let parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
     parts.map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()

@@ -102,7 +102,7 @@ keys! {
 pub const BACKGROUND: Section<BackgroundKeys> = Section::new("background");
 
 impl BackgroundSettings {
-    /// What of it runs need that survive their process. `always` is `run.durable`.
+    /// Returns the settings for runs that survive their process. `always` is `run.durable`.
     pub fn durable(&self, always: bool) -> DurableSettings {
         DurableSettings {
             limits: self.limits,
@@ -114,7 +114,7 @@ impl BackgroundSettings {
         }
     }
 
-    /// From the section `background`.
+    /// Reads the section `background`.
     pub fn read(reader: &mut Reader) -> Self {
         Self::from(&reader.read(&BACKGROUND))
     }
@@ -188,7 +188,7 @@ keys! {
 pub const SERVER: Section<ServerKeys> = Section::new("server");
 
 impl ServerSettings {
-    /// From the section `server`. A token that cannot be read opens nothing.
+    /// Reads the section `server`. An unreadable token grants no access.
     pub fn read(reader: &mut Reader) -> Self {
         let keys = reader.read(&SERVER);
         let mut tokens: Vec<AccessToken> = keys
@@ -206,7 +206,7 @@ impl ServerSettings {
         }
         let oauth = oauth(reader, &keys);
         if oauth.is_none() && (keys.oauth.issuer.is_some() || reader.is_wrong(&["server", "oauth"])) {
-            // Whoever wanted only the issuer's tokens does not want everyone.
+            // A configuration that admits only the issuer's tokens must not become open to everyone.
             tokens.push(AccessToken { token: unguessable(), name: None, groups: Vec::new(), scopes: Vec::new() });
         }
         let bind = keys.bind.as_deref().and_then(|bind| match parse_address(bind) {
@@ -257,7 +257,7 @@ impl ServerSettings {
     }
 }
 
-/// An address without a slash at its end, and the name in it.
+/// Returns an address without its trailing slash, and its host name.
 fn public_address(address: &str) -> Result<(String, String), &'static str> {
     let uri: axum::http::Uri = address.parse().map_err(|_| "expected an address such as https://tools.example.org")?;
     let host = uri.host().filter(|_| matches!(uri.scheme_str(), Some("https" | "http")));
@@ -268,7 +268,7 @@ fn public_address(address: &str) -> Result<(String, String), &'static str> {
     Ok((address.trim_end_matches('/').to_owned(), host.to_ascii_lowercase()))
 }
 
-/// The issuer, where there is one and everything that it needs.
+/// Returns the issuer's settings if an issuer is set and everything it needs is present.
 fn oauth(reader: &mut Reader, keys: &ServerKeys) -> Option<OAuthSettings> {
     let issuer = keys.oauth.issuer.clone()?;
     let address = |reader: &mut Reader, path: &[&str], text: &str| -> Option<Url> {
@@ -351,8 +351,8 @@ impl Default for ApiSettings {
     }
 }
 
-/// Where the files are. A section that cannot be read as it was meant names none: the server then does not start, because
-/// plain HTTP is not what was asked for.
+/// Returns the file locations. An invalid section yields empty paths: the server then does not start, because plain
+/// HTTP is not what was asked for.
 fn tls(reader: &Reader, keys: Option<&TlsKeys>) -> Option<TlsSettings> {
     if keys.is_none() && !reader.is_wrong(&["server", "tls"]) {
         return None;
@@ -366,7 +366,7 @@ fn tls(reader: &Reader, keys: Option<&TlsKeys>) -> Option<TlsSettings> {
     Some(TlsSettings { certificate: path(keys.certificate.as_ref()), key: path(keys.key.as_ref()) })
 }
 
-/// Without its last token the server would be open to all; so a token that is missing stays, as one that nobody knows.
+/// Without its last token the server would be open to all, so a missing token is replaced by one that nobody knows.
 fn token(reader: &mut Reader, written: &Expandable) -> String {
     let problem = match reader.expand(written) {
         Ok(token) if !token.is_empty() => return token,

@@ -1,7 +1,7 @@
-//! The ways in from outside: the REST API, MCP over HTTP, MCP on standard input and output, and who may use them.
+//! The external interfaces: the REST API, MCP over HTTP, MCP on standard input and output, and their access control.
 //!
-//! What is served is a [`Service`]: the program implements it, and everything here works on that trait alone. Each
-//! REST route is declared once, in its file below `rest/`, with its scope, parameters and documentation.
+//! They serve a [`Service`]: the program implements it, and everything here depends on that trait alone. Each REST
+//! route is declared once, in its file below `rest/`, with its scope, parameters and documentation.
 
 mod access;
 mod address;

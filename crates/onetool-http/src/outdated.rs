@@ -1,11 +1,11 @@
-//! Documents that servers leave for each other, and that nobody has use for after a while.
+//! Removes expired documents that servers leave for each other.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use onetool_state::StateError;
 use onetool_state::interface::{Change, Collection, Cursor, Documents, Effort, Expect};
 use serde::Deserialize;
 
-/// Removes the documents of a collection whose `at` is older than `age`, and those that have none.
+/// Removes the documents of a collection whose `at` is older than `age` or missing.
 pub(crate) async fn remove(
     documents: &dyn Documents,
     collection: Collection,

@@ -1,8 +1,8 @@
-//! For load balancers and supervisors: whether the process lives (`/healthz`), and whether to send it requests
-//! (`/readyz`). Without tokens and for any Host: the answers say nothing that an open port does not.
+//! For load balancers and supervisors: whether the process is alive (`/healthz`), and whether to send it requests
+//! (`/readyz`). Served without tokens and for any Host: the answers reveal nothing that an open port does not.
 //!
-//! A server that cannot reach the shared state is not ready: another one may reach it. Where all of them lost it and a
-//! balancer would leave out all, `/readyz?state=optional` still says yes: runs go on without it.
+//! A server that cannot reach the shared state is not ready: another one may reach it. Where all servers have lost it
+//! and a balancer would drop them all, `/readyz?state=optional` still says yes: runs continue without it.
 
 use std::sync::Arc;
 use std::time::Duration;

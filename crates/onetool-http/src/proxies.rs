@@ -1,8 +1,8 @@
-//! Behind a proxy: whose request it is that the proxy passes on.
+//! Determines the client of a request that a proxy forwards.
 //!
-//! A proxy tells in `X-Forwarded-For` or `Forwarded` whom it serves, and puts that at the end of what it was told itself. Anybody
-//! can send such a header, so it counts only from an address of `server.trusted_proxies`, and it is read from its end: the
-//! first address there that is not a trusted proxy is the client. What stands before it is the client's own claim.
+//! A proxy appends the address it serves to `X-Forwarded-For` or `Forwarded`. Anybody can send such a header, so it
+//! counts only from an address of `server.trusted_proxies`, and it is read from the end: the first address there that
+//! is not a trusted proxy is the client. Everything before it is the client's own claim.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,18 +14,18 @@ use crate::PeerAddress;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Who may say where a request comes from.
+/// The proxies that may state where a request comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
-    /// One more, as people write it.
+    /// Parses and adds an address or network.
     pub fn add(&mut self, written: &str) -> Result<(), InvalidNetwork> {
         self.0.push(written.parse()?);
         Ok(())
     }
 
-    /// Replaces the address of a trusted proxy by that of the client that it names.
+    /// Replaces the address of a trusted proxy with that of the client it names.
     pub(crate) fn name_client(&self, request: &mut Request) {
         if self.0.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl TrustedProxies {
         match (x_forwarded_for.is_empty(), forwarded.is_empty()) {
             (_, true) => self.walk(peer, &x_forwarded_for),
             (true, false) => self.walk(peer, &forwarded),
-            // One of them may be the client's own, which a proxy that writes the other passes on.
+            // One header may come from the client, forwarded by a proxy that writes only the other.
             (false, false) => {
                 let client = self.walk(peer, &x_forwarded_for);
                 if client == self.walk(peer, &forwarded) { client } else { peer }
@@ -57,7 +57,7 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// From whoever connected towards the client, as long as those on the way are trusted.
+    /// Follows the hops from the peer towards the client as long as each one is trusted.
     fn walk(&self, peer: IpAddr, hops: &[Option<IpAddr>]) -> IpAddr {
         let mut client = peer;
         for hop in hops.iter().rev() {
@@ -70,13 +70,13 @@ impl TrustedProxies {
     }
 }
 
-/// The addresses of `X-Forwarded-For`, the nearest last; none for what is not an address.
+/// Returns the addresses of `X-Forwarded-For`, the nearest last; `None` for invalid ones.
 fn x_forwarded_for(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let lines = headers.get_all(X_FORWARDED_FOR).iter();
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',').map(hop).collect::<Vec<_>>()).collect()
 }
 
-/// The same of `Forwarded` (RFC 7239).
+/// Returns the addresses of `Forwarded` (RFC 7239) in the same way.
 fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let of_element = |element: &str| {
         element.split(';').find_map(|pair| {
@@ -88,7 +88,7 @@ fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',').map(of_element).collect::<Vec<_>>()).collect()
 }
 
-/// An address with or without a port, quotation marks and brackets.
+/// Parses an address with or without a port, quotation marks and brackets.
 fn hop(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -136,7 +136,7 @@ mod tests {
         for name in ["x-forwarded-for", "forwarded"] {
             assert_eq!(client("203.0.113.9", &[(name, "for=198.51.100.1"), (name, "198.51.100.1")]), "203.0.113.9");
         }
-        // A proxy that writes one of them passes on what the client says in the other.
+        // A proxy that writes one header forwards the client's own value of the other.
         let both = [("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=198.51.100.1")];
         assert_eq!(client("10.0.0.1", &both), "10.0.0.1");
         let both = [("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=203.0.113.9")];

@@ -1,4 +1,4 @@
-//! Notices when a burst of requests is over: memory that it needed can then be given back.
+//! Detects the end of a burst of requests, when the memory it needed can be released.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Service;
 
-/// Requests so few that their memory is not worth a look.
+/// Minimum number of requests in a burst; fewer do not need enough memory to matter.
 const FEW: u64 = 16;
-/// So often it is looked for requests in the time after which it counts as quiet.
+/// Number of checks per quiet period.
 const LOOKS: u32 = 4;
 
 /// Counts requests.
@@ -22,7 +22,7 @@ impl Traffic {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the service each time that it has been quiet after a burst, until the server stops.
+    /// Notifies the service each time a burst is followed by a quiet period, until the server stops.
     pub(crate) async fn watch(self: Arc<Self>, service: Arc<dyn Service>, stop: CancellationToken) {
         let (mut seen, mut settled, mut unchanged) = (0, 0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! What is served: the seam between this crate and the program that uses it.
+//! The interface between this crate and the program that uses it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,36 +27,36 @@ pub trait Service: Send + Sync + 'static {
     /// Runs commands, over the toolbox through which REST calls tools too.
     fn runner(&self) -> &Runner;
 
-    /// What is in force now. A reload makes a new one; as long as nothing changes it is the same `Arc`.
+    /// Returns the settings and stores in force. A reload creates new ones; without changes it is the same `Arc`.
     fn served(&self) -> Arc<Served>;
 
-    /// Log messages from now on, at least down to `level`; the receiver leaves out what is finer.
+    /// Subscribes to log messages at `level` or more severe; the receiver filters out finer ones.
     fn log_messages(&self, level: LevelFilter) -> broadcast::Receiver<LogMessage>;
 
-    /// What this process has that a run may need: its packs, servers, packages, and what the configuration adds.
+    /// Returns what this process offers that a run may require: its packs, servers, packages, and configured tags.
     fn tags(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What people may look at and decide; a server without it has no admin page.
+    /// Returns what people may view and decide; a server without it has no admin page.
     fn admin(&self) -> Option<AdminParts> {
         None
     }
 
-    /// Before a run of somebody who may decide it: asks once, through the client of `ctx`, whether the project is
-    /// trusted where parts of it wait for that.
+    /// Before a run of a user who may decide it: asks once, through the client of `ctx`, whether to trust the project
+    /// if parts of it wait for that.
     async fn offer_trust(&self, _ctx: &CallContext) {}
 
     /// Prepares what the first request needs. Clients do not wait for it.
     async fn warm_up(&self);
 
-    /// Called when no request has come for a while after a burst of them: memory may be given back. May block.
+    /// Called when no request has arrived for a while after a burst: memory may be released. May block.
     fn quiet(&self) {}
 
-    /// Adds what the program measures of itself.
+    /// Adds the program's own measurements.
     fn measure(&self, _metrics: &mut Metrics) {}
 
-    /// Ends child processes and writes what is not written yet.
+    /// Ends child processes and flushes pending writes.
     async fn shutdown(&self);
 }
 
@@ -68,14 +68,14 @@ pub struct Served {
     /// `prompts.tools.run.description`
     pub run_description: Option<String>,
     pub server: ServerSettings,
-    /// Tokens that were made by name.
+    /// Tokens created by name.
     pub tokens: Arc<AccessTokens>,
-    /// Who did what.
+    /// The audit trail.
     pub audit: Arc<AuditLog>,
     pub bundles: Bundles,
-    /// What is kept besides: MCP sessions.
+    /// Stores everything else: MCP sessions.
     pub state: State,
-    /// What is known of background runs.
+    /// Records of background runs.
     pub runs: RunStore,
     pub background: BackgroundSettings,
     /// How long it must be quiet before [`Service::quiet`] is called.
@@ -86,40 +86,40 @@ pub struct Served {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackgroundSettings {
     pub limits: RunLimits,
-    /// How long a run is kept unless its client says.
+    /// How long a run is kept unless its client specifies a time.
     pub ttl: Duration,
     pub max_ttl: Duration,
     /// How long a run may take.
     pub timeout: Duration,
     pub task_after: Duration,
     pub poll_interval: Duration,
-    /// At once in this process; more wait in the queue.
+    /// Maximum number of concurrent runs in this process; more wait in the queue.
     pub max_running: usize,
-    /// How long a call waits for a permission when nobody is there.
+    /// How long a call waits for a permission when nobody is there to ask.
     pub approval_ttl: Duration,
-    /// Of outcomes that one run's journal keeps.
+    /// Size limit for the outcomes in one run's journal.
     pub journal_bytes: usize,
 }
 
 /// The section `server` of a configuration.
 #[derive(Clone, Default)]
 pub struct ServerSettings {
-    /// Where `serve --http` listens unless it is told.
+    /// Listen address of `serve --http` unless given on the command line.
     pub bind: Option<SocketAddr>,
     pub tokens: Vec<AccessToken>,
-    /// `server.public_url`: where people reach it, without a slash at the end.
+    /// `server.public_url`: the address people use, without a trailing slash.
     pub public_url: Option<String>,
-    /// Tokens of an OAuth issuer are taken too.
+    /// Tokens of an OAuth issuer are accepted too.
     pub oauth: Option<OAuthSettings>,
-    /// Further names that the server is known by.
+    /// Further host names of the server.
     pub hosts: Vec<String>,
     /// Sites whose pages may call it.
     pub origins: Vec<String>,
-    /// `server.trusted_proxies`: who may say where a request comes from.
+    /// `server.trusted_proxies`: the proxies that may state where a request comes from.
     pub trusted_proxies: TrustedProxies,
-    /// `server.tags`: what runs may ask for.
+    /// `server.tags`: tags that runs may require.
     pub tags: Vec<String>,
-    /// How long what is under way may go on after the end was called.
+    /// How long work in progress may continue after shutdown begins.
     pub drain: Duration,
     pub metrics: MetricsSettings,
     /// Without it, the server speaks plain HTTP.
@@ -149,7 +149,7 @@ pub struct McpSettings {
     pub max_sessions_per_client: usize,
     /// `server.resume_window`: how long answers are kept for clients that lost their connection.
     pub resume_window: Duration,
-    /// `server.resume_mb`: how much of them is kept, all clients together.
+    /// `server.resume_mb`: size limit for these answers, for all clients together.
     pub resume_bytes: usize,
     /// `server.input_timeout`: how long a run waits for the user's input.
     pub input_timeout: Duration,
@@ -157,7 +157,7 @@ pub struct McpSettings {
     pub legacy_sse: bool,
 }
 
-/// What a request may cost.
+/// Limits of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiSettings {
     /// `server.max_body_bytes`
@@ -168,7 +168,7 @@ pub struct ApiSettings {
     pub invoke_timeout: Duration,
 }
 
-/// Bundles, and what makes their requests.
+/// Bundles, and the engine that makes their requests.
 #[derive(Clone)]
 pub struct Bundles {
     pub store: BundleStore,

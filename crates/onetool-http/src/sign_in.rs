@@ -1,6 +1,6 @@
-//! `/oauth/callback`: where browsers come back from signing in to an upstream server, when `server.public_url` says how
-//! they reach this one. Without a token: what belongs to no sign-in that has begun changes nothing, and nobody can guess
-//! what does.
+//! `/oauth/callback`: browsers return here after signing in to an upstream server, when `server.public_url` says how
+//! they reach this one. It needs no token: a request that matches no pending sign-in changes nothing, and a match
+//! cannot be guessed.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use axum::routing::get;
 
 use crate::Service;
 
-/// Below the public address.
+/// Path relative to the public address.
 pub const CALLBACK_PATH: &str = "/oauth/callback";
-/// More than any authorization server sends.
+/// Maximum query length; more than any authorization server sends.
 const QUERY_BYTES: usize = 16 * 1024;
 
 pub(crate) fn router(service: Arc<dyn Service>) -> Router {

@@ -1,6 +1,6 @@
-//! Serving over HTTP: the admin page, REST and MCP at one address. Loopback unless tokens are configured.
+//! Serves the admin page, REST and MCP over HTTP at one address. Loopback unless tokens are configured.
 //!
-//! The first signal begins the end ([`crate::drain`]), the second one ends at once.
+//! The first signal begins a graceful shutdown ([`crate::drain`]), the second one ends the process at once.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
@@ -29,12 +29,12 @@ use crate::rest::{self, Admin, Here, RestState, TeamActivity};
 use crate::tls::{Tls, TlsError};
 use crate::{AccessError, AccessPolicy, Scope, Served, Service, browser, mcp, probes, sign_in, trace, unread};
 
-/// Children that do not end within this are killed.
+/// Children that do not exit within this time are killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// How long what was cancelled may take to answer.
+/// How long cancelled work may take to answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(3);
 
-/// Why a server does not start, or ended.
+/// Why a server does not start, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
@@ -47,10 +47,10 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
-/// For whom a server runs.
+/// The users that a server runs for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Whoever may come in by the configuration.
+    /// All users that the configuration admits.
     Everyone,
     /// One browser, which is opened at an address that works once.
     Browser,
@@ -75,11 +75,11 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
     if let Some(tls) = tls {
         crate::task::spawn(tls.follow(stop.clone()));
     }
-    // Where we listen is data: with port 0 only we know.
+    // Read from the listener: with port 0 the system chooses the port.
     let local = listener.local_addr()?;
     let _ = site.own_address.set(format!("{scheme}://{local}"));
     site.tell_page(&service.served());
-    // Whoever reads the next line may tell us to end at once.
+    // Installed first, because a reader of the next line may send a signal at once.
     let mut signals = EndRequests::without_hang_up()?;
     eprintln!("listening at {scheme}://{local}");
     if std::io::stderr().is_terminal() {
@@ -109,13 +109,14 @@ pub async fn serve(service: Arc<dyn Service>, address: SocketAddr, audience: Aud
 /// The exit code of a server that was told to end twice.
 const FORCED_EXIT: i32 = 130;
 
-/// REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end with `stop`.
+/// Returns REST and MCP for a server that listens at `address`. It follows the service's settings; MCP sessions end
+/// with `stop`.
 pub fn router(service: Arc<dyn Service>, address: IpAddr, stop: &CancellationToken) -> Result<Router, AccessError> {
     Ok(Arc::new(Site::new(service, address, stop, None)?).into_router())
 }
 
-/// All that is served, made from the settings in force: a reload brings new bundles, tokens and limits. MCP sessions
-/// stay.
+/// Everything that is served, built from the settings in force: a reload brings new bundles, tokens and limits. MCP
+/// sessions persist.
 struct Site {
     service: Arc<dyn Service>,
     address: IpAddr,
@@ -126,17 +127,17 @@ struct Site {
     measures: SiteMeasures,
     drain: Drain,
     sessions: Option<Arc<PageSessions>>,
-    /// Where people may look.
+    /// Activity that people may view.
     watched: Option<Watched>,
     relay: Arc<Relay>,
     current: Mutex<(Arc<Served>, Router)>,
-    /// Where it listens.
+    /// The address it listens at.
     own_address: OnceLock<String>,
-    /// Cancelled when no further connection is taken.
+    /// Cancelled when no further connections are accepted.
     retired: CancellationToken,
 }
 
-/// What is under way here, and at other servers.
+/// Work in progress on this server and on others.
 #[derive(Clone)]
 struct Watched {
     here: Arc<Here>,
@@ -244,13 +245,14 @@ impl Site {
         response
     }
 
-    /// Finishes what is under way, and cancels what is left when the time is over.
+    /// Finishes work in progress, and cancels the rest when the time is over.
     async fn drain(&self) {
         self.drain.begin();
         self.background.stop_taking();
         if self.service.served().state.is_shared() {
-            // Others do the same work. A load balancer that is refused a connection sends the request to one of them; an
-            // answer that says no it would pass on to the client. What belongs to runs here reaches them through the state.
+            // Other servers do the same work. A load balancer whose connection is refused sends the request to one of
+            // them, but it would pass a negative answer on to the client. Requests about runs here reach them through
+            // the state.
             self.retired.cancel();
         }
         let limit = self.service.served().server.drain;
@@ -289,7 +291,7 @@ impl Site {
         current.1.clone()
     }
 
-    /// Tells runs that wait for a permission where people decide: where people reach the server, or where it listens.
+    /// Tells runs that wait for a permission where people decide: at the public address, or the listen address.
     fn tell_page(&self, served: &Served) {
         let address = served.server.public_url.as_ref().or_else(|| self.own_address.get());
         if let (Some(durable), Some(address)) = (self.service.runner().durable(), address) {

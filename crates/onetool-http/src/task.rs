@@ -1,7 +1,7 @@
 //! Tasks and blocking work of this crate.
 //!
-//! The runtime is generic over what it runs: every future or closure that is handed to it as it is costs dozens of functions
-//! in the build. Behind a box, one set of them serves all.
+//! The runtime is generic over what it runs: each distinct future or closure type adds dozens of functions to the
+//! build. Boxed, all share one set.
 
 use std::any::Any;
 
@@ -22,7 +22,7 @@ pub(crate) struct NoResult;
 /// A result of any type.
 type Erased = Box<dyn Any + Send>;
 
-/// Does work that may block, on a thread that may wait. It is finished even if nobody waits for it.
+/// Runs work that may block on a blocking thread. It is finished even if nobody waits for it.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoResult> {
     let result = erased(Box::new(move || Box::new(work()) as Erased)).await?;
     result.downcast().map(|result| *result).map_err(|_| NoResult)

@@ -1,7 +1,7 @@
-//! TLS by a certificate and a key in PEM files.
+//! TLS with a certificate and a key in PEM files.
 //!
-//! The files are looked at every few seconds; when they have changed, new connections get the new certificate and open
-//! ones go on. Files that are broken meanwhile change nothing: the last good certificate stays, and the log says so.
+//! The files are checked every few seconds; when they have changed, new connections get the new certificate and open
+//! ones continue. Broken files change nothing: the last good certificate stays, and the log says so.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// How often the files are looked at.
+/// Poll interval for the files.
 const LOOK: Duration = Duration::from_secs(2);
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The section `server.tls` of a configuration.
@@ -29,7 +29,7 @@ pub struct TlsSettings {
     pub key: PathBuf,
 }
 
-/// Why a server can't speak TLS.
+/// Why a server cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("server.tls needs both 'certificate' and 'key'\nhint: name two PEM files")]
@@ -44,7 +44,7 @@ pub enum TlsError {
     Setup(rustls::Error),
 }
 
-/// Takes TLS connections.
+/// Accepts TLS connections.
 pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     current: Arc<Current>,
@@ -60,7 +60,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// What the files held, to notice a change.
+/// Contents of the files, to detect changes.
 #[derive(PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -68,7 +68,7 @@ struct Contents {
 }
 
 impl Tls {
-    /// Reads the files; they must be good.
+    /// Reads the files; they must be valid.
     pub(crate) fn open(settings: TlsSettings) -> Result<Self, TlsError> {
         if settings.certificate.as_os_str().is_empty() || settings.key.as_os_str().is_empty() {
             return Err(TlsError::Incomplete);
@@ -88,7 +88,7 @@ impl Tls {
         self.acceptor.clone()
     }
 
-    /// Follows changes of the files until the server stops.
+    /// Follows changes to the files until the server stops.
     pub(crate) async fn follow(self, stop: CancellationToken) {
         let provider = rustls::crypto::ring::default_provider();
         let mut seen = read(&self.settings).ok();
@@ -106,7 +106,7 @@ impl Tls {
                     seen = Some(contents);
                     outcome
                 }
-                // Said once, until there is something to read again.
+                // Logged once, until the files can be read again.
                 Err(_) if seen.is_none() => continue,
                 Err(error) => {
                     seen = None;

@@ -1,4 +1,4 @@
-//! The trace that a request belongs to: what its headers or its `_meta` say becomes the parent of its run.
+//! Trace propagation: the trace in a request's headers or its `_meta` becomes the parent of its run.
 
 use axum::http::HeaderMap;
 use onetool_sdk::{CallContext, TRACEPARENT, TRACESTATE, TraceContext};
@@ -14,7 +14,7 @@ pub(crate) fn of_headers(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(text(TRACEPARENT)?, text(TRACESTATE))
 }
 
-/// Answers a request; whatever it calls joins its trace.
+/// Runs `answer` so that all its calls join the trace.
 pub(crate) async fn within<T>(trace: Option<TraceContext>, answer: impl Future<Output = T>) -> T {
     match trace {
         Some(trace) => INCOMING.scope(trace, answer).await,
@@ -34,7 +34,7 @@ pub(crate) fn join(ctx: &mut CallContext) {
     }
 }
 
-/// The trace of this MCP request. What `_meta` says is closer to the client than a header.
+/// Returns the trace of this MCP request. `_meta` is closer to the client than a header.
 pub(crate) fn of_message(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let text = |name| context.meta.0.get(name).and_then(serde_json::Value::as_str);
     let of_meta = text(TRACEPARENT).and_then(|parent| TraceContext::parse(parent, text(TRACESTATE)));

@@ -1,7 +1,7 @@
-//! Request bodies that were refused before they were read to their end.
+//! Request bodies that were refused before they were read completely.
 //!
-//! What is left of such a body stands in the way of the next request on the same connection. A small rest is read and
-//! dropped; otherwise the response announces that the connection closes.
+//! The remainder of such a body blocks the next request on the same connection. A small remainder is read and
+//! discarded; otherwise the response announces that the connection closes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// A rest up to this is read.
+/// Maximum size of a remainder that is read.
 const SMALL: usize = 256 << 10;
-/// How long the client may take to send it.
+/// How long the client may take to send the remainder.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a handler left of a body.
+/// The part of a body that a handler did not read.
 pub(crate) struct Rest(Option<Arc<Mutex<Option<Body>>>>);
 
-/// Gives the request a body that comes back when the handler drops it.
+/// Gives the request a body that is returned when the handler drops it.
 pub(crate) fn lend(request: Request) -> (Request, Rest) {
     if request.body().is_end_stream() {
         return (request, Rest(None));
@@ -35,7 +35,7 @@ pub(crate) fn lend(request: Request) -> (Request, Rest) {
 }
 
 impl Rest {
-    /// Leaves the connection ready for its next request, or announces its end.
+    /// Leaves the connection ready for its next request, or announces that it closes.
     pub(crate) async fn settle(self, response: &mut Response) {
         let Some(body) = self.0.and_then(|slot| slot.lock().take()) else { return };
         let is_small = body.size_hint().lower() <= SMALL as u64;

@@ -1,10 +1,10 @@
-//! The HTTP client that everything is built on.
+//! The HTTP client that all requests are built on.
 
 use std::sync::Once;
 
 static TLS_PROVIDER: Once = Once::new();
 
-/// A client with this program's name and TLS provider. Time-outs, redirects and pooling are the caller's to set.
+/// A client builder with this program's user agent and TLS provider. The caller sets timeouts, redirects and pooling.
 pub fn client_builder() -> reqwest::ClientBuilder {
     TLS_PROVIDER.call_once(|| {
         // An error means that a provider is installed already, and any provider will do.

@@ -8,14 +8,14 @@ pub struct Event {
     pub data: String,
 }
 
-/// How events are told apart.
+/// How events are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     Sse,
     Lines,
 }
 
-/// Takes bytes as they come, and gives events when they are whole. What it holds is bounded by what it is given.
+/// Parses bytes as they arrive into complete events. Buffers no more than it is given.
 #[derive(Debug)]
 pub struct EventReader {
     framing: Framing,
@@ -33,12 +33,12 @@ impl EventReader {
         Self { framing, line: Vec::new(), after_return: false, is_first_line: true, name: String::new(), data: None }
     }
 
-    /// Bytes of the event that has not ended.
+    /// Number of buffered bytes of the unfinished event.
     pub fn held(&self) -> usize {
         self.line.len() + self.data.as_ref().map_or(0, String::len)
     }
 
-    /// The events that end within these bytes.
+    /// Returns the events that these bytes complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for &byte in bytes {
@@ -58,7 +58,7 @@ impl EventReader {
         events
     }
 
-    /// What is left when the bytes end. An unfinished server-sent event does not count.
+    /// Returns the last event when the stream ends. An unfinished server-sent event is dropped.
     pub fn finish(&mut self) -> Option<Event> {
         match self.framing {
             Framing::Lines => self.end_line(),

@@ -1,10 +1,10 @@
 //! Which hosts requests may go to.
 //!
-//! A rule is `[scheme://]host[:port]`, the host exact, `*.example.com` (anything below), `*` (any public host), an
-//! address or a network (`10.0.0.0/8`). A name that is allowed still may not lead to an address of this machine or a
-//! private network: such addresses must be listed themselves (or be loopback under the listed name `localhost`). A
-//! listed address with a scheme or port covers requests to the address itself with that scheme and port; for a name that
-//! leads to it, list the address alone.
+//! A rule is `[scheme://]host[:port]`. The host is an exact name, `*.example.com` (any subdomain), `*` (any public
+//! host), an address or a network (`10.0.0.0/8`). An allowed name still may not resolve to an address of this machine
+//! or of a private network: such addresses must be listed themselves (or be loopback for the listed name `localhost`).
+//! A listed address with a scheme or port covers only requests to the address itself with that scheme and port; for a
+//! name that resolves to it, list the address alone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::network::Network;
 
-/// Why a rule can't be read.
+/// The error for an invalid host rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{rule}' is not a host rule; write host, *.host, host:port, https://host, an address or a network")]
 pub struct HostRuleError {
@@ -49,18 +49,18 @@ impl AllowedHosts {
         Ok(Self { rules })
     }
 
-    /// The one origin of an address that the configuration itself names.
+    /// Allows only the origin of a URL that the configuration itself names.
     pub fn origin_of(url: &Url) -> Self {
         let text = url.origin().ascii_serialization();
         Self { rules: parse_rule(&text).into_iter().collect() }
     }
 
-    /// Whether a request may go to this address at all, before any name is resolved.
+    /// Whether a request may go to this URL at all, before its name is resolved.
     pub fn permits(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let literal = literal_address(host);
-        // "Any public host" says nothing of this machine or a private network, whatever else is listed. A name is looked
-        // at again when it is resolved, but without its port: so what is listed for `localhost` counts alone.
+        // `*` never covers this machine or a private network, whatever else is listed. A name is checked again when it
+        // is resolved, but without its port, so only the rules for `localhost` apply to it here.
         let is_private = match literal {
             Some(address) => !is_public(unwrap_mapped(address)),
             None => {
@@ -75,12 +75,12 @@ impl AllowedHosts {
         })
     }
 
-    /// Whether a name may lead to this address.
+    /// Whether a name may resolve to this address.
     pub fn permits_address(&self, host: &str, address: IpAddr) -> bool {
         let address = unwrap_mapped(address);
         is_public(address)
             || self.rules.iter().any(|rule| match &rule.host {
-                // Which port and scheme a name is asked for is not known here: a rule that says so does not count.
+                // The port and scheme of the request are unknown here, so a rule that names either does not apply.
                 HostRule::Network(_) => {
                     rule.port.is_none() && rule.scheme.is_none() && rule.host.matches("", Some(address))
                 }
@@ -146,7 +146,7 @@ fn single(address: IpAddr) -> HostRule {
     HostRule::Network(Network::single(unwrap_mapped(address)))
 }
 
-/// Names that lead to this machine by definition.
+/// Names that always resolve to this machine.
 fn is_this_machine(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost")
@@ -156,7 +156,7 @@ fn literal_address(host: &str) -> Option<IpAddr> {
     host.trim_matches(['[', ']']).parse().ok()
 }
 
-/// An IPv4 address in IPv6 clothes, whichever (mapped, translated, 6to4), is that IPv4 address.
+/// Returns the IPv4 address embedded in an IPv6 address (mapped, translated or 6to4), otherwise the address itself.
 fn unwrap_mapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     if let Some(v4) = v6.to_ipv4_mapped() {
@@ -196,11 +196,11 @@ fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    // Only 2000::/3 is given out; of that, Teredo and the documentation's block are not hosts.
+    // Only 2000::/3 is allocated; within it, Teredo and the documentation block are not hosts.
     (first & 0xe000) == 0x2000 && !(first == 0x2001 && (second == 0 || second == 0x0db8))
 }
 
-/// The error inside a failed connection whose name led to a forbidden address.
+/// The cause of a failed connection: the name resolved to a forbidden address.
 #[derive(Debug, thiserror::Error)]
 #[error("{host} leads to {address}, which is not a public address")]
 pub struct ForbiddenAddress {
@@ -208,7 +208,7 @@ pub struct ForbiddenAddress {
     pub address: IpAddr,
 }
 
-/// Resolves names, and lets through only addresses that the rules permit.
+/// Resolves names and returns only addresses that the rules permit.
 pub struct CheckedResolver {
     pub allowed: Arc<AllowedHosts>,
 }
@@ -256,7 +256,7 @@ mod tests {
             assert!(!permits(&[rule], bad), "{rule} {bad}");
         }
         assert!(!permits(&[], "https://example.com/"));
-        // One port of this machine does not open the others, whatever else is allowed.
+        // A rule for one port of this machine does not open others, whatever else is allowed.
         for (rules, good, bad) in [
             (["*", "127.0.0.1:9000"], "http://127.0.0.1:9000/", "http://127.0.0.1:22/"),
             (["*", "http://127.0.0.1:9000"], "http://127.0.0.1:9000/", "https://127.0.0.1:9000/"),

@@ -1,8 +1,8 @@
-//! Requests that leave this machine: the one HTTP client, its TLS provider, and the rules of where it may go;
-//! the events that come back in a stream, and the text of a reply.
+//! Outgoing requests: the one HTTP client, its TLS provider, and the rules for where requests may go; parsing of event
+//! streams, and decoding of response text.
 //!
-//! Every crate that speaks HTTP to somebody else builds its client with [`client_builder`]. Whatever sends a request on
-//! behalf of a model checks it against [`AllowedHosts`], before and after names are resolved ([`CheckedResolver`]).
+//! Every crate that makes HTTP requests builds its client with [`client_builder`]. Code that sends a request on behalf
+//! of a model checks it against [`AllowedHosts`], before and after names are resolved ([`CheckedResolver`]).
 
 mod client;
 mod events;

@@ -1,16 +1,16 @@
-//! A network, as people write it: an address alone, or with the number of its leading bits that count.
+//! A network in the usual notation: an address alone, or an address with its prefix length.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Addresses that begin with the same bits.
+/// Addresses that share a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// Text that is not a network.
+/// The error for text that is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is not an address or a network; expected one like 10.0.0.7, 10.0.0.0/8 or fd00::/8")]
 pub struct InvalidNetwork {
@@ -18,7 +18,7 @@ pub struct InvalidNetwork {
 }
 
 impl Network {
-    /// One address.
+    /// The network of one address.
     pub fn single(address: IpAddr) -> Self {
         Self { address, bits: most(address) }
     }

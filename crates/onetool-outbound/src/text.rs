@@ -1,9 +1,9 @@
-//! The text of a reply: by its byte order mark, its header or its own `<meta>`, else UTF-8.
+//! Decodes the text of a response: by its byte order mark, its header or its `<meta>` tag, otherwise as UTF-8.
 
-/// How far a page is searched for its own declaration.
+/// How many bytes of a page are searched for its declared charset.
 const DECLARATION_BYTES: usize = 1024;
 
-/// Bytes as text. What cannot be read is replaced.
+/// Decodes bytes as text. Invalid sequences are replaced.
 pub fn decode_text(body: &[u8], content_type: &str) -> String {
     match body {
         [0xef, 0xbb, 0xbf, rest @ ..] => return String::from_utf8_lossy(rest).into_owned(),
@@ -25,7 +25,7 @@ pub fn decode_text(body: &[u8], content_type: &str) -> String {
     }
 }
 
-/// 128 to 159 as Windows has them, which is what pages mean by these numbers.
+/// Code points 128 to 159 in Windows-1252, which is what pages mean by these numbers.
 pub const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
     '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',

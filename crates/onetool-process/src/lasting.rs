@@ -1,7 +1,7 @@
 //! A thread that lives as long as this process.
 //!
-//! On Linux a child that asks to end with its parent ends with the *thread* that started it. The runtime's own threads come and
-//! go: one that did heavy work is replaced, and ends a few seconds later.
+//! On Linux, a child that asks to be killed with its parent is killed when the *thread* that started it ends. The
+//! runtime's own threads come and go: one that did blocking work is replaced, and ends a few seconds later.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -12,13 +12,13 @@ type Job = Box<dyn FnOnce() + Send>;
 
 static JOBS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
 
-/// Does short work on that thread, within the caller's runtime, and waits for it.
+/// Runs short work on that thread, within the caller's runtime, and waits for it.
 pub fn on_lasting_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = sync_channel(1);
     let runtime = Handle::try_current().ok();
     let job = move || {
         let _entered = runtime.as_ref().map(Handle::enter);
-        // What unwinds must leave the thread to others; whoever waits takes it from here.
+        // A panic must not end the shared thread; the caller resumes it.
         let _ = done.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)));
     };
     match jobs() {

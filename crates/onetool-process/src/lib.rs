@@ -1,7 +1,7 @@
 //! The one place that starts child processes of tools.
 //!
-//! Every child leads its own process group, is killed with it, and gets a small environment: what a program needs to
-//! run, and what the configuration gives it, nothing else.
+//! Every child leads its own process group, is killed together with it, and gets a minimal environment: the variables
+//! that a program needs to run, and those that the configuration sets.
 
 mod heavy;
 mod lasting;
@@ -52,13 +52,13 @@ const INHERITED: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// What a child is started with.
+/// How a child is started.
 #[derive(Debug, Clone)]
 pub struct ChildCommand<'a> {
     pub program: &'a OsStr,
     pub args: Vec<&'a OsStr>,
     pub folder: Option<&'a Path>,
-    /// On top of the inherited variables.
+    /// Added to the inherited variables.
     pub environment: &'a BTreeMap<String, String>,
     /// More variables to inherit, by name prefix (`UV_`, `PIP_`, `npm_config_`).
     pub inherit_prefixes: &'a [&'a str],
@@ -66,7 +66,7 @@ pub struct ChildCommand<'a> {
     pub search_path: &'a SearchPath,
 }
 
-/// A command in its own process group, killed when dropped. Standard streams are the caller's to set.
+/// Builds a command in its own process group, killed when dropped. The caller sets the standard streams.
 pub fn command(child: &ChildCommand<'_>) -> CommandWrap {
     let mut command = tokio::process::Command::new(child.program);
     command.args(&child.args).env_clear();
@@ -88,8 +88,8 @@ pub fn command(child: &ChildCommand<'_>) -> CommandWrap {
     wrapped
 }
 
-/// Runs its arguments and ends them, with all that they started, when standard input ends: that is when whoever holds
-/// the other end dies, however it dies.
+/// Runs its arguments, and kills them with everything they started when standard input ends: that happens when the
+/// process that holds the other end dies for any reason.
 #[cfg(unix)]
 const GUARD: &str = r#"
 exec 3<&0 </dev/null
@@ -104,8 +104,8 @@ kill "$watch" 2>/dev/null
 exit "$status"
 "#;
 
-/// As [`command`], for a program that does not itself watch its standard input. Keep the child's standard input open
-/// for as long as the program may run. A program that does not exist ends with status 127, as in a shell.
+/// Like [`command`], for a program that does not watch its standard input. Keep the child's standard input open for as
+/// long as the program may run. A program that does not exist exits with status 127, as in a shell.
 pub fn guarded(child: &ChildCommand<'_>) -> CommandWrap {
     #[cfg(unix)]
     {
@@ -122,7 +122,7 @@ pub fn guarded(child: &ChildCommand<'_>) -> CommandWrap {
     }
 }
 
-/// Kills the process groups that it was told of when its standard input ends: that is when we die, however we die.
+/// Kills the watched process groups when its standard input ends, which happens when this process dies for any reason.
 #[cfg(unix)]
 const EXECUTOR: &str = r#"
 trap '' INT TERM HUP
@@ -136,25 +136,25 @@ done
 for group in $groups; do kill -KILL "-$group"; done
 "#;
 
-/// The process that outlives us to end those who would. Started with the first that is watched.
+/// The process that outlives this one to kill the watched groups. Started on first use.
 #[cfg(unix)]
 static WATCHER: std::sync::OnceLock<Option<parking_lot::Mutex<std::process::ChildStdin>>> = std::sync::OnceLock::new();
 
-/// A child whose process group ends with us, even when we are killed. For programs that may not notice the end of their
-/// input; dropped, it is no longer watched.
+/// A child whose process group is killed when this process ends, even if it is killed. For programs that may not notice
+/// the end of their input. Dropping this stops watching.
 #[derive(Debug)]
 pub struct Watched {
     group: u32,
 }
 
 impl Watched {
-    /// Starts what watches. Done before a child is started, it leaves no time in which nobody watches it.
+    /// Starts the watcher. Called before a child is started, so that the child is never unwatched.
     pub fn prepare() {
         #[cfg(unix)]
         let _ = watcher();
     }
 
-    /// Of the child with this process id, which leads its group.
+    /// Watches the process group led by the child with this process id.
     pub fn new(leader: u32) -> Self {
         tell("watch", leader);
         Self { group: leader }
@@ -175,7 +175,7 @@ fn watcher() -> Option<&'static parking_lot::Mutex<std::process::ChildStdin>> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", EXECUTOR]).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Whatever is sent to our own group must not reach it.
+        // Signals sent to our own process group must not reach it.
         command.process_group(0);
         Some(parking_lot::Mutex::new(command.spawn().ok()?.stdin.take()?))
     });
@@ -186,7 +186,7 @@ fn watcher() -> Option<&'static parking_lot::Mutex<std::process::ChildStdin>> {
 fn tell(what: &str, group: u32) {
     use std::io::Write as _;
     if let Some(watcher) = watcher() {
-        // A few bytes to a program that reads them at once. Without it, programs end with their input, as most do.
+        // A few bytes to a process that reads them at once. On failure, most programs still exit at end of input.
         let _ = watcher.lock().write_all(format!("{what} {group}\n").as_bytes());
     }
 }
@@ -194,24 +194,23 @@ fn tell(what: &str, group: u32) {
 #[cfg(not(unix))]
 fn tell(_: &str, _: u32) {}
 
-/// How much later than us a child gets its turn, in the system's own steps.
+/// How much is added to the niceness of a child.
 #[cfg(unix)]
 const NICENESS: i32 = 5;
 
-/// Has a child wait for us, and not the other way round, where the processors are busy: whatever it computes, others get their
-/// answers.
+/// Lowers a child's scheduling priority, so that a busy child does not delay the answers of this process.
 pub fn yield_to_others(child: Option<u32>) {
     #[cfg(unix)]
     if let Some(child) = child.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
         let own = rustix::process::getpriority_process(None).unwrap_or(0);
-        // One that is gone, or a system that refuses it: nothing depends on it.
+        // Fails if the child has exited or the system refuses; nothing depends on it.
         let _ = rustix::process::setpriority_process(Some(child), own + NICENESS);
     }
     #[cfg(not(unix))]
     let _ = child;
 }
 
-/// How many bytes that were written to a child's standard input nobody has read yet; `None` where that can't be told.
+/// Number of bytes written to a child's standard input that are still unread; `None` if unknown.
 pub fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
@@ -224,14 +223,14 @@ pub fn unread(stdin: &tokio::process::ChildStdin) -> Option<u64> {
     }
 }
 
-/// The process group of a child that was started by [`command`]. Dropped, it kills every process in it.
+/// The process group of a child started by [`command`]. Dropping it kills every process in the group.
 #[derive(Debug)]
 pub struct Group {
     leader: AtomicU32,
 }
 
 impl Group {
-    /// Of the child with this process id, which leads its group.
+    /// The group led by the child with this process id.
     pub fn of(leader: Option<u32>) -> Self {
         Self { leader: AtomicU32::new(leader.unwrap_or(0)) }
     }
@@ -242,12 +241,12 @@ impl Group {
         if let Some(leader) =
             i32::try_from(self.leader.load(Ordering::Acquire)).ok().and_then(rustix::process::Pid::from_raw)
         {
-            // Fails only where nothing is left to kill.
+            // Fails only if no process is left to kill.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }
 
-    /// Kills every process in the group for the last time: its number may belong to others from now on.
+    /// Kills every process in the group for the last time: the id may be reused from now on.
     pub fn end(&self) {
         self.kill();
         self.leader.store(0, Ordering::Release);

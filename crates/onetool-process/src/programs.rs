@@ -1,7 +1,7 @@
 //! Where programs are looked up.
 //!
-//! Programs are not looked for in folders that tools can write to: whoever writes there would decide what runs
-//! outside the sandbox. So such folders are left out of the search, and of the `PATH` that children inherit.
+//! Programs are not looked up in folders that tools can write to: a tool could otherwise choose what runs outside the
+//! sandbox. Such folders are left out of the search, and of the `PATH` that children inherit.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 pub struct SearchPath {
     folders: Vec<PathBuf>,
     skipped: Vec<PathBuf>,
-    /// The folders that tools may write to, by all their names.
+    /// The folders that tools may write to, as given and with links resolved.
     writable: Vec<PathBuf>,
 }
 
-/// What other programs look up for themselves: a folder where one of these is a link to where tools can write is skipped.
+/// Programs that other programs look up: a folder is skipped if one of these links to a folder that tools can write to.
 const LOOKED_UP: &[&str] = &["python3", "python", "uv"];
 
 impl Default for SearchPath {
@@ -50,7 +50,7 @@ impl SearchPath {
         &self.folders
     }
 
-    /// The program of this name, as an absolute path. A path is the user's own choice: it is only made absolute.
+    /// Finds a program by name, as an absolute path. A path is the user's own choice: it is only made absolute.
     pub fn find(&self, program: &OsStr) -> Result<PathBuf, ProgramError> {
         let shown = program.to_string_lossy().into_owned();
         let path = Path::new(program);
@@ -70,13 +70,13 @@ impl SearchPath {
         }
     }
 
-    /// As a value of `PATH`.
+    /// The folders as a value for `PATH`.
     pub fn joined(&self) -> OsString {
         std::env::join_paths(&self.folders).unwrap_or_default()
     }
 }
 
-/// Why a program is not started.
+/// Why a program cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     #[error("'{program}' can't be started: it is not in PATH")]
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(search.joined(), root.join("usr/bin").into_os_string());
         assert!(matches!(search.find(OsStr::new("only-here")), Err(ProgramError::Writable { .. })));
         assert!(matches!(search.find(OsStr::new("nothing")), Err(ProgramError::Missing { .. })));
-        // A link to a program there is one of them.
+        // A link to a program in a writable folder is treated like the program.
         for (folder, name) in [("with-python", "python3"), ("with-other", "server")] {
             std::fs::create_dir(root.join(folder)).unwrap();
             std::os::unix::fs::symlink(&inside, root.join(folder).join(name)).unwrap();

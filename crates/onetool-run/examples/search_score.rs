@@ -1,7 +1,8 @@
 //! Scores the search on the labelled set in `bench/search/`: how often the right tool is among the first 1, 3 and 5.
 //!
-//! Plain BM25 over the same words stands beside it. Half of the prompts are for tuning, the other half is held out; a hash of the prompt decides which half it is in.
-//! `--misses` prints the prompts of the tuning half whose tool is not among the first 3.
+//! Plain BM25 over the same words is scored for comparison. Half of the prompts are for tuning and the other half is
+//! held out, split by a hash of the prompt. `--misses` prints the prompts of the tuning half whose tool is not among
+//! the first 3.
 #![expect(clippy::print_stdout, reason = "it is a report")]
 
 #[path = "../src/search/tests/labelled.rs"]
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use labelled::{LabelledSet, Part, Score, Style};
 
-/// Copies of the set's tools are added until there are so many, to measure the time of a search.
+/// Number of tools for measuring search time; copies of the set's tools fill the index.
 const TIMED_TOOLS: usize = 5_000;
 
 fn main() {

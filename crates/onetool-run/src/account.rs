@@ -1,5 +1,5 @@
-//! The account of a run that gave no value: what happened, where in the user's own text, what had been printed and which
-//! calls had been made already, so that nobody repeats what has had its effect.
+//! The error report of a failed run: what happened, where in the user's code, what was printed and which calls were
+//! already made, so that nobody repeats a call that took effect.
 
 use onetool_sandbox::{Failure, Frame, Limits};
 use onetool_sdk::{Caller, QualifiedName};
@@ -16,25 +16,25 @@ pub(crate) struct Account<'a> {
     pub(crate) printed: &'a str,
     pub(crate) printed_truncated: bool,
     pub(crate) calls: &'a [CallRecord],
-    /// What results looked like.
+    /// Shapes of the results that calls returned.
     pub(crate) returned: &'a [(QualifiedName, Shape)],
-    /// Who reads it: somebody at a terminal sees the whole traceback of a tool, a model its last frame.
+    /// Who reads it: a terminal shows the whole traceback of a tool, a model gets the last frame.
     pub(crate) caller: Caller,
     pub(crate) limits: &'a Limits,
-    /// What is known about this failure beyond what it says.
+    /// Extra hint about this failure.
     pub(crate) hint: Option<&'a str>,
     pub(crate) packages: Packages<'a>,
 }
 
-/// Frames of a traceback that are shown at most.
+/// Maximum number of traceback frames shown.
 const SHOWN_FRAMES: usize = 8;
-/// Calls that are shown at most.
+/// Maximum number of calls shown.
 const SHOWN_CALLS: usize = 20;
-/// Bytes of printed text that an account repeats, from the end.
+/// Maximum bytes of printed text included, from the end.
 const SHOWN_PRINTED: usize = 4 << 10;
-/// What there is instead of `exit()`.
+/// Hint for code that calls `exit()`.
 const NO_EXIT: &str = "a run needs no exit: it ends with its code, and its last expression or `return` is its value";
-/// Characters of a line of code or an error that are shown.
+/// Maximum characters shown per line of code or error.
 const SHOWN_LINE: usize = 200;
 
 pub(crate) fn syntax(problem: &SyntaxProblem) -> String {
@@ -49,7 +49,7 @@ pub(crate) fn syntax(problem: &SyntaxProblem) -> String {
     )
 }
 
-/// A call that was refused before anything ran.
+/// Formats the refusal of a call before anything ran.
 pub(crate) fn refused(refusal: &Refusal, code: &PreparedCode) -> String {
     let line = code.original.lines().nth(refusal.line as usize - 1).unwrap_or("").trim();
     let hint = refusal.error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
@@ -73,7 +73,7 @@ pub(crate) fn text(account: &Account<'_>) -> String {
             text.push_str(&format!("\n- {name}: {}", shape.text()));
         }
     }
-    // Somebody at a terminal has seen it when it was printed.
+    // A terminal showed it as it was printed.
     if !account.printed.is_empty() && account.caller != Caller::Cli {
         let start = account.printed.len().saturating_sub(SHOWN_PRINTED);
         let start = (start..=account.printed.len()).find(|&at| account.printed.is_char_boundary(at)).unwrap_or(0);
@@ -98,7 +98,7 @@ pub(crate) fn text(account: &Account<'_>) -> String {
     text
 }
 
-/// Whether code took a result for something else: it failed itself, as code does that reads a value wrongly.
+/// Whether the code may have misread a result: the error is typical of that, and no tool raised it.
 fn may_be_misread(account: &Account<'_>) -> bool {
     let Failure::Raised { exception, message, .. } = account.failure else { return false };
     let is_about_a_value = match exception.as_str() {
@@ -114,7 +114,7 @@ fn may_be_misread(account: &Account<'_>) -> bool {
     is_about_a_value && raised_by(account).is_none() && !account.returned.is_empty()
 }
 
-/// The call whose failure the account is about.
+/// The call whose failure is reported.
 fn raised_by<'a>(account: &Account<'a>) -> Option<&'a CallRecord> {
     let Failure::Raised { exception, message, .. } = account.failure else { return None };
     let raised = format!("{exception}: {message}");
@@ -140,7 +140,7 @@ fn place_in_tool(call: &CallRecord, caller: Caller) -> Option<String> {
     Some(format!("  in {}, {file}{rest}{code}", call.name))
 }
 
-/// Whether the only call is the one whose failure the account is about: there is nothing to add then.
+/// Whether the only call is the one whose failure is reported, so that there is nothing to add.
 fn is_all_that_happened(account: &Account<'_>) -> bool {
     let ([CallRecord { state: CallState::Failed(error), .. }], Failure::Raised { exception, message, .. }) =
         (account.calls, account.failure)
@@ -226,7 +226,7 @@ fn clip(text: &str) -> String {
     text.chars().take(SHOWN_LINE).chain(['…']).collect()
 }
 
-/// Cuts a text in the middle, so that head and end remain.
+/// Cuts a text in the middle, keeping its beginning and end.
 pub(crate) fn cap(text: String, max: usize) -> String {
     if text.len() <= max {
         return text;

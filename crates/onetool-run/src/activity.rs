@@ -1,8 +1,7 @@
-//! What happens, for those who watch: calls and runs that are under way, the last ones that ended, and each change as
-//! it happens.
+//! Live activity: the calls and runs in progress, the last ones that ended, and each change as it happens.
 //!
-//! Kept in memory only, and only while somebody may look: a server on standard input and output keeps nothing. Whoever is
-//! not an administrator is shown what is their own ([`Viewer`]).
+//! Kept in memory only, and only while somebody may look: a server on standard input and output keeps nothing. Anyone
+//! but an administrator sees only their own calls and runs ([`Viewer`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU64;
@@ -18,37 +17,37 @@ use tokio_util::sync::CancellationToken;
 
 use crate::toolbox::{CallOutcome, RunOutcome};
 
-/// Events that are kept.
+/// Maximum number of events kept.
 const KEPT: usize = 1_000;
-/// Calls and runs that are shown while they are under way; further ones are shown when they end.
+/// Maximum number of calls and runs shown while in progress; further ones are shown when they end.
 const SHOWN_UNDER_WAY: usize = 1_000;
-/// Events that a slow watcher may be behind before it misses some.
+/// Number of events a slow watcher may lag behind before it misses some.
 const BEHIND: usize = 1_024;
-/// Characters of arguments, commands and errors that are kept.
+/// Maximum characters kept of arguments, commands and errors.
 const SHOWN_CHARS: usize = 2_000;
-/// The error of a call or a run that nobody waited for any longer.
+/// Error of a call or run that was dropped before it completed.
 const ABANDONED: &str = "CancelledError: it was given up before it had an answer";
 
-/// A call or a run that is under way, or has ended.
+/// A call or run, in progress or ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityEvent {
-    /// Grows from call to call; the same while one is under way and after it ended.
+    /// Increases from call to call; an event keeps its id when it ends.
     pub id: u64,
     pub kind: ActivityKind,
     pub run_id: Arc<str>,
     /// `pack.function`, or `run`.
     pub name: String,
     pub started_at: DateTime<Utc>,
-    /// Since when it is under way. None once it has ended.
+    /// When it started; `None` once it has ended.
     pub running: Option<Instant>,
-    /// How long it took; zero while it is under way.
+    /// How long it took; zero while in progress.
     pub duration: Duration,
     pub caller: Caller,
-    /// Whose it is ([`CallContext::owner`]).
+    /// The owner ([`CallContext::owner`]).
     pub owner: Arc<str>,
     pub requester: Arc<Requester>,
     pub error: Option<String>,
-    /// The arguments as JSON, or the command; shortened, without secrets.
+    /// The arguments as JSON, or the command; shortened and redacted.
     pub detail: String,
     pub chars_in: usize,
     pub chars_out: usize,
@@ -70,14 +69,14 @@ impl ActivityEvent {
         self.running.map_or(self.duration, |since| since.elapsed())
     }
 
-    /// When it ended; when it started, while it is under way.
+    /// When it ended, or when it started while it is in progress.
     pub fn at(&self) -> DateTime<Utc> {
         self.started_at + chrono::TimeDelta::from_std(self.duration).unwrap_or_default()
     }
 }
 
-/// Who somebody is, for people: the name of a token, the subject of an OAuth token, and where nobody had to say who they
-/// are, `stdio` and `local` for those on this machine, and `anyone`.
+/// Display name of a requester: the token's name or the OAuth subject; without authentication `stdio` or `local` for
+/// requesters on this machine, and `anyone` for others.
 pub fn principal_of(requester: &Requester) -> &str {
     match (&requester.principal, requester.door) {
         (Some(name), _) => name,
@@ -86,12 +85,12 @@ pub fn principal_of(requester: &Requester) -> &str {
     }
 }
 
-/// Who looks.
+/// Who is looking at the activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// Sees everything.
     Administrator,
-    /// Sees what belongs to them.
+    /// Sees only their own.
     Owner(Arc<str>),
 }
 
@@ -104,7 +103,7 @@ impl Viewer {
     }
 }
 
-/// A call or a run that begins.
+/// A call or run that is starting.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning<'a> {
     pub kind: ActivityKind,
@@ -112,11 +111,11 @@ pub struct Beginning<'a> {
     /// The arguments, or the command.
     pub detail: &'a str,
     pub chars_in: usize,
-    /// Cancelling it ends this call or run.
+    /// Its cancellation token ends this call or run.
     pub ctx: &'a CallContext,
 }
 
-/// What happens and what happened last.
+/// Calls and runs in progress, and the most recent ones.
 pub struct Activity {
     is_watched: AtomicBool,
     kept: Mutex<Kept>,
@@ -132,8 +131,8 @@ struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        // Behind a load balancer a request may reach another server than the one that told of the event: an id means the
-        // same event everywhere, or none. It stays a whole number for JavaScript.
+        // Behind a load balancer a request may reach a different server than the one that reported the event, so ids
+        // must not collide between servers. They stay within JavaScript's safe integers.
         let [a, b, c, d, ..] = *uuid::Uuid::new_v4().as_bytes();
         let last_id = u64::from(u32::from_le_bytes([a, b, c, d])) << 20;
         Self { last_id, events: VecDeque::new(), under_way: HashMap::new() }
@@ -153,7 +152,7 @@ impl Default for Activity {
     }
 }
 
-/// Something that is shown while it is under way. What is dropped without an outcome has been given up.
+/// A call or run in progress. Dropping it without an outcome records it as abandoned.
 #[must_use]
 pub struct UnderWay {
     activity: Arc<Activity>,
@@ -172,7 +171,7 @@ impl Drop for UnderWay {
 }
 
 impl Activity {
-    /// From now on events are kept.
+    /// Starts keeping events.
     pub fn watch(&self) {
         self.is_watched.store(true, Ordering::Release);
     }
@@ -186,7 +185,7 @@ impl Activity {
         self.kept.lock().events.iter().cloned().collect()
     }
 
-    /// What is under way, the oldest first.
+    /// Calls and runs in progress, the oldest first.
     pub fn under_way(&self) -> Vec<ActivityEvent> {
         let mut events: Vec<ActivityEvent> =
             self.kept.lock().under_way.values().map(|(event, _)| event.clone()).collect();
@@ -194,34 +193,34 @@ impl Activity {
         events
     }
 
-    /// Each call and run when it starts and when it ends.
+    /// Receives each call and run when it starts and when it ends.
     pub fn subscribe(&self) -> broadcast::Receiver<ActivityEvent> {
         self.sender.subscribe()
     }
 
-    /// Cancels a call or a run that is under way. `false` where there is none that the viewer sees.
+    /// Cancels a call or run in progress. Returns `false` if the viewer sees none with this id.
     pub fn cancel(&self, id: u64, viewer: &Viewer) -> bool {
         let found = {
             let kept = self.kept.lock();
             let mut entries = kept.under_way.values();
             entries.find(|(event, _)| event.id == id && viewer.sees(event)).map(|(_, cancel)| cancel.clone())
         };
-        // Outside the lock: whoever is woken may want it.
+        // Outside the lock: a woken task may need it.
         found.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Whether this is under way, for whoever looks.
+    /// Whether the viewer sees a call or run in progress with this id.
     pub fn has(&self, id: u64, viewer: &Viewer) -> bool {
         self.kept.lock().under_way.values().any(|(event, _)| event.id == id && viewer.sees(event))
     }
 
-    /// Whether something has been under way for longer than this.
+    /// Whether anything has been in progress for longer than this.
     pub fn has_long(&self, longer_than: Duration) -> bool {
         self.kept.lock().under_way.values().any(|(event, _)| event.elapsed() > longer_than)
     }
 
-    /// Shows a call or a run from now on, until its outcome is told or the guard is dropped. `redact` takes secrets out of
-    /// a text.
+    /// Shows a call or run as in progress until its outcome is recorded or the guard is dropped. `redact` removes
+    /// secrets from a text.
     pub fn begin(self: &Arc<Self>, beginning: &Beginning<'_>, redact: impl Fn(String) -> String) -> Option<UnderWay> {
         let ctx = beginning.ctx;
         let span = ctx.span.id.filter(|_| self.is_watched())?;
@@ -239,12 +238,12 @@ impl Activity {
             ..ended(beginning.kind, Duration::ZERO, ctx)
         };
         kept.under_way.insert(span, (event.clone(), ctx.cancel.clone()));
-        // Sent under the lock, so that watchers see events in order. Nobody listening is not a failure.
+        // Sent under the lock, so that watchers see events in order. Having no listener is not an error.
         let _ = self.sender.send(event);
         Some(UnderWay { activity: self.clone(), span })
     }
 
-    /// Keeps a call. `redact` takes secrets out of a text.
+    /// Records a call. `redact` removes secrets from a text.
     pub fn call(&self, outcome: &CallOutcome<'_>, redact: impl Fn(String) -> String) {
         if !self.is_watched() {
             return;
@@ -260,7 +259,7 @@ impl Activity {
         });
     }
 
-    /// Keeps a run.
+    /// Records a run.
     pub fn run(&self, outcome: &RunOutcome<'_>, redact: impl Fn(String) -> String) {
         if !self.is_watched() {
             return;
@@ -293,7 +292,7 @@ impl Activity {
     }
 }
 
-/// What is the same for calls and runs.
+/// Builds the part of an event that calls and runs share.
 fn ended(kind: ActivityKind, duration: Duration, ctx: &CallContext) -> ActivityEvent {
     ActivityEvent {
         id: 0,
@@ -320,8 +319,8 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// Arguments as JSON, for people: values whose name says that they are secret are masked, and the rest is shortened
-/// while it is written, so that a large argument costs nothing.
+/// Formats arguments as JSON for display: values with secret names are masked, and the rest is shortened while it is
+/// written, so that a large argument costs nothing.
 pub fn shown_arguments(arguments: &Arguments) -> String {
     let mut writer = Writer::new(SHOWN_CHARS);
     writer.push("{");
@@ -340,20 +339,20 @@ pub fn shown_arguments(arguments: &Arguments) -> String {
     writer.text
 }
 
-/// How a value begins, as JSON.
+/// The beginning of a value as JSON.
 pub(crate) fn beginning(value: &Value, chars: usize) -> String {
     let mut writer = Writer::new(chars);
     writer.value(value, 1);
     writer.text
 }
 
-/// Each argument that a person is asked about is shown up to so many characters, its name up to fewer.
+/// Maximum characters shown of each argument in an approval request, and of its name.
 const ASKED_CHARS: usize = 200;
 const ASKED_NAME: usize = 60;
-/// Of more arguments than this, the rest are shown by name only.
+/// Arguments beyond this many are shown by name only.
 const ASKED_ARGUMENTS: usize = 40;
 
-/// The same for people who decide: every argument by name, each shortened by itself, so that none hides the others.
+/// Formats arguments for an approval: every argument by name, each shortened separately so that none hides the others.
 pub(crate) fn asked_arguments(arguments: &Arguments) -> String {
     let positional = arguments.positional.iter().enumerate().map(|(index, value)| (index.to_string(), value));
     let named = arguments.named.iter().map(|(name, value)| (name.clone(), value));
@@ -375,11 +374,11 @@ pub(crate) fn asked_arguments(arguments: &Arguments) -> String {
         }
         shown.push(format!("{}: {}", label.text, writer.text));
     }
-    // Characters that nobody sees could make it read as something else.
+    // Invisible characters could change how the text reads.
     format!("{{{}}}", shown.join(", ")).chars().map(crate::permission::visible).collect()
 }
 
-/// Names whose values are nobody's business.
+/// Argument names whose values are masked.
 const SECRET_NAMES: &[&str] =
     &["password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"];
 const MASK: &str = "\"********\"";

@@ -1,5 +1,5 @@
-//! Everything that can be called, at one moment. Immutable: a change in any source makes a new catalog, and runs that
-//! have begun go on with the one they began with.
+//! All callable tools at one moment. Immutable: a change in any source creates a new catalog, and runs that have begun
+//! keep the one they began with.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ pub struct CatalogPack {
     pub source: Arc<dyn ToolSource>,
 }
 
-/// Two packs wanted one name.
+/// Two packs with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
     pub name: String,
-    /// What answers to the name.
+    /// The pack that uses the name.
     pub winner: Origin,
-    /// What was left out.
+    /// The pack that was left out.
     pub loser: Origin,
 }
 
-/// What a configuration says of a tool that somebody else wrote.
+/// What the configuration overrides about a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolOverride {
     pub description: Option<String>,
-    /// Words that it is found by, beside its own.
+    /// Additional search words.
     pub words: Vec<String>,
 }
 
-/// Packs by name, in order.
+/// Packs, sorted by name.
 #[derive(Clone, Default)]
 pub struct Catalog {
     packs: IndexMap<String, CatalogPack>,
@@ -39,7 +39,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Merges the sources' packs. Earlier sources win. A built-in pack that a user's own replaces is not a clash.
+    /// Merges the sources' packs. Earlier sources win. A user's pack that replaces a built-in one is not a clash.
     pub fn new(sources: &[Arc<dyn ToolSource>]) -> Self {
         let mut catalog = Self::default();
         for source in sources {
@@ -62,7 +62,7 @@ impl Catalog {
         catalog
     }
 
-    /// Says of tools what the configuration says of them.
+    /// Applies the configured descriptions.
     #[must_use]
     pub(crate) fn overridden(mut self, overrides: &IndexMap<String, ToolOverride>) -> Self {
         for (name, change) in overrides {
@@ -77,7 +77,8 @@ impl Catalog {
         self
     }
 
-    /// Only the tools that `sees` says. A pack without any stays where `sees_pack` says, as one whose server is starting.
+    /// Keeps the tools that `sees` accepts, and packs without tools (their server is starting) that `sees_pack`
+    /// accepts.
     #[must_use]
     pub(crate) fn visible(&self, sees_pack: impl Fn(&str) -> bool, sees: impl Fn(&QualifiedName) -> bool) -> Self {
         let mut packs = IndexMap::new();

@@ -7,9 +7,9 @@ use onetool_sdk::{Progress, ProgressSink, Redactor};
 
 /// Longer messages are cut to this many characters.
 const MAX_MESSAGE_CHARS: usize = 2_000;
-/// What the messages of one run may have together, in bytes: more than a tool's stream may. Later reports are dropped.
+/// Maximum bytes of all messages of one run, more than a tool's stream may have. Later reports are dropped.
 const MAX_BYTES: usize = 16 << 20;
-/// What a report takes besides its message.
+/// Bytes counted for a report besides its message.
 const REPORT_BYTES: usize = 64;
 
 pub(crate) struct CheckedProgress {
@@ -40,7 +40,7 @@ impl ProgressSink for CheckedProgress {
     }
 }
 
-/// Secrets are gone by now: a cut cannot leave half of one.
+/// Cuts a long message. Secrets are already redacted, so a cut cannot leave half of one.
 fn clipped(mut text: String) -> String {
     if let Some((at, _)) = text.char_indices().nth(MAX_MESSAGE_CHARS) {
         text.truncate(at);

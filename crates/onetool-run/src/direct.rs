@@ -1,8 +1,8 @@
-//! Runs that are one call need no interpreter: the host is asked at once, as the sandbox would ask it. Nor do runs that are one
-//! literal.
+//! Runs that are a single call or literal need no interpreter: the host is called directly, as the sandbox would call
+//! it.
 //!
-//! It saves a conversation with a child process, which takes longer than many a tool. The call itself goes the way of all
-//! calls, and its failure reads as it would from the sandbox.
+//! This saves a round trip to a child process, which takes longer than many tools. The call itself takes the usual call
+//! path, and its failure reads as it would from the sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::code::{Single, SingleCall};
 
-/// More runs of this kind at once go through the sandbox, which makes them wait, or refuses them.
+/// Maximum number of concurrent direct runs. Further ones go through the sandbox, which queues or refuses them.
 const AT_ONCE: usize = 256;
 
-/// What a run may have taken before it came to its call.
+/// Time that a run may have taken before its call.
 const START_ALLOWANCE: Duration = Duration::from_millis(50);
 
-/// Counts the runs of this kind that are under way.
+/// Counts the direct runs in progress.
 #[derive(Debug, Default)]
 pub(crate) struct DirectRuns {
     under_way: AtomicUsize,
 }
 
-/// What can be done without an interpreter.
+/// Code that runs without an interpreter.
 pub(crate) enum Direct<'a> {
     Call(DirectCall<'a>),
     Literal(Value),
@@ -48,7 +48,8 @@ impl Drop for Place<'_> {
 }
 
 impl DirectRuns {
-    /// `None` where the sandbox is to run the code after all: to say what is wrong with it, or because too much is going on.
+    /// Returns `None` if the sandbox must run the code: to report what is wrong with it, or because too many runs are
+    /// direct.
     pub(crate) fn enter(&self, single: Option<&Single>, host: &dyn Host, limits: &Limits) -> Option<Direct<'_>> {
         match single? {
             Single::Literal(value) => Some(Direct::Literal(value.clone())),
@@ -95,7 +96,7 @@ impl DirectCall<'_> {
         let result = tokio::select! {
             biased;
             result = host.call(self.target, self.arguments) => result.map_err(|error| {
-                // The call had what was left of the run: it is the run that took too long.
+                // The call was given the run's remaining time, so the run timed out.
                 if error.kind == ErrorKind::Timeout && started.elapsed() + START_ALLOWANCE >= limits.timeout {
                     Failure::Timeout(limits.timeout)
                 } else {
@@ -106,7 +107,7 @@ impl DirectCall<'_> {
             () = tokio::time::sleep(limits.timeout) => Err(Failure::Timeout(limits.timeout)),
         };
         let result = result.map(|value| match value {
-            // In the sandbox it would be its text too.
+            // The sandbox would return its text too.
             Value::Opaque(text) => Value::Str(text),
             value => value,
         });

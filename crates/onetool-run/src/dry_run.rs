@@ -1,4 +1,4 @@
-//! What a call would be, without making it: the same checks as on the call path, up to the point where it would begin.
+//! Checks a call without making it: the same checks as on the call path, up to the point where the call would begin.
 
 use onetool_sdk::{Arguments, QualifiedName, ToolError};
 
@@ -7,13 +7,13 @@ use crate::{Permission, Shared, parameters, validate};
 /// A call that was checked and not made.
 #[derive(Debug)]
 pub struct DryRun {
-    /// By their full names.
+    /// By full parameter name.
     pub arguments: Arguments,
     pub permission: Permission,
 }
 
 impl Shared {
-    /// Checks a call of any tool as it would be checked before it is made. Nobody is asked, nothing is recorded.
+    /// Checks a call as the call path would before making it. Nobody is asked, nothing is recorded.
     pub fn dry_run(&self, name: &QualifiedName, arguments: Arguments) -> Result<DryRun, ToolError> {
         let shown_name = name.to_string();
         let unknown = || ToolError::not_found(format!("no tool '{shown_name}'"));

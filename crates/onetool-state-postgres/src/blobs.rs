@@ -1,10 +1,10 @@
-//! Blobs as rows: what a blob is, and its content in chunks of one size.
+//! Blobs as rows: metadata, and the content in chunks of one size.
 //!
-//! Content arrives before its name is known (the name comes from all of it), so chunks belong to an upload; finishing
-//! gives the upload to the blob, or drops it where an equal blob is there already.
+//! Content arrives before its name is known (the name is derived from all of it), so chunks belong to an upload;
+//! finishing assigns the upload to the blob, or drops it if an equal blob already exists.
 //!
-//! Contents may be kept elsewhere ([`Chunks`], a bucket): then only the rows are here. What is to be removed from there
-//! waits among the uploads until that has happened, so that nothing is forgotten when the other place is away.
+//! Contents may be kept elsewhere ([`Chunks`], a bucket): then only the rows are here. Contents to be removed there
+//! stay listed as uploads until they are, so that an outage of the other store loses none.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use uuid::Uuid;
 use crate::connection::Database;
 use crate::sweep::{Sweep, Thoroughness};
 
-/// A chunk; the last of a blob may be shorter.
+/// Size of a chunk; the last one of a blob may be shorter.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// What has expired is looked for this often by each server that stores something.
+/// How often each server that stores blobs looks for expired ones.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 const KEY: &str = "blobs";
-/// Where contents are, if not here.
+/// Where contents are kept, if not in the database.
 pub(crate) type Elsewhere = Option<Arc<dyn Chunks>>;
 
 pub(crate) struct PostgresBlobs {
@@ -48,8 +48,8 @@ impl PostgresBlobs {
         }
     }
 
-    /// Reads from where contents are kept elsewhere. `None` where there is nothing: it may be from a time when they were
-    /// kept here.
+    /// Reads content that is kept elsewhere. `None` if there is none: it may have been stored while contents were kept
+    /// here.
     async fn read_elsewhere(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Option<Vec<u8>>, StateError> {
         let Some(chunks) = &self.elsewhere else { return Ok(None) };
         let name = id.to_string();
@@ -70,7 +70,7 @@ impl PostgresBlobs {
         let chunk = chunks.chunk_bytes() as u64;
         let mut content = Vec::new();
         let mut at = offset;
-        // Of an empty content there is one empty chunk.
+        // Empty content is stored as one empty chunk.
         while at < end || content.is_empty() && at == offset {
             let within = usize::try_from(at % chunk).unwrap_or_default();
             let wanted = usize::try_from((end.saturating_sub(at)).min(chunk - at % chunk)).unwrap_or_default();
@@ -95,7 +95,7 @@ impl PostgresBlobs {
 /// The columns of [`info`]; times as microseconds.
 const COLUMNS: &str = "id, scope, media_type, bytes, (extract(epoch FROM created_at) * 1000000)::bigint, notes";
 
-/// What has not expired, by the time to live in `$1`. The time of the transaction, so that an index is used.
+/// Selects unexpired blobs, by the time to live in `$1`. Uses the transaction's time, so that an index is used.
 const FRESH: &str = "($1::float8 = 0 OR created_at >= now() - make_interval(secs => $1))";
 
 fn info(row: &Row) -> Option<BlobInfo> {
@@ -110,7 +110,7 @@ fn info(row: &Row) -> Option<BlobInfo> {
 }
 
 impl Database {
-    /// The secret under which contents are named; made when it is first needed.
+    /// The secret that blob names are derived with; created on first use.
     async fn key(&self) -> Result<[u8; 32], StateError> {
         let fetch = || async {
             let mut hasher = blake3::Hasher::new();
@@ -221,7 +221,7 @@ impl Blobs for PostgresBlobs {
             })
             .await?;
         if chunks.is_empty() || offset == 0 {
-            // Nothing there, or the first piece: say so if it has expired.
+            // No content, or the first piece: return an error if the blob has expired.
             self.describe(id).await?;
         }
         let mut content = chunks.concat();
@@ -325,7 +325,7 @@ impl PostgresWriter {
         self.chunks += 1;
         if let Some(chunks) = &self.elsewhere {
             if n == 0 {
-                // Noted first: whatever happens now, it is found again.
+                // Recorded first, so that a sweep finds the upload whatever happens next.
                 self.database
                     .run(move |connection| async move {
                         connection.execute("INSERT INTO onetool_uploads (upload) VALUES ($1)", &[&upload]).await?;
@@ -403,7 +403,7 @@ impl BlobWriter for PostgresWriter {
             .database
             .run(move |mut connection| async move {
                 let transaction = connection.transaction().await?;
-                // An equal blob keeps its content and lives on as this one.
+                // An equal blob keeps its content, and its age starts again.
                 let row = transaction
                     .query_one(
                         "INSERT INTO onetool_blobs AS old (id, scope, media_type, bytes, notes, upload, created_at)

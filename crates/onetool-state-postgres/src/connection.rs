@@ -1,4 +1,4 @@
-//! Connections: a pool on a thread of its own, so that threads that block may wait for it.
+//! Connections: a pool on its own thread, so that blocking threads can wait for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ use tokio_postgres::{Config, NoTls};
 use crate::migrations;
 use crate::tls::RustlsConnect;
 
-/// Connections that one server holds.
+/// Maximum number of connections of one server.
 const CONNECTIONS: usize = 8;
-/// How long a call waits for a connection, or for one to be made.
+/// How long a call waits for a free or a new connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 /// How long the database may work on one statement.
 const STATEMENT_MILLIS: u32 = 30_000;
-/// How often a read is tried again whose connection broke.
+/// Attempts at a read whose connection breaks.
 const READ_ATTEMPTS: usize = 2;
 
 /// Why an address can't be used.
@@ -45,7 +45,7 @@ pub(crate) struct Database {
     runtime: Option<tokio::runtime::Runtime>,
     place: String,
     pub(crate) blob_key: OnceCell<[u8; 32]>,
-    /// When expired blobs were last looked for.
+    /// When a sweep for expired blobs last started.
     pub(crate) swept: Mutex<Option<Instant>>,
     /// When removals were last forgotten.
     pub(crate) tidied: Mutex<Option<Instant>>,
@@ -111,7 +111,7 @@ impl Database {
         PoolStatus { max: status.max_size, open: status.size, idle: status.available, waiting: status.waiting }
     }
 
-    /// Runs work with a connection, on the thread of the connections, and waits for it on any.
+    /// Runs work with a connection on the pool's runtime, and waits for it from any thread.
     pub(crate) async fn run<T, F, W>(&self, work: W) -> Result<T, StateError>
     where
         T: Send + 'static,
@@ -128,7 +128,7 @@ impl Database {
         outcome.map_err(|failure| self.explain(failure))
     }
 
-    /// The same for work that changes nothing: a connection that broke meanwhile is no reason to fail.
+    /// Like [`Self::run`] for work that changes nothing: it is retried if the connection breaks.
     pub(crate) async fn read<T, F, W>(&self, work: W) -> Result<T, StateError>
     where
         T: Send + 'static,
@@ -144,7 +144,7 @@ impl Database {
         self.run(work).await
     }
 
-    /// Starts work that nobody waits for.
+    /// Starts work in the background.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -185,7 +185,7 @@ impl Database {
     }
 }
 
-/// The first connection brings the tables up to date; others wait for it.
+/// Has the first connection bring the tables up to date while others wait.
 fn migrate_first() -> Hook {
     let is_ready = Arc::new(OnceCell::new());
     Hook::async_fn(move |client, _| {
@@ -197,7 +197,7 @@ fn migrate_first() -> Hook {
     })
 }
 
-/// What work with a connection may end in.
+/// How work with a connection can fail.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Pool(PoolError),
@@ -217,7 +217,7 @@ impl From<StateError> for Failure {
     }
 }
 
-/// Whether the connection is to blame, not what was asked.
+/// Whether the connection, not the statement, caused the error.
 fn is_connection(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else { return true };
     let class = &code.code()[..2];
@@ -227,7 +227,7 @@ fn is_connection(error: &tokio_postgres::Error) -> bool {
             .contains(code)
 }
 
-/// The database's own words; its address and password are never among them.
+/// The database's own message, which never contains its address or password.
 fn told(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => format!("{} ({})", error.message(), error.code().code()),

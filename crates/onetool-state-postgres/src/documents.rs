@@ -1,4 +1,4 @@
-//! Documents as rows. The database decides what holds; one round trip per change.
+//! Documents as rows. The database checks the conditions; one round trip per change.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use tokio_postgres::types::ToSql;
 
 use crate::connection::{Database, Failure};
 
-/// How often changes of other servers are looked for.
+/// Poll interval for changes by other servers.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// Removals are remembered this long for servers that have not heard of them.
+/// How long removals are remembered for servers that have not seen them yet.
 const REMEMBERED_SECONDS: f64 = 3600.0;
-/// How often a server that removes documents forgets removals, and how many at once.
+/// How often a server that removes documents forgets old removals, and how many per statement.
 const FORGET_EVERY: Duration = Duration::from_mins(10);
 const FORGOTTEN_AT_ONCE: i64 = 1_000;
-/// The largest document.
+/// Maximum size of a document.
 const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 impl Database {
@@ -61,7 +61,7 @@ impl Database {
 }
 
 impl Database {
-    /// Forgets removals that every server has heard of, and limits that are as if nobody had used them, now and then.
+    /// Now and then forgets removals that every server has seen, and rate limits that are full again.
     fn tidy(&self) {
         {
             let mut tidied = self.tidied.lock();
@@ -147,12 +147,12 @@ impl Documents for Database {
         let (mut prefix, seen) = (guard.map(|guard| guard.prefix.clone()), guard.map_or(0, |guard| number(guard.seen)));
         let refused = self
             .run(move |mut connection| async move {
-                // What is not committed is rolled back when it is dropped.
+                // Dropping the transaction without a commit rolls it back.
                 let transaction = connection.transaction().await?;
                 let statement =
                     transaction.prepare_cached("SELECT onetool_put_1($1, $2, 'absent', NULL, $3, $4, $5, $6)").await?;
                 for (key, revision, content) in &documents {
-                    // The first one holds the collection until the end, so that the guard holds for all of them.
+                    // The first insert locks the collection until the end, so its guard covers all of them.
                     let prefix = prefix.take();
                     let values: [&(dyn ToSql + Sync); 6] =
                         [&collection.as_str(), key, &prefix, &seen, revision, content];
@@ -191,7 +191,7 @@ impl Documents for Database {
             let after = number(since);
             let mut rows = connection.query(&statement, &[&collection, &after]).await?;
             if !is_whole {
-                // Asked afterwards: whatever was forgotten before the rows were read is below it.
+                // Read afterwards, so that it covers every removal forgotten before the rows were read.
                 let floor =
                     connection.prepare_cached("SELECT floor FROM onetool_collections WHERE collection = $1").await?;
                 let row = connection.query_opt(&floor, &[&collection]).await?;

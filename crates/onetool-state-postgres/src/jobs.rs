@@ -9,7 +9,7 @@ use onetool_state::interface::{Backlog, Claim, Holder, JobState, Jobs, Key, MAX_
 use crate::connection::{Database, Failure};
 use crate::leases::seconds;
 
-/// How often jobs that wait are looked for.
+/// Poll interval for waiting jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 fn number(fence: u64) -> i64 {
@@ -230,7 +230,7 @@ impl Jobs for Database {
     }
 }
 
-/// The first row is of all that wait, the others are of one tag each. Only the index of what is not parked is read.
+/// The first row counts all waiting jobs, the others those of one tag each. Reads only the index of unparked jobs.
 const BACKLOG: &str = "WITH waiting AS MATERIALIZED (
         SELECT tags, greatest(since, until) AS since FROM onetool_jobs WHERE NOT parked AND until <= clock_timestamp())
     (SELECT NULL::text AS tag, count(*) AS jobs,

@@ -9,7 +9,7 @@ use onetool_state::interface::{Granted, Lease, Leases, Limits, Rate};
 use crate::connection::Database;
 
 pub(crate) fn seconds(ttl: Duration) -> f64 {
-    // A year is for ever, and fits every clock.
+    // A year is as good as forever, and fits every clock.
     ttl.as_secs_f64().min(366.0 * 24.0 * 3600.0)
 }
 

@@ -1,12 +1,12 @@
-//! State in PostgreSQL: any number of equal servers share it.
+//! State in PostgreSQL, shared by any number of equal servers.
 //!
-//! Tables begin with `onetool_` and are made by migrations inside the binary, forward only ([`migrations`]). Documents
-//! carry a number that grows with every change of their collection and is given out under a row lock, so numbers become
-//! visible in order: the table of documents is its own outbox, and [`PostgresState`] polls it instead of listening.
-//! Nothing that must hold depends on clocks of different machines: the database's clock decides.
+//! Tables begin with `onetool_` and are created by migrations inside the binary, forward only ([`migrations`]).
+//! Documents carry a number that grows with every change of their collection and is assigned under a row lock, so
+//! numbers become visible in order: the table of documents is its own outbox, and [`PostgresState`] polls it instead of
+//! listening. No guarantee depends on the clocks of different machines: the database's clock decides.
 //!
-//! **Away and back.** The first use connects, not the start. While the database can't be reached, every call fails within
-//! a few seconds with a clear error; when it is back, the next call connects again.
+//! **Outages.** The first use connects, not the start. While the database is unreachable, every call fails within a few
+//! seconds with a clear error; once it is reachable, the next call connects again.
 
 mod blobs;
 mod connection;
@@ -36,12 +36,12 @@ pub struct PostgresState {
 }
 
 impl PostgresState {
-    /// Reads the address, `postgres://user@host/database?sslmode=require`. Connects when it is first used.
+    /// Parses the address, `postgres://user@host/database?sslmode=require`. Connects on first use.
     pub fn open(url: &str) -> Result<Self, OpenError> {
         Ok(Self { database: Arc::new(Database::new(url)?), elsewhere: None })
     }
 
-    /// Keeps the contents of blobs elsewhere from now on. Those that are in the database stay readable.
+    /// Keeps the contents of new blobs elsewhere. Those already in the database stay readable.
     #[must_use]
     pub fn with_contents(mut self, chunks: Arc<dyn Chunks>) -> Self {
         self.elsewhere = Some(chunks);

@@ -1,12 +1,12 @@
-//! The tables, and how they came to be: forward only, each in a transaction, once.
+//! The tables and their migrations: forward only, each in a transaction, once.
 //!
-//! Old and new servers run at the same time while a team updates: nothing that the previous version uses goes away or asks for
-//! more than before. What a newer version needs differently gets a new name (`onetool_put_2`), and the old one stays until no
-//! supported version uses it; only what also protects old servers is replaced under its name.
+//! Old and new servers run at the same time while a team updates: nothing that the previous version uses is removed or
+//! made stricter. A function that a newer version needs differently gets a new name (`onetool_put_2`), and the old one
+//! stays until no supported version uses it; it is replaced under its own name only if that also protects old servers.
 
 use tokio_postgres::{Client, Error};
 
-/// Taken while migrations run, so that servers that start together run them once.
+/// Lock held while migrations run, so that servers that start together run them once.
 const LOCK: i64 = 0x6f6e_6574_6f6f_6c01;
 
 const MIGRATIONS: &[&str] = &[

@@ -1,7 +1,7 @@
-//! Removing blobs that have expired, and the oldest where there are too many.
+//! Removes blobs that have expired, and the oldest ones if there are too many.
 //!
-//! Written for millions of blobs: what has expired is found by its age and removed in batches; whether there is too much is
-//! answered from an index, now and then, by one server.
+//! Designed for millions of blobs: expired ones are found by age and removed in batches; now and then, one server
+//! checks the total size from an index.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use uuid::Uuid;
 
 use crate::connection::Failure;
 
-/// Expired blobs are remembered for this long, and unfinished uploads kept.
+/// How long expired blobs are remembered, and how long unfinished uploads are kept.
 const REMEMBERED_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 const UPLOAD_SECONDS: f64 = 24.0 * 3600.0;
-/// Blobs that one transaction removes.
+/// Maximum number of blobs removed by one transaction.
 const BATCH: i64 = 5_000;
-/// Uploads that are removed elsewhere by one sweep.
+/// Maximum number of uploads that one sweep removes elsewhere.
 const REMOVED_AT_ONCE: i64 = 1_000;
-/// Held by the server that looks at how much there is.
+/// Advisory lock held by the server that checks the total size.
 const SIZE_LOCK: i64 = 0x6f6e_6574_6f6f_6c02;
-/// How often that is looked at, as a part of all sweeps.
+/// One in this many sweeps checks the total size.
 const SIZE_EVERY: u8 = 10;
 
 type Parameter = dyn tokio_postgres::types::ToSql + Sync;
 
-/// How much a sweep looks at.
+/// How much a sweep checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thoroughness {
-    /// What has expired; now and then, how much there is.
+    /// Expired blobs; now and then, also the total size.
     Usual,
     Everything,
 }
 
 pub(crate) struct Sweep {
     pub(crate) elsewhere: Option<Arc<dyn Chunks>>,
-    /// Seconds; zero keeps blobs for ever.
+    /// In seconds; zero keeps blobs forever.
     pub(crate) ttl: f64,
     pub(crate) max_bytes: i64,
     pub(crate) thoroughness: Thoroughness,
 }
 
 impl Sweep {
-    /// Says how many blobs went.
+    /// Returns the number of removed blobs.
     pub(crate) async fn run(self, mut connection: Object) -> Result<usize, Failure> {
         let mut gone = 0;
         if self.ttl > 0.0 {
@@ -57,7 +57,7 @@ impl Sweep {
         Ok(gone)
     }
 
-    /// Removes blobs that are older than a time, in batches.
+    /// Removes blobs older than the given time, in batches.
     async fn remove_before(&self, connection: &mut Object, before: &str, value: &Parameter) -> Result<usize, Failure> {
         let mut gone = 0;
         loop {
@@ -95,7 +95,7 @@ impl Sweep {
         }
     }
 
-    /// The time before which blobs are too much, as the database writes it. `None` where all have room.
+    /// The time up to which blobs exceed the size limit, in the database's notation. `None` if all fit.
     async fn border(&self, connection: &mut Object) -> Result<Option<String>, Failure> {
         let transaction = connection.transaction().await?;
         if self.thoroughness == Thoroughness::Usual {
@@ -104,7 +104,7 @@ impl Sweep {
                 return Ok(None);
             }
         }
-        // Of many millions this takes longer than other statements may.
+        // With many millions of blobs, this takes longer than the usual timeout.
         transaction.batch_execute("SET LOCAL statement_timeout = '10min'").await?;
         let found = transaction
             .query_opt(
@@ -120,7 +120,7 @@ impl Sweep {
         Ok(found.map(|row| row.get(0)))
     }
 
-    /// Forgets what expired long ago, and uploads that were never finished.
+    /// Forgets blobs that expired long ago, and uploads that were never finished.
     async fn forget(&self, connection: &mut Object) -> Result<(), Failure> {
         connection
             .execute(
@@ -135,7 +135,7 @@ impl Sweep {
             )
             .await?;
         for upload in old.iter().map(|row| row.get::<_, Uuid>(0)) {
-            // Forgotten only when it is gone: another place may be away.
+            // Forgotten only once the content is removed: the other store may be unreachable.
             if let Some(chunks) = &self.elsewhere {
                 chunks.remove(upload).await?;
             }

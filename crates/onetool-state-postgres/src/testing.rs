@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own for a test: a fresh folder, a socket in it, no network. Panics where it does not start.
+//! A PostgreSQL server for one test: a fresh folder, a socket in it, no network. Panics if it does not start.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who runs the server where we are root, which it refuses to run as: `nobody`, everywhere.
+/// The user that runs the server when we are root, which PostgreSQL refuses: `nobody` on every system.
 const NOBODY: u32 = 65534;
 /// How long a start or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running server. It ends when it is dropped.
+/// A running server, stopped when dropped.
 pub struct Server {
     folder: tempfile::TempDir,
     child: Option<Child>,
 }
 
 impl Server {
-    /// Starts a server with nothing in it.
+    /// Starts an empty server.
     pub fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("otpg").tempdir_in("/tmp").unwrap();
         if is_root() {
@@ -37,7 +37,7 @@ impl Server {
         server
     }
 
-    /// Starts it again after a stop.
+    /// Starts the server again after [`Self::stop`].
     pub fn restart(&mut self) {
         let log = fs::File::create(self.folder.path().join("log")).unwrap();
         let child = self
@@ -63,7 +63,7 @@ impl Server {
         }
     }
 
-    /// Ends it, and all its connections.
+    /// Stops the server, which closes all its connections.
     pub fn stop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         let pid = rustix::process::Pid::from_child(&child);
@@ -77,7 +77,7 @@ impl Server {
         }
     }
 
-    /// A new, empty database; answers its address.
+    /// Creates an empty database and returns its address.
     pub fn database(&self, name: &str) -> String {
         let made = self.psql("postgres", &format!("CREATE DATABASE {name}"));
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -85,7 +85,7 @@ impl Server {
         format!("postgres://onetool@{socket}/{name}?sslmode=disable")
     }
 
-    /// What a statement gives, as text without decoration.
+    /// Runs a statement and returns its output as plain text.
     pub fn ask(&self, database: &str, statement: &str) -> String {
         let asked = self.psql(database, statement);
         assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
@@ -125,7 +125,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Where a program of PostgreSQL is: in the path, or where Debian keeps it.
+/// The path of a PostgreSQL program: from `PATH`, or from where Debian installs it.
 fn program(name: &str) -> PathBuf {
     let in_path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&in_path).collect();

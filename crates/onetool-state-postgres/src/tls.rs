@@ -21,7 +21,7 @@ impl RustlsConnect {
     pub(crate) fn new() -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in rustls_native_certs::load_native_certs().certs {
-            // One that can't be read is one that nobody is trusted by.
+            // A certificate that cannot be parsed is not trusted.
             let _ = roots.add(certificate);
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -43,7 +43,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        // A socket file has no name; it never asks for TLS either.
+        // A socket file has no host name, and never asks for TLS.
         let name = ServerName::try_from(host.to_owned()).or_else(|_| ServerName::try_from("localhost"));
         Ok(Connect { name: name.map_err(io::Error::other)?, connector: self.config.clone().into() })
     }

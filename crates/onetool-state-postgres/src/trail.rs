@@ -6,16 +6,16 @@ use onetool_state::interface::{IsOld, Merge, Position, Stream, Trail, TrailRead,
 
 use crate::connection::Database;
 
-/// Lines that are fetched at once.
+/// Number of lines fetched at once.
 const PAGE_LINES: i64 = 10_000;
-/// The same from the end: whoever looks there wants few.
+/// Number of lines fetched at once from the end, where few are usually wanted.
 const BACK_LINES: i64 = 500;
 
 impl Database {
-    /// A page of lines after a number: the number of each, and the stream's generation.
+    /// Returns a page of lines after a number, each with its own number, and the stream's generation.
     async fn lines(&self, stream: Stream, after: i64) -> Result<(i64, Vec<(i64, String)>), StateError> {
         self.read(move |mut connection| async move {
-            // Both in one snapshot: a stream that is rewritten in between must not look half-old.
+            // Both in one snapshot: a stream that is rewritten in between must not appear half old.
             let transaction = connection
                 .build_transaction()
                 .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
@@ -116,7 +116,7 @@ impl Trail for Database {
             let (last, is_all) = (*last, old.len() == page.len());
             self.run(move |mut connection| async move {
                 let transaction = connection.transaction().await?;
-                // The numbers of those that stay do not change, so readers go on where they were.
+                // The remaining lines keep their numbers, so readers continue where they were.
                 transaction
                     .execute(
                         "WITH gone AS (DELETE FROM onetool_trail WHERE stream = $1 AND seq <= $2 RETURNING line)
@@ -146,7 +146,7 @@ impl Trail for Database {
         if !is_large {
             return Ok(());
         }
-        // What is merged is what was read; lines that come meanwhile have higher numbers, and stay.
+        // Only lines read here are merged; lines appended meanwhile have higher numbers, and stay.
         let mut old = Vec::new();
         let (mut last, mut generation) = (0, 0);
         loop {
@@ -170,7 +170,7 @@ impl Trail for Database {
             let row = transaction
                 .query_one("SELECT generation FROM onetool_streams WHERE stream = $1 FOR UPDATE", &[&stream.as_str()])
                 .await?;
-            // Another server was quicker.
+            // Another server compacted the stream first.
             if row.get::<_, i64>(0) != generation {
                 return Ok(());
             }

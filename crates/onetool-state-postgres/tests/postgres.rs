@@ -1,4 +1,4 @@
-//! State in a real PostgreSQL, started from the machine's own programs.
+//! State in a real PostgreSQL server, started from the installed programs.
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::process::Command;
@@ -39,7 +39,7 @@ async fn the_contract() {
     contract::check_processes(&|| open(&address), &command).await;
 }
 
-/// A child of the test above.
+/// Run as a child process by the test above.
 #[tokio::test]
 async fn child() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -116,7 +116,7 @@ fn a_name_is_given_to_one_of_two_servers_that_import() {
     assert_eq!(all, (0..NAMES).collect::<Vec<_>>());
 }
 
-/// Waits until it is so; gives up after a minute.
+/// Waits for a condition; gives up after a minute.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -258,7 +258,7 @@ async fn a_team_moves_from_files_and_back() {
     .unwrap();
 }
 
-/// What was removed is forgotten after a while, and whoever has not heard of it starts over.
+/// Removals are forgotten after a while, and a server that missed them starts over.
 #[tokio::test]
 async fn removals_are_forgotten_and_whoever_missed_them_reads_everything() {
     let server = Server::start();
@@ -285,7 +285,7 @@ async fn removals_are_forgotten_and_whoever_missed_them_reads_everything() {
     assert_eq!((all.is_whole, all.changes.len(), all.cursor), (true, 0, known));
     let begun = changes(Cursor::START).await;
     assert!(!changes(begun.cursor).await.is_whole, "once is enough");
-    // A decision on what was there before is made again.
+    // A decision based on the forgotten state must be made again.
     let put = async |seen| {
         let guard = Some(Guard { prefix: "pins/".to_owned(), seen });
         documents.put(Collection::PINS, &names[0], b"y", &Condition { expect: Expect::Absent, guard }).await
@@ -308,13 +308,13 @@ async fn old_and_new_servers_share_a_database() {
         server.ask("updated", &std::fs::read_to_string(folder.join(name)).unwrap());
         server.ask("updated", &format!("INSERT INTO onetool_migrations (version) VALUES ({version})"));
     }
-    // As a server of that version writes.
+    // Writes like a server of that version.
     let old = |name: &str| {
         let put = format!("SELECT onetool_put_1('pins', '{name}', 'absent', NULL, 'p', 0, 'r', 'old')");
         server.ask("updated", &put)
     };
     assert_eq!(old("p-before"), "done");
-    // Several new ones start at once.
+    // Several new servers start at once.
     let started: Vec<_> = (0..5)
         .map(|number| {
             let state = open(&address);
@@ -333,12 +333,12 @@ async fn old_and_new_servers_share_a_database() {
     let documents = open(&address).documents();
     let seen = documents.changes(Collection::PINS, Cursor::START, Effort::Usual).await.unwrap();
     assert_eq!(seen.changes.len(), 6);
-    // And one of this version goes on where a newer one has been.
+    // A server of this version works with a database that a newer one has migrated.
     server.ask("updated", "INSERT INTO onetool_migrations (version) VALUES (99)");
     assert!(open(&address).documents().get(Collection::PINS, &key("new1")).await.unwrap().is_some());
 }
 
-/// Owners of runs are made with the same secret as handles: both stay the same.
+/// Owners of runs and handles derive from the same secret: both are preserved.
 #[tokio::test]
 async fn runs_belong_to_the_same_people_in_a_copy() {
     let server = Server::start();
@@ -354,7 +354,7 @@ async fn runs_belong_to_the_same_people_in_a_copy() {
     assert_eq!(owner(&database).await.unwrap(), before);
 }
 
-/// A backup holds everything that a team has: each kind of document, and every stream.
+/// A backup contains everything: each kind of document, and every stream.
 #[tokio::test]
 async fn a_backup_holds_every_kind() {
     let server = Server::start();
@@ -379,7 +379,7 @@ async fn a_backup_holds_every_kind() {
     let expected = (Collection::ALL.len() as u64, Stream::ALL.len() as u64);
     let there = copy(&database, &files()).await.unwrap();
     assert_eq!((there.documents, there.lines), expected);
-    // Read by another process than the one that wrote it.
+    // Read by a different process than the one that wrote it.
     let back = copy(&files(), &restored).await.unwrap();
     assert_eq!((back.documents, back.lines), expected, "nothing stayed in memory");
     for collection in Collection::ALL {

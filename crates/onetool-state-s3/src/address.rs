@@ -1,4 +1,4 @@
-//! Where a bucket is: `s3://bucket/prefix?region=eu-central-1&endpoint=https://objects.example.com`.
+//! The location of a bucket: `s3://bucket/prefix?region=eu-central-1&endpoint=https://objects.example.com`.
 
 use std::fmt;
 
@@ -17,18 +17,18 @@ pub enum AddressError {
     Client(String),
 }
 
-/// A bucket, and what of it is ours.
+/// A bucket, and the prefix within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Address {
     pub(crate) bucket: String,
     /// Ends with a slash, unless it is empty.
     pub(crate) prefix: String,
     pub(crate) region: String,
-    /// The bucket's own address.
+    /// The base URL of the bucket.
     pub(crate) base: Url,
 }
 
-/// Who signs requests. `Debug` shows no secret.
+/// Credentials that sign requests. `Debug` shows no secret.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) key: String,
@@ -43,7 +43,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// By the names that every tool for S3 knows: `AWS_ACCESS_KEY_ID` and the like.
+    /// Reads the usual S3 variables: `AWS_ACCESS_KEY_ID` and so on.
     pub fn find(get: impl Fn(&str) -> Option<String>) -> Result<Self, AddressError> {
         let set = |name: &'static str| get(name).filter(|value| !value.is_empty());
         let required = |name: &'static str| set(name).ok_or(AddressError::NoCredentials(name));
@@ -54,14 +54,14 @@ impl Credentials {
         })
     }
 
-    /// What must not be shown.
+    /// Values that must not be shown.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         [Some(self.secret.as_str()), self.session.as_deref()].into_iter().flatten()
     }
 }
 
 impl S3Address {
-    /// Reads an address. `get` knows the region and the endpoint where the address does not say: `AWS_REGION`,
+    /// Parses an address. `get` supplies the region and the endpoint that the address does not give: `AWS_REGION`,
     /// `AWS_ENDPOINT_URL`.
     pub fn parse(text: &str, get: impl Fn(&str) -> Option<String>) -> Result<Self, AddressError> {
         let invalid = |reason: &str| AddressError::Invalid(reason.to_owned());
@@ -91,7 +91,7 @@ impl S3Address {
         let endpoint = endpoint.or_else(|| set(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
         let base = match endpoint {
             Some(endpoint) => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
-            // A name with dots fits no certificate.
+            // A bucket name with dots matches no wildcard certificate.
             None if bucket.contains('.') => format!("https://s3.{region}.amazonaws.com/{bucket}"),
             None => format!("https://{bucket}.s3.{region}.amazonaws.com"),
         };
@@ -99,7 +99,7 @@ impl S3Address {
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
             return Err(invalid("its endpoint is neither http:// nor https://"));
         }
-        // As it is written: a URL would encode it.
+        // Taken from the text as written: a URL would encode it.
         let path = text.split(['?', '#']).next().unwrap_or_default().splitn(4, '/').nth(3).unwrap_or_default();
         let path = path.trim_matches('/');
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };

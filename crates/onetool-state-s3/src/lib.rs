@@ -1,11 +1,10 @@
-//! Contents of blobs in S3: what a blob is stays in the database, its content goes into objects of a bucket.
+//! Blob contents in S3: a blob's metadata stays in the database, its content is stored as objects in a bucket.
 //!
-//! A content is stored in objects of at most [`CHUNK_BYTES`], `prefix/upload/number`, instead of by S3's multipart uploads:
-//! an upload that was given up is then a few objects with known names, not something that only the bucket knows of.
+//! Content is stored in objects of at most [`CHUNK_BYTES`], `prefix/upload/number`, instead of with S3's multipart
+//! uploads: an abandoned upload is then a few objects with known names, not something that only the bucket knows about.
 //!
-//! The client is our own: four requests with a signature need no more than the HTTP client and the hash functions that
-//! are there anyway, while `object_store` brings an XML parser, several hash crates and the credentials of three clouds
-//! into every build.
+//! The client is our own: four signed requests need only the HTTP client and the hash functions that are already there,
+//! while `object_store` brings an XML parser, several hash crates and the credentials of three clouds into every build.
 
 mod address;
 mod sign;
@@ -27,15 +26,15 @@ const CHUNK_BYTES: usize = 8 << 20;
 /// How long one request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often a request is sent that failed on the way, or was refused for now.
+/// Attempts at a request that fails in transit or is refused temporarily.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Of a refusal, so much is read.
+/// Maximum length of the reason taken from an error response.
 const MAX_REASON: usize = 300;
-/// The largest answer that lists objects.
+/// Maximum size of a response that lists objects.
 const MAX_LISTING: usize = 4 << 20;
 
-/// Contents in one bucket.
+/// Blob contents in one bucket.
 pub struct S3Chunks {
     address: S3Address,
     credentials: Credentials,
@@ -52,7 +51,7 @@ struct Request<'a> {
 }
 
 impl S3Chunks {
-    /// Nothing is sent yet.
+    /// Sends no request yet.
     pub fn open(address: S3Address, credentials: Credentials) -> Result<Self, AddressError> {
         let client = onetool_outbound::client_builder()
             .timeout(REQUEST_TIMEOUT)
@@ -67,7 +66,7 @@ impl S3Chunks {
         format!("{}{upload}/{n:06}", self.address.prefix)
     }
 
-    /// Sends a request until it is answered for good.
+    /// Sends a request, with retries, until the answer is final.
     async fn send(&self, request: &Request<'_>) -> Result<Response, StateError> {
         let mut attempt = 1;
         loop {
@@ -119,7 +118,7 @@ impl S3Chunks {
         }
     }
 
-    /// What a refusal says.
+    /// Converts an error response to an error.
     async fn refused(&self, what: &str, response: Response) -> StateError {
         let status = response.status();
         let text = response.text().await.unwrap_or_default();
@@ -184,7 +183,7 @@ impl Chunks for S3Chunks {
         let response = self.send(&request).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
-            // Nothing begins there.
+            // The offset is at or past the end.
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(Some(Vec::new())),
             status if status.is_success() => {
                 let is_whole = status == StatusCode::OK;

@@ -1,4 +1,4 @@
-//! AWS Signature Version 4, as S3 wants it: the content's hash is signed too.
+//! AWS Signature Version 4, as S3 requires it: the content's hash is signed too.
 
 use chrono::{DateTime, Utc};
 use http::Method;
@@ -45,7 +45,7 @@ pub(crate) fn headers(
     let signature = hex(&mac(&key, to_sign.as_bytes()));
     let authorization =
         format!("{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", credentials.key);
-    // The client writes the host itself.
+    // The client adds the host itself.
     signed.remove(0);
     signed.push(("authorization", authorization));
     signed
@@ -59,7 +59,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A value of a query, as it is signed and sent.
+/// Encodes a query value, as it is signed and sent.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -71,7 +71,7 @@ pub(crate) fn encoded(text: &str) -> String {
     out
 }
 
-/// The same for a path, whose slashes stay.
+/// Encodes a path, keeping its slashes.
 pub(crate) fn encoded_path(text: &str) -> String {
     encoded(text).replace("%2F", "/")
 }
@@ -80,7 +80,7 @@ pub(crate) fn encoded_path(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The example "GET Object" of the service's documentation, without its Range header.
+    /// The "GET Object" example from the service's documentation, without its Range header.
     #[test]
     fn a_signature_is_reproducible_and_depends_on_everything() {
         let address = S3Address::parse("s3://examplebucket?region=us-east-1", |_| None).unwrap();
@@ -100,7 +100,7 @@ mod tests {
             let url = Url::parse(url).unwrap();
             headers(&address, &credentials, &Method::GET, &url, body, now).pop().unwrap().1
         };
-        // "GET Bucket (List Objects)" of the same page signs the same headers as we do.
+        // "GET Bucket (List Objects)" on the same page signs the same headers as we do.
         let listed = sign("https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J", b"");
         assert!(
             listed.ends_with("Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),

@@ -1,4 +1,4 @@
-//! Contents in a real server that speaks S3's protocol (moto, from PyPI), beside a real PostgreSQL.
+//! Contents in a real server that speaks the S3 protocol (moto, from PyPI), with a real PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "what helps a test may fail it")]
 
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// An S3 of its own, with one bucket.
+/// An S3 server for one test, with one bucket.
 struct Bucket {
     endpoint: String,
     child: Child,
@@ -91,7 +91,7 @@ async fn the_contract_holds_with_contents_in_a_bucket() {
     let address = server.database("one");
     contract::check(&|| bucket.state(&address)).await;
 
-    // Several objects for one content, read across their borders.
+    // One content in several objects, read across their boundaries.
     let state = bucket.state(&server.database("large"));
     let blobs = state.blobs(Retention::default());
     let content: Vec<u8> = (0..20_000_000_u32).map(|n| (n % 251) as u8).collect();
@@ -106,13 +106,13 @@ async fn the_contract_holds_with_contents_in_a_bucket() {
         assert!(piece == content[offset..content.len().min(offset + limit)], "{offset} {limit}");
     }
 
-    // What has gone from the state goes from the bucket.
+    // Contents removed from the state are removed from the bucket.
     let before = bucket.count().await;
     let none = state.blobs(Retention { max_bytes: 0, ..Retention::default() });
     assert_eq!(none.sweep().await.unwrap(), 1);
     assert_eq!(bucket.count().await, before - 3);
 
-    // While the bucket is away, what it holds is unavailable; what must be removed waits.
+    // While the bucket is unreachable, its contents are unavailable and removals wait.
     let blobs = state.blobs(Retention::default());
     let mut writer = blobs.create(new()).await.unwrap();
     writer.write(b"small").await.unwrap();
@@ -131,7 +131,7 @@ async fn contents_move_between_the_database_and_a_bucket() {
     let mut writer = from.blobs(Retention::default()).create(new()).await.unwrap();
     writer.write(b"kept").await.unwrap();
     let kept = writer.finish(serde_json::Map::new()).await.unwrap();
-    // A database whose contents are its own stays readable when a bucket is added.
+    // A database that holds its own contents stays readable when a bucket is added.
     let mixed = bucket.state(&old);
     assert_eq!(mixed.blobs(Retention::default()).read(&kept.id, 1, 2).await.unwrap(), b"ep");
     let to = bucket.state(&new_place);

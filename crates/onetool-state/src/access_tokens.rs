@@ -1,9 +1,9 @@
 //! Named bearer tokens: who may use a server, by name.
 //!
-//! A token is shown once, when it is made; what is kept is a hash of it. Tokens are documents of the shared state, so one
-//! that is made or revoked on one server is known to the others within [`LOOK_AGAIN`]. A server that cannot reach the state
-//! goes on with the tokens that it knows. One that starts meanwhile knows none, but remembers in a file of its own that there
-//! were some: a state that is away opens no server.
+//! A token is shown once, when it is created; only its hash is stored. Tokens are documents of the shared state, so
+//! other servers see a created or revoked token within [`LOOK_AGAIN`]. A server that cannot reach the state continues
+//! with the tokens it knows. A server that starts meanwhile knows none, but remembers in a local file that tokens
+//! existed: an unreachable state never leaves a server open.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,29 +18,29 @@ use serde::{Deserialize, Serialize};
 use crate::interface::{Change, Collection, Cursor, Documents, Effort, Expect, Key, Revision, State, StateError};
 use crate::wait;
 
-/// Changes of others are looked for at most this often.
+/// Minimum interval between checks for changes by others.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
-/// The same for a token that is not known.
+/// The same for an unknown token.
 const LOOK_FOR_NEW: Duration = Duration::from_millis(20);
-/// A token's last use is noted at most this often.
+/// Minimum interval between updates of a token's last use.
 const NOTE_USE_EVERY: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
-/// Tokens that there may be.
+/// Maximum number of tokens.
 const MAX_TOKENS: usize = 10_000;
 const MAX_NAME: usize = 64;
 const MAX_GROUPS: usize = 64;
-/// What tokens begin with, so that scanners for leaked secrets know them.
+/// Prefix of all tokens, which lets scanners for leaked secrets recognize them.
 const PREFIX: &str = "onetool_";
-/// What the file says that remembers tokens.
+/// Content of the file that remembers that tokens exist.
 const MEMORY: &str = "The shared state has tokens: without it, nobody comes in who has none.\n";
 const SCOPES: [&str; 3] = ["read", "invoke", "admin"];
 
-/// What is known of a token.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenRecord {
     pub id: String,
     pub name: String,
-    /// Hexadecimal digits; nobody learns the token from it.
+    /// In hexadecimal; the token cannot be derived from it.
     pub hash: String,
     pub scopes: Vec<String>,
     #[serde(default)]
@@ -48,7 +48,7 @@ pub struct TokenRecord {
     pub created_at: DateTime<Utc>,
     #[serde(default)]
     pub expires_at: Option<DateTime<Utc>>,
-    /// To within some minutes.
+    /// Accurate to a few minutes.
     #[serde(default)]
     pub last_used_at: Option<DateTime<Utc>>,
 }
@@ -59,7 +59,7 @@ impl TokenRecord {
     }
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewToken {
     pub name: String,
@@ -68,7 +68,7 @@ pub struct NewToken {
     pub expires_in: Option<Duration>,
 }
 
-/// Why a token could not be made or revoked.
+/// Why a token could not be created or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("{0}")]
@@ -87,16 +87,16 @@ impl From<StateError> for TokenError {
     }
 }
 
-/// All tokens, wherever shared state is kept. Its methods block, except [`AccessTokens::find`].
+/// All tokens in the shared state. The methods block, except [`AccessTokens::find`].
 pub struct AccessTokens {
     documents: Arc<dyn Documents>,
     known: RwLock<Arc<Known>>,
     looked: Mutex<Looked>,
-    /// There was a token at some time: a server that needed one goes on needing one.
+    /// Tokens existed at some time: a server that required one keeps requiring one.
     were_there: AtomicBool,
-    /// The tokens were read since the start.
+    /// Whether the tokens were read since the start.
     is_read: AtomicBool,
-    /// Is there where tokens were there when this machine last looked.
+    /// The file exists if there were tokens when this machine last checked.
     memory: Option<PathBuf>,
 }
 
@@ -129,25 +129,25 @@ impl AccessTokens {
         }
     }
 
-    /// Remembers in a file whether there are tokens, for a start while the state is away.
+    /// Remembers in a file whether tokens exist, for a start while the state is unreachable.
     #[must_use]
     pub fn remembering(mut self, file: PathBuf) -> Self {
         self.memory = Some(file);
         self
     }
 
-    /// Whether nothing is known yet of the tokens that there are: the state could not be read since the start.
+    /// Whether the tokens are still unknown because the state could not be read since the start.
     pub fn are_unknown(&self) -> bool {
         !self.is_read.load(Ordering::Acquire)
     }
 
-    /// Whether there are tokens, or were since the start. As last known; see [`AccessTokens::refresh`].
+    /// Whether tokens exist, or existed since the start. As last known; see [`AccessTokens::refresh`].
     pub fn are_there(&self) -> bool {
         self.were_there.load(Ordering::Acquire)
             || self.are_unknown() && self.memory.as_ref().is_some_and(|file| file.exists())
     }
 
-    /// The token that a text is, as last known. Expired ones are not found.
+    /// Finds the record of a token, as last known. Expired tokens are not found.
     pub fn find(&self, token: &str) -> Option<Arc<TokenRecord>> {
         if !token.starts_with(PREFIX) {
             return None;
@@ -162,18 +162,18 @@ impl AccessTokens {
         self.looked.try_lock().is_some_and(|looked| looked.at.is_none_or(|at| at.elapsed() >= LOOK_AGAIN))
     }
 
-    /// Whether a text looks like a token that somebody may have made a moment ago: then a look is worth it already.
+    /// Whether a text looks like a token that may have just been created, so that checking early is worthwhile.
     pub fn may_be_new(&self, token: &str) -> bool {
         token.starts_with(PREFIX)
             && self.looked.try_lock().is_some_and(|looked| looked.at.is_none_or(|at| at.elapsed() >= LOOK_FOR_NEW))
     }
 
-    /// Looks for changes of others at once.
+    /// Checks for changes by others immediately.
     pub fn refresh_at_once(&self) {
         self.refresh_now();
     }
 
-    /// Looks for changes of others, unless that was done just now.
+    /// Checks for changes by others, unless that was done recently.
     pub fn refresh(&self) {
         if self.is_due()
             && let Err(error) = self.look()
@@ -182,7 +182,7 @@ impl AccessTokens {
         }
     }
 
-    /// Makes a token. The text is given once, here.
+    /// Creates a token. This is the only time its text is returned.
     pub fn create(&self, new: NewToken) -> Result<(String, TokenRecord), TokenError> {
         check(&new)?;
         self.look()?;
@@ -224,7 +224,7 @@ impl AccessTokens {
         Ok((token, record))
     }
 
-    /// Every token, by name.
+    /// Returns all tokens, by name.
     pub fn list(&self) -> Result<Vec<Arc<TokenRecord>>, TokenError> {
         self.look()?;
         let mut all: Vec<_> = self.known.read().by_hash.values().map(|entry| entry.record.clone()).collect();
@@ -244,12 +244,12 @@ impl AccessTokens {
         Ok(found.clone())
     }
 
-    /// Whether a use of this token is worth noting; see [`AccessTokens::note_use`].
+    /// Whether this use of the token should be recorded; see [`AccessTokens::note_use`].
     pub fn wants_note(record: &TokenRecord) -> bool {
         record.last_used_at.is_none_or(|at| Utc::now() - at >= NOTE_USE_EVERY)
     }
 
-    /// Notes that a token was used. One that was changed or revoked meanwhile stays as it is.
+    /// Records the use of a token. A token that was changed or revoked meanwhile stays as it is.
     pub fn note_use(&self, record: &TokenRecord) {
         let entry = self.known.read().by_hash.get(&record.hash).cloned();
         let Some(entry) = entry.filter(|entry| Self::wants_note(&entry.record)) else { return };
@@ -273,7 +273,7 @@ impl AccessTokens {
         let Some(file) = self.memory.as_ref().filter(|file| file.exists() != are_there) else { return };
         let written = match file.parent() {
             _ if !are_there => std::fs::remove_file(file),
-            // A folder that is not a project stays as it is.
+            // Do not create folders outside a project.
             Some(folder) if folder.parent().is_some_and(Path::is_dir) => {
                 std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, MEMORY))
             }
@@ -287,7 +287,7 @@ impl AccessTokens {
     fn look(&self) -> Result<(), StateError> {
         let mut looked = self.looked.lock();
         let effort = if looked.at.is_none() { Effort::Thorough } else { Effort::Usual };
-        // A state that is away is not asked for every request.
+        // Set first, so that an unreachable state is not asked on every request.
         looked.at = Some(Instant::now());
         let changes = wait(self.documents.changes(Collection::ACCESS_TOKENS, looked.cursor, effort))?;
         looked.cursor = changes.cursor;
@@ -329,13 +329,13 @@ impl AccessTokens {
     }
 }
 
-/// 256 random bits: a plain hash of them cannot be turned around.
+/// 256 random bits: a plain hash of them cannot be reversed.
 fn random_token() -> String {
     use base64::Engine as _;
     let mut bytes = [0_u8; 32];
     bytes[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
     bytes[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    // The fixed bits of a UUID are spread over the whole.
+    // Hashing spreads the fixed bits of a UUID.
     let mixed = blake3::derive_key("onetool access token", &bytes);
     format!("{PREFIX}{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(mixed))
 }
@@ -352,7 +352,7 @@ fn content(record: &TokenRecord) -> Result<Vec<u8>, TokenError> {
     serde_json::to_vec_pretty(record).map_err(|error| TokenError::Invalid(error.to_string()))
 }
 
-/// Whether a text may name a principal or a group.
+/// Whether a text is a valid name of a principal or a group.
 pub fn is_name(text: &str) -> bool {
     text.len() <= MAX_NAME && Key::is_part(text)
 }

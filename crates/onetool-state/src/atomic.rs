@@ -1,17 +1,16 @@
-//! Files that are either the old ones or the new ones, never something between; and locks between processes.
+//! Atomic file replacement, and locks between processes.
 //!
-//! A write goes to a temporary file in the same folder, is flushed to the disk, and is then renamed. Files are readable
-//! by their owner alone. A lock is a separate file that is never replaced, so that two processes always lock the same
-//! thing.
+//! A write goes to a temporary file in the same folder, is flushed to disk, and is then renamed. Files are readable by
+//! their owner only. A lock is a separate file that is never replaced, so that two processes always lock the same file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a lock file says of its holder is cut here.
+/// Maximum number of bytes read from a lock file about its holder.
 const HOLDER_BYTES: u64 = 100;
-/// Whoever waits for a lock tries at least this often.
+/// Maximum pause between attempts to take a lock.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a file could not be written or locked. Carries the path.
@@ -31,7 +30,7 @@ impl StoreError {
     }
 }
 
-/// Replaces `path` by `content`, durably. Creates the folder.
+/// Replaces the content of `path`, durably. Creates the folder.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = fill_temporary(path, content)?;
     temporary.persist(path).map_err(|error| StoreError::io(path, error.error))?;
@@ -39,14 +38,14 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The same for one of many files: whoever writes them asks the disk once, for all of them, to keep them.
+/// Like [`write()`] for one of many files: the caller syncs all of them to disk at once.
 pub(crate) fn write_unsynced(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = new_temporary(path, content)?;
     temporary.persist(path).map_err(|error| StoreError::io(path, error.error))?;
     Ok(())
 }
 
-/// Creates `path` with `content`, durably; fails if it is there already.
+/// Creates `path` with `content`, durably; fails if it already exists.
 pub fn create(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = fill_temporary(path, content)?;
     temporary.persist_noclobber(path).map_err(|error| match error.error.kind() {
@@ -64,11 +63,12 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether files can be made in `folder`, or the folder itself where it is not there yet. Tries it, and leaves nothing.
+/// Checks that files can be created in `folder`, or the folder itself if it does not exist. Tries it, and leaves
+/// nothing behind.
 pub fn check_writable(folder: &Path) -> io::Result<()> {
     let nearest = folder.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(folder);
     let probe = tempfile::Builder::new().prefix(".tmp-").tempfile_in(nearest);
-    // The name of the probe would only confuse.
+    // The probe's file name would only be confusing.
     probe.map(drop).map_err(|error| io::Error::from(error.kind()))
 }
 
@@ -87,7 +87,7 @@ fn new_temporary(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile,
     Ok(temporary)
 }
 
-/// The new name must survive a crash too. A file system that can't do it is no reason to fail.
+/// The new name must survive a crash too. File systems that cannot do this are ignored.
 fn sync_folder(path: &Path) {
     if let Some(folder) = path.parent()
         && let Ok(folder) = File::open(folder)
@@ -133,7 +133,7 @@ impl Drop for Lock {
     }
 }
 
-/// Locks an open file, waiting at most `timeout`; `holder` says who has it when that was in vain. Blocks.
+/// Locks an open file, waiting at most `timeout`; on a timeout, `holder` names who has it. Blocks.
 pub(crate) fn lock_within(
     file: &File,
     path: &Path,

@@ -1,7 +1,7 @@
-//! Takes entries without ever waiting, and writes them in batches from a thread of its own.
+//! Accepts entries without ever waiting, and writes them in batches from its own thread.
 //!
-//! The queue is bounded: when the disk or the network can't follow, the oldest entries go and are counted. Whatever is
-//! queued when the writer is dropped is written first.
+//! The queue is bounded: if the disk or the network is too slow, the oldest entries are dropped and counted. Entries
+//! that are queued when the writer is dropped are written first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::interface::StateError;
 
-/// Entries that wait to be written.
+/// Maximum number of entries waiting to be written.
 const QUEUE_ENTRIES: usize = 20_000;
 
 /// Where entries go.
@@ -20,10 +20,10 @@ pub(crate) trait Sink: Send + Sync + 'static {
     type Entry: Send + 'static;
     /// What is written, for the name of the thread and for warnings.
     const WHAT: &'static str;
-    /// So many are written without waiting for the interval.
+    /// The batch size that triggers a write before the interval elapses.
     const BATCH_ENTRIES: usize;
 
-    /// Writes entries in their order. `lost` of them were dropped since the last that were written.
+    /// Writes entries in order. `lost` entries were dropped since the last write.
     fn write(&self, batch: &[Self::Entry], lost: u64) -> Result<(), StateError>;
 
     /// Called after entries have been written.
@@ -32,7 +32,7 @@ pub(crate) trait Sink: Send + Sync + 'static {
 
 struct Queue<T> {
     entries: VecDeque<T>,
-    /// Dropped since the last that were written.
+    /// Entries dropped since the last write.
     lost: u64,
     lost_ever: u64,
     closing: bool,
@@ -40,7 +40,7 @@ struct Queue<T> {
 
 struct Shared<S: Sink> {
     sink: S,
-    /// How long an entry waits, at most, while the sink can be reached.
+    /// How long an entry waits at most while the sink is reachable.
     interval: Duration,
     queue: Mutex<Queue<S::Entry>>,
     wake: Condvar,
@@ -66,7 +66,7 @@ impl<S: Sink> BatchedWriter<S> {
         &self.shared.sink
     }
 
-    /// Takes an entry. Never waits for the disk or the network.
+    /// Queues an entry. Never waits for the disk or the network.
     pub(crate) fn push(&self, entry: S::Entry) {
         let mut queue = self.shared.queue.lock();
         if queue.entries.len() >= QUEUE_ENTRIES {
@@ -96,12 +96,12 @@ impl<S: Sink> BatchedWriter<S> {
         }
     }
 
-    /// Writes what is queued now. Blocks.
+    /// Writes all queued entries. Blocks.
     pub(crate) fn flush(&self) -> Result<(), StateError> {
         self.shared.write_queued()
     }
 
-    /// Entries that were dropped because the sink could not follow.
+    /// Number of entries dropped because the sink was too slow.
     pub(crate) fn lost(&self) -> u64 {
         self.shared.queue.lock().lost_ever
     }
@@ -157,7 +157,7 @@ impl<S: Sink> Shared<S> {
                     self.wake.wait(&mut queue);
                 }
                 let until = Instant::now() + self.interval;
-                // After a failure a full queue is no reason to hurry.
+                // After a failure, a full queue does not trigger an early write.
                 while !queue.closing && (failing || queue.entries.len() < S::BATCH_ENTRIES) {
                     if self.wake.wait_until(&mut queue, until).timed_out() {
                         break;

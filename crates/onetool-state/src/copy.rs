@@ -1,4 +1,4 @@
-//! Moving everything from one backend to another: to a database, back to files, or into a backup.
+//! Copies everything from one backend to another: to a database, back to files, or into a backup.
 
 use std::ops::ControlFlow;
 
@@ -8,11 +8,11 @@ use crate::interface::{
 };
 use crate::wait;
 
-/// Of a blob, so much is copied at once.
+/// Number of bytes of a blob copied at once.
 const PIECE_BYTES: usize = 1024 * 1024;
-/// Stored results that are looked at together.
+/// Number of stored results listed at once.
 const BLOBS_AT_ONCE: usize = 500;
-/// Lines that are appended at once.
+/// Number of lines appended at once.
 const LINES_AT_ONCE: usize = 5_000;
 
 /// What was copied.
@@ -23,9 +23,9 @@ pub struct Copied {
     pub lines: u64,
 }
 
-/// Copies documents, stored results, streams, and what runs did so far; runs that are under way are interrupted in the
-/// copy, so that two states do not both go on with them. The destination must be empty; leases and limits, which are short-lived,
-/// stay behind. Handles of results stay the same; their time to live begins anew.
+/// Copies documents, stored results, streams, and the journals of runs; active runs are interrupted in the copy, so
+/// that two states do not both continue them. The destination must be empty; leases and limits, which are short-lived,
+/// are not copied. Handles of results stay the same; their time to live starts again.
 pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
     require_empty(to).await?;
     let mut copied = Copied::default();
@@ -50,7 +50,7 @@ pub async fn copy(from: &State, to: &State) -> Result<Copied, StateError> {
     Ok(copied)
 }
 
-/// What runs did so far goes with them; nobody goes on with one by itself.
+/// Copies the journals of runs. The copied jobs are not resumed by themselves.
 async fn copy_jobs(from: &State, to: &State) -> Result<(), StateError> {
     let (old, new) = (from.jobs(), to.jobs());
     let holder = || Some(Holder { node: "copy", ttl: std::time::Duration::from_mins(10) });
@@ -69,12 +69,12 @@ fn forever() -> Retention {
     Retention { ttl: std::time::Duration::ZERO, max_bytes: u64::MAX >> 1, max_blob_bytes: u64::MAX >> 1 }
 }
 
-/// Reads on a thread of its own while it writes, so that a long trail takes no memory.
+/// Reads on a separate thread while writing, so that a long trail takes no memory.
 async fn copy_lines(from: &State, to: &State, stream: Stream) -> Result<u64, StateError> {
     let (sender, mut lines) = tokio::sync::mpsc::channel(LINES_AT_ONCE);
     let (old, new) = (from.trail(), to.trail());
     let reading = tokio::task::spawn_blocking(move || {
-        // Whoever writes has failed where nobody takes the line.
+        // If the channel is closed, the writer has failed and reports the error.
         let mut send = |line: &str| drop(sender.blocking_send(line.to_owned()));
         wait(old.read(stream, Position::default(), &mut send))
     });
@@ -90,7 +90,7 @@ async fn copy_lines(from: &State, to: &State, stream: Stream) -> Result<u64, Sta
 
 async fn copy_blobs(from: &State, to: &State) -> Result<u64, StateError> {
     let (old, new) = (from.blobs(forever()), to.blobs(forever()));
-    // Handles are made with it, and so are the owners of runs.
+    // Handles and the owners of runs are derived from this secret.
     new.adopt_secret(old.secret().await?).await?;
     let (mut last, mut count) = (None, 0);
     loop {
@@ -103,14 +103,14 @@ async fn copy_blobs(from: &State, to: &State) -> Result<u64, StateError> {
     }
 }
 
-/// Says whether it was still there.
+/// Returns whether the blob still existed.
 async fn copy_blob(old: &dyn Blobs, new: &dyn Blobs, blob: BlobInfo) -> Result<bool, StateError> {
     let mut writer = new.create(NewBlob { scope: blob.scope, media_type: blob.media_type }).await?;
     let mut offset = 0;
     while offset < blob.bytes {
         let piece = match old.read(&blob.id, offset, PIECE_BYTES).await {
             Ok(piece) => piece,
-            // A server that runs meanwhile removes what expires.
+            // A running server removes expired blobs meanwhile.
             Err(StateError::NotFound(_) | StateError::Expired(_)) => return Ok(false),
             Err(error) => return Err(error),
         };

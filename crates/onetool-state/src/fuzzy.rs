@@ -1,9 +1,9 @@
-//! How alike two words are, for searches that forgive typos. Both words in lower case.
+//! Word similarity for searches that tolerate typos. Both words are expected in lower case.
 
 /// Words with more characters are compared by prefix only.
 const COMPARED_CHARS: usize = 64;
 
-/// How many typos a word of so many characters may have.
+/// Number of typos allowed in a word of this many characters.
 pub fn allowed_typos(characters: usize) -> usize {
     match characters {
         0..=3 => 0,
@@ -13,7 +13,7 @@ pub fn allowed_typos(characters: usize) -> usize {
     }
 }
 
-/// From 1 (the same) over "begins with" and "contains" down to 0 (nothing in common).
+/// From 1 (equal) through "begins with" and "contains" down to 0 (nothing in common).
 pub fn containment(query: &str, word: &str) -> f32 {
     if query.is_empty() || word.is_empty() {
         return 0.0;
@@ -32,9 +32,9 @@ pub fn containment(query: &str, word: &str) -> f32 {
     }
 }
 
-/// How alike two words are that differ by typos: inserted, lost, changed and swapped characters.
+/// Similarity of two words that differ by typos: inserted, missing, changed and swapped characters.
 pub fn typo_similarity(query: &str, word: &str) -> f32 {
-    // Before characters are counted, bytes tell enough of most words.
+    // The byte lengths rule out most words before characters are counted.
     if query.len().abs_diff(word.len()) > 4 * allowed_typos(query.len()) {
         return 0.0;
     }
@@ -43,7 +43,7 @@ pub fn typo_similarity(query: &str, word: &str) -> f32 {
     if allowed == 0 || wanted.abs_diff(found) > allowed || wanted.max(found) > COMPARED_CHARS {
         return 0.0;
     }
-    // A typo changes at most two of the characters that occur; most words are ruled out by that.
+    // A typo changes at most two of the occurring characters; this rules out most words.
     if (character_mask(query) ^ character_mask(word)).count_ones() as usize > 2 * allowed {
         return 0.0;
     }
@@ -51,7 +51,7 @@ pub fn typo_similarity(query: &str, word: &str) -> f32 {
     if distance > allowed { 0.0 } else { 0.85 * (1.0 - distance as f32 / wanted.max(found) as f32) }
 }
 
-/// Which characters occur, as bits; different characters may share one.
+/// The occurring characters as bits; different characters may share one.
 pub fn character_mask(text: &str) -> u64 {
     text.chars().fold(0, |mask, c| mask | 1 << (c as u32 % 64))
 }

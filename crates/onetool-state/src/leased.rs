@@ -1,8 +1,8 @@
 //! Rate limits that all servers share, without a round trip for every call.
 //!
-//! A server takes several tokens at once from the shared bucket and spends them by itself. They are paid for when they
-//! are taken, so the limit holds over all servers together; what a server does not spend soon is lost, never saved up.
-//! While the shared state is away, each server counts for itself.
+//! A server takes several tokens at once from the shared bucket and spends them locally. They are paid for when they
+//! are taken, so the limit holds across all servers; tokens that a server does not spend soon are lost, never saved up.
+//! While the shared state is unreachable, each server counts for itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use parking_lot::Mutex;
 
 use crate::interface::{Bucket, Limits, Rate, StateError};
 
-/// The most tokens that are taken at once. Of a small bucket a tenth: one server must not take what all need.
+/// Maximum number of tokens taken at once. A tenth of a small bucket: one server must not take what all need.
 const MAX_CHUNK: u32 = 20;
 const PART_OF_BUCKET: u32 = 10;
-/// Taken tokens are good for this long at most.
+/// How long taken tokens stay valid.
 const KEPT_FOR: Duration = Duration::from_secs(5);
-/// Buckets that are known here; more forget all.
+/// Maximum number of buckets known here; beyond it, all are forgotten.
 const MAX_BUCKETS: usize = 10_000;
 
-/// Whether something may be done now.
+/// Whether an action is allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
     Granted,
-    /// Not before this time has passed.
+    /// Not allowed before this time has passed.
     Refused(Duration),
 }
 
-/// Limits with tokens that were taken in advance. Clones share.
+/// Rate limits with tokens taken in advance. Clones share them.
 #[derive(Clone)]
 pub struct LeasedLimits {
     shared: Arc<dyn Limits>,
@@ -43,7 +43,7 @@ struct Held {
     until: Instant,
     /// An empty bucket is not asked again before this.
     empty_until: Option<Instant>,
-    /// For the time when the shared state is away.
+    /// Used while the shared state is unreachable.
     own: Bucket,
 }
 
@@ -52,7 +52,7 @@ impl LeasedLimits {
         Self { shared, held: Arc::default() }
     }
 
-    /// Takes one token of a bucket, such as `tool/<id>` or `principal/<name>/calls`.
+    /// Takes one token from a bucket, such as `tool/<id>` or `principal/<name>/calls`.
     pub async fn take(&self, bucket: &str, rate: Rate) -> Permit {
         if let Some(permit) = self.spend(bucket, rate) {
             return permit;
@@ -64,7 +64,7 @@ impl LeasedLimits {
         }
     }
 
-    /// Uses what was taken before, if there is something.
+    /// Spends a token that was taken before, if there is one.
     fn spend(&self, bucket: &str, rate: Rate) -> Option<Permit> {
         let mut held = self.held.lock();
         let entry = held.get_mut(bucket).filter(|entry| entry.rate == rate)?;
@@ -85,7 +85,7 @@ impl LeasedLimits {
             entry.empty_until = None;
             if tokens == 0 {
                 let wait = retry_after.unwrap_or(rate.period);
-                // Others may give nothing back, so asking earlier is of no use.
+                // Servers return no tokens, so asking earlier is useless.
                 entry.empty_until = Some(now + wait);
                 return Permit::Refused(wait);
             }
@@ -115,7 +115,7 @@ impl LeasedLimits {
         let now = Instant::now();
         let fresh = Held { rate, tokens: 0, until: now, empty_until: None, own: Bucket::default() };
         let entry = held.entry(bucket.to_owned()).or_insert(fresh);
-        // A changed limit starts afresh.
+        // A changed limit starts over.
         if entry.rate != rate {
             *entry = fresh;
         }

@@ -1,7 +1,8 @@
 //! Shared state: the interfaces, the rules over them, and flat files as the first backend.
 //!
-//! [`interface`] says what a backend can do, [`flat`] does it with plain files, `contract` is the test suite that every
-//! backend must pass. [`access_tokens`], [`audit`], [`bundles`], [`results`], [`runs`] and [`stats`] are rules over those interfaces and name no backend.
+//! [`interface`] defines what a backend can do, [`flat`] implements it with plain files, `contract` is the test suite
+//! that every backend must pass. [`access_tokens`], [`audit`], [`bundles`], [`results`], [`runs`] and [`stats`] are
+//! rules over those interfaces and name no backend.
 
 pub mod access_tokens;
 pub mod atomic;

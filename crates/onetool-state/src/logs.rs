@@ -1,4 +1,4 @@
-//! Log files of bounded size: when one is full it becomes `.1`, the one before `.2`, and so on.
+//! Log files of bounded size: a full file becomes `.1`, the previous one `.2`, and so on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// A log file's size before it is rotated.
+/// Maximum size of a log file before it is rotated.
 const MAX_BYTES: u64 = 5 << 20;
-/// Rotated files that are kept.
+/// Number of rotated files kept.
 const KEPT: usize = 4;
 
-/// A file that rotates by itself. Opened at the first write, so that a run without a word leaves nothing behind.
+/// A file that rotates itself. Opened on the first write, so that a run without output leaves nothing behind.
 pub struct RotatingFile {
     path: PathBuf,
     file: Option<File>,
@@ -73,13 +73,13 @@ impl Write for RotatingFile {
     }
 }
 
-/// Bytes that wait to be written; what comes beyond is dropped and counted.
+/// Maximum number of bytes waiting to be written; lines beyond it are dropped and counted.
 const QUEUE_BYTES: usize = 8 << 20;
-/// How long lines are gathered before they are written: one waking of the thread serves many of them.
+/// How long lines are gathered before they are written, so that the thread wakes once for many of them.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// Writes lines from a thread of its own: whoever logs never waits for the disk, and wakes the thread only for the first
-/// line of many.
+/// Writes lines from its own thread: callers never wait for the disk, and wake the thread only for the first line of a
+/// batch.
 pub struct LogWriter {
     queue: Arc<Queue>,
     dropped: AtomicU64,
@@ -94,7 +94,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     text: String,
-    /// Those who want to know when everything up to now is written.
+    /// Notified once everything queued before them is written.
     flushes: Vec<SyncSender<()>>,
 }
 
@@ -116,7 +116,7 @@ impl LogWriter {
         Ok(Self { queue, dropped: AtomicU64::new(0) })
     }
 
-    /// Hands over a line, which ends with a line break.
+    /// Queues a line, which must end with a line break.
     pub fn line(&self, line: &str) {
         let mut waiting = self.queue.waiting.lock();
         if waiting.text.len() + line.len() > QUEUE_BYTES {
@@ -131,7 +131,7 @@ impl LogWriter {
         }
     }
 
-    /// Waits until what was handed over is written, but not for long.
+    /// Waits briefly until all queued lines are written.
     pub fn flush(&self) {
         let (answer, done) = std::sync::mpsc::sync_channel(1);
         self.queue.waiting.lock().flushes.push(answer);
@@ -139,14 +139,14 @@ impl LogWriter {
         let _ = done.recv_timeout(Duration::from_secs(1));
     }
 
-    /// Lines that were lost because the disk could not follow.
+    /// Number of lines lost because the disk was too slow.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
 impl Queue {
-    /// Sleeps until there is something, gathers a little, and takes it all.
+    /// Sleeps until a line arrives, gathers more for a moment, and takes all of them.
     fn next_batch(&self) -> Waiting {
         let mut waiting = self.waiting.lock();
         self.wake.wait_while(&mut waiting, |waiting| waiting.text.is_empty() && waiting.flushes.is_empty());

@@ -1,5 +1,5 @@
-//! Messages by topic: the first pattern that matches names the file, and the message becomes one more YAML document at
-//! its end. Any number of processes may write to one file at once: a document is appended in one piece, under a lock.
+//! Messages by topic: the first matching pattern names the file, and the message is appended to it as a YAML document.
+//! Any number of processes may write to one file at once: a document is appended in one piece, under a lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -10,14 +10,14 @@ use globset::GlobBuilder;
 
 use crate::atomic::{self, StoreError};
 
-/// A larger message is refused.
+/// Maximum size of a message.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
-/// A file that has grown beyond this takes no more messages.
+/// A file larger than this accepts no more messages.
 pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// How long to wait for another writer.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Where messages of topics that match a pattern go.
+/// The file for messages whose topic matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// A glob over the whole topic; `*` also matches `/` and `:`.
@@ -25,12 +25,12 @@ pub struct Route {
     pub file: PathBuf,
 }
 
-/// The file of the first pattern that matches.
+/// Returns the file of the first matching pattern.
 pub fn route<'a>(routes: &'a [Route], topic: &str) -> Option<&'a Path> {
     routes.iter().find(|route| matches(&route.pattern, topic)).map(|route| route.file.as_path())
 }
 
-/// A pattern that is not a glob stands for itself.
+/// A pattern that is not a valid glob matches only itself.
 fn matches(pattern: &str, topic: &str) -> bool {
     GlobBuilder::new(pattern)
         .literal_separator(false)
@@ -49,7 +49,7 @@ pub fn append(file: &Path, document: &str) -> Result<(), StoreError> {
         fs::create_dir_all(folder).map_err(|source| StoreError::io(folder, source))?;
     }
     let mut open = open_private(file).map_err(error)?;
-    // The file itself is the lock: nothing of ours ever replaces it.
+    // The file itself is the lock: we never replace it.
     atomic::lock_within(&open, file, LOCK_WAIT, || "another writer".to_owned())?;
     let length = open.seek(SeekFrom::End(0)).map_err(error)?;
     if length + document.len() as u64 > FILE_BYTES {
@@ -68,7 +68,7 @@ pub fn append(file: &Path, document: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens for appending; a new file is readable by its owner alone.
+/// Opens for appending; a new file is readable by its owner only.
 pub(crate) fn open_private(file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true);

@@ -1,7 +1,7 @@
-//! Which packs and tools are switched off: those that no bundle has a flag for (Python files, MCP servers).
+//! Switches for packs and tools that no bundle has a flag for (Python files, MCP servers).
 //!
-//! One file, written whole under a lock, so that several processes may change it; or, where servers share their state, one
-//! document. What cannot be understood switches nothing off and is reported; the next change replaces it.
+//! One file, written whole under a lock, so that several processes may change it; or, if servers share their state, one
+//! document. Invalid content disables nothing and is reported; the next change replaces it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{Collection, Condition, Document, Documents, Expect, Key, StateError};
 use crate::wait;
 
-/// The file is looked at for changes of others at most this often.
+/// Minimum interval between checks of the file for changes by others.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// A larger file is not ours.
 const MAX_BYTES: u64 = 4 << 20;
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is off, as the file says it.
+/// What is disabled, as stored in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SwitchFile {
@@ -31,7 +31,7 @@ struct SwitchFile {
     disabled_tools: BTreeSet<String>,
 }
 
-/// What a switch is for.
+/// What a switch applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchTarget<'a> {
     Pack(&'a str),
@@ -67,7 +67,7 @@ struct Known {
 }
 
 impl Switches {
-    /// In a file. Reads nothing yet.
+    /// Switches in a file. Reads nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::at(SwitchPlace::File(path.into()))
     }
@@ -79,14 +79,14 @@ impl Switches {
         Self { inner: Arc::new(inner) }
     }
 
-    /// From now on they are kept elsewhere.
+    /// Moves the switches to another place from now on.
     pub fn move_to(&self, place: SwitchPlace) {
         *self.inner.place.lock() = place;
         let mut known = self.inner.known.lock();
         (known.stamp, known.looked_at) = (None, None);
     }
 
-    /// Where they are, for people.
+    /// Where the switches are kept, for display.
     pub fn subject(&self) -> String {
         match self.place() {
             SwitchPlace::File(path) => path.display().to_string(),
@@ -102,7 +102,7 @@ impl Switches {
         !self.current().disabled_packs.contains(pack)
     }
 
-    /// Whether a tool may be called: it and its pack are on.
+    /// Whether a tool may be called: both the tool and its pack are enabled.
     pub fn is_on(&self, pack: &str, function: &str) -> bool {
         let file = self.current();
         if file.disabled_packs.is_empty() && file.disabled_tools.is_empty() {
@@ -111,20 +111,20 @@ impl Switches {
         !file.disabled_packs.contains(pack) && !file.disabled_tools.contains(&format!("{pack}.{function}"))
     }
 
-    /// Changes whenever the answers may have.
+    /// Changes whenever the switches may have changed.
     pub fn generation(&self) -> u64 {
         self.current();
         self.inner.generation.load(Ordering::Acquire)
     }
 
-    /// Why the file could not be understood.
+    /// Why the content is invalid, if it is.
     pub fn problem(&self) -> Option<String> {
         self.current();
         self.inner.known.lock().problem.clone()
     }
 
-    /// Switches a pack or a tool. Switching a tool on also switches its pack on, with the pack's other tools off: what
-    /// was asked for is then what happens. `tools` are all functions of the pack.
+    /// Switches a pack or a tool. Enabling a tool also enables its pack, with the pack's other tools disabled, so that
+    /// only the requested tool becomes available. `tools` are all functions of the pack.
     pub fn set(&self, target: SwitchTarget<'_>, on: bool, tools: &[String]) -> Result<(), StoreError> {
         match self.place() {
             SwitchPlace::File(path) => {
@@ -160,7 +160,7 @@ impl Switches {
                 known.stamp = stamp;
                 read(&path)
             }
-            // Only the first look, and the one after a change, waits for the database.
+            // Only the first read, and the one after a change, waits for the database.
             SwitchPlace::Shared(documents) if is_first => wait(read_document(&*documents)),
             SwitchPlace::Shared(documents) => {
                 self.look_soon(documents);
@@ -175,7 +175,7 @@ impl Switches {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let inner = self.inner.clone();
         runtime.spawn(async move {
-            // While the database is away, what was known last stays.
+            // While the database is unreachable, the last known switches stay in effect.
             if let Ok(found) = documents.get(Collection::SWITCHES, &key()?).await {
                 inner.learn(&mut inner.known.lock(), parsed(found.as_ref()));
             }
@@ -200,7 +200,7 @@ impl Inner {
 
 /// The name of the only document.
 const DOCUMENT: &str = "switches";
-/// How often a change is made anew that met another one.
+/// Attempts at a change that conflicts with another one.
 const ATTEMPTS: usize = 10;
 
 fn key() -> Option<Key> {
@@ -258,7 +258,7 @@ impl SwitchFile {
         match (target, on) {
             (SwitchTarget::Pack(pack), true) => {
                 file.disabled_packs.remove(pack);
-                // A pack that is switched on with all of its tools off would still offer nothing.
+                // A pack that is enabled with all of its tools disabled would still offer nothing.
                 let prefix = format!("{pack}.");
                 let all_off = !tools.is_empty()
                     && tools.iter().all(|tool| file.disabled_tools.contains(&format!("{prefix}{tool}")));

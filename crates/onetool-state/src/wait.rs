@@ -14,8 +14,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread. Backends drive their own I/O, so no runtime is needed here; one that never
-/// waits, like the flat files, costs nothing extra.
+/// Runs a future to completion on this thread. Backends drive their own I/O, so no runtime is needed here; a backend
+/// that never waits, like the flat files, costs nothing extra.
 pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // Futures that are ready at once need no waker.

@@ -1,4 +1,4 @@
-//! What goes out comes in again, and what was made to harm does not.
+//! Exported archives can be imported again, and malicious ones are refused.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -80,7 +80,7 @@ fn archives_made_to_harm_are_refused() {
             .unwrap();
     assert!(read(&extra).unwrap_err().contains("not in the manifest"));
     let good = with_manifest(vec![entry(BUNDLE, bundle)]);
-    // A symbolic link: the mode in the directory.
+    // A symbolic link, by the mode in the directory.
     let mut link = good.clone();
     let mode = (0o120_777_u32 << 16).to_le_bytes();
     let plain = (0o100_644_u32 << 16).to_le_bytes();
@@ -99,7 +99,7 @@ fn archives_made_to_harm_are_refused() {
     assert!(open_archive(&good, &few).unwrap_err().contains("at most"));
 }
 
-/// An archive with one deflated file whose directory says any size.
+/// An archive with one deflated file whose directory entry claims the size `said`.
 fn bomb(content: &[u8], said: u32) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).unwrap();

@@ -1,4 +1,4 @@
-//! The part of the ZIP format that an archive of ours needs: plain files, stored or deflated.
+//! The subset of the ZIP format that bundle archives need: plain files, stored or deflated.
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ pub(super) struct Entry {
     pub(super) content: Vec<u8>,
 }
 
-/// What an archive may cost.
+/// Size limits of an archive.
 pub(super) struct Limits {
     pub(super) bytes: usize,
     pub(super) unpacked: usize,
@@ -28,9 +28,9 @@ const CENTRAL_BYTES: usize = 46;
 const END_BYTES: usize = 22;
 /// Names are UTF-8.
 const UTF8: u16 = 1 << 11;
-/// Midnight of the first day that the format knows.
+/// 1980-01-01, the earliest date that the format can express.
 const EPOCH: u16 = 0x0021;
-/// A plain file that its owner may write and all may read.
+/// A regular file with mode 0644.
 const REGULAR: u32 = 0o100_644 << 16;
 
 pub(super) fn write(entries: &[Entry]) -> Result<Vec<u8>, String> {
@@ -56,7 +56,7 @@ pub(super) fn write(entries: &[Entry]) -> Result<Vec<u8>, String> {
         directory.extend_from_slice(&CENTRAL.to_le_bytes());
         directory.extend_from_slice(&(20_u16 | 3 << 8).to_le_bytes());
         directory.extend_from_slice(&common);
-        // No comment, first disk, no remark on the content.
+        // Comment length, disk number and internal attributes.
         directory.extend_from_slice(&[0; 6]);
         directory.extend_from_slice(&REGULAR.to_le_bytes());
         directory.extend_from_slice(&offset.to_le_bytes());
@@ -82,7 +82,7 @@ fn crc(content: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// What the directory says of one file.
+/// The directory entry of one file.
 struct Listed {
     name: String,
     method: u16,
@@ -92,7 +92,7 @@ struct Listed {
     offset: usize,
 }
 
-/// Every file, checked.
+/// Reads and checks every file.
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<Entry>, String> {
     if bytes.len() > limits.bytes {
         return Err(format!(
@@ -206,7 +206,7 @@ fn directory(bytes: &[u8], limits: &Limits) -> Result<Vec<Listed>, String> {
     Ok(listed)
 }
 
-/// Names that would lead somewhere else if they became paths.
+/// Refuses names that would be unsafe as paths.
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > 512 || name.contains(['\\', ':', '\0']) || name.contains(char::is_control) {
         return Err("its name is not allowed");
@@ -218,7 +218,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Where a file's content begins; its own header must say the same as the directory.
+/// Returns where a file's content begins. Its local header must agree with the directory.
 fn data(bytes: &[u8], one: &Listed) -> Result<usize, String> {
     let damaged = || format!("{}: its header is damaged", one.name);
     let at = one.offset;

@@ -1,4 +1,4 @@
-//! What authentication adds to a request: a header, a pair of the query, a field of the body.
+//! Adds authentication to a request: a header, a query parameter or a body field.
 
 use http::{HeaderName, HeaderValue};
 use onetool_sdk::ToolError;
@@ -9,7 +9,7 @@ use super::sigv4::append_query;
 use crate::request::{Rendered, header_name};
 use crate::template::percent_encode;
 
-/// One entry of `apply`, read.
+/// A parsed entry of `apply`.
 #[derive(Debug)]
 pub(crate) struct Entry {
     place: Place,
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Adds an entry whose value is known.
+/// Adds an entry with its value.
 pub(crate) fn apply_entry(request: &mut Rendered, entry: &Entry, value: &str) -> Result<(), ToolError> {
     match &entry.place {
         Place::Header(name) => set_header(request, name.clone(), value),
@@ -48,7 +48,7 @@ pub(crate) fn apply_entry(request: &mut Rendered, entry: &Entry, value: &str) ->
     }
 }
 
-/// Sets a header that nobody else may see.
+/// Sets a header that other origins must not see.
 pub(crate) fn set_header(request: &mut Rendered, name: HeaderName, value: &str) -> Result<(), ToolError> {
     let mut value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
         ToolError::unavailable(format!("what auth puts into the header {name} holds a control character"))
@@ -59,7 +59,7 @@ pub(crate) fn set_header(request: &mut Rendered, name: HeaderName, value: &str) 
     Ok(())
 }
 
-/// Adds a field to a body of JSON or to a form, without touching the rest of its bytes.
+/// Adds a field to a JSON or form body without changing its other bytes.
 fn add_field(request: &mut Rendered, name: &str, value: &str) -> Result<(), ToolError> {
     let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let (is_json, is_form) = (kind.contains("json"), kind.contains("x-www-form-urlencoded"));

@@ -1,4 +1,4 @@
-//! How far the clocks of hosts are from ours, as the `Date` of their replies says.
+//! Clock differences between hosts and this machine, learned from the `Date` header of replies.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::limits::CLOCKS;
 
-/// Differences below this are the way of the reply, and its rounding.
+/// Smaller differences are attributed to latency and rounding.
 const NOISE: TimeDelta = TimeDelta::seconds(3);
 
 /// Differences by host.
@@ -18,7 +18,7 @@ pub(crate) struct Clocks {
     offsets: Mutex<HashMap<String, TimeDelta>>,
 }
 
-/// Whether a reply taught anything.
+/// Whether a reply changed the known difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Learned {
     Something,
@@ -26,13 +26,13 @@ pub(crate) enum Learned {
 }
 
 impl Clocks {
-    /// What time it is for a host.
+    /// The current time by the host's clock.
     pub(crate) fn now(&self, host: &str) -> DateTime<Utc> {
         let offset = self.offsets.lock().get(host).copied().unwrap_or_default();
         Utc::now().checked_add_signed(offset).unwrap_or_else(Utc::now)
     }
 
-    /// Looks at a reply that has just arrived.
+    /// Learns from a reply that has just arrived.
     pub(crate) fn learn(&self, host: &str, headers: &HeaderMap) -> Learned {
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else {

@@ -1,7 +1,7 @@
-//! Signatures over a request: what is signed, how, and where the signature goes, by declaration or by preset.
+//! HMAC signatures of requests. A declaration or a preset says what is signed, how, and where the signature is added.
 //!
-//! The order: entries without the signature are applied, then the exact bytes that will be sent are signed, then the
-//! signature is applied.
+//! Entries without the signature are applied first, then the exact bytes to be sent are signed, then the signature is
+//! added.
 
 use std::collections::HashMap;
 
@@ -22,10 +22,10 @@ use super::sigv4::{canonical_query, host};
 use crate::request::Rendered;
 use crate::template::{Bindings, Scope, Template, parse};
 
-/// Nonces have at most so many bytes.
+/// Maximum length of a nonce, in bytes.
 const NONCE_BYTES: u8 = 64;
 
-/// A block that has been read, its preset filled in.
+/// A parsed block, with its preset filled in.
 #[derive(Debug)]
 pub(crate) struct Hmac {
     pub(crate) secret: Template,
@@ -48,7 +48,7 @@ pub(crate) struct ReadyHmac {
     secrets: HashMap<String, String>,
 }
 
-/// What differs from one signature to the next.
+/// The inputs that differ from one signature to the next.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     pub(crate) now: DateTime<Utc>,
@@ -143,7 +143,7 @@ impl Hmac {
         if texts().any(|text| text.uses(&Part::Token)) {
             return Err("${token} belongs to auth of the type oauth2".to_owned());
         }
-        // A plain digest without the secret in it is not a signature at all.
+        // A plain digest must include the secret, or it does not sign anything.
         let is_plain = matches!(
             compiled.algorithm,
             SignatureAlgorithm::Sha1 | SignatureAlgorithm::Sha256 | SignatureAlgorithm::Sha512
@@ -154,7 +154,7 @@ impl Hmac {
         Ok(compiled)
     }
 
-    /// Secrets that the texts name beside `secret` and `keyId`.
+    /// Secrets that the texts refer to, besides `secret` and `keyId`.
     pub(crate) fn named_secrets(&self) -> impl Iterator<Item = &str> {
         let texts = self.entries.iter().map(|entry| &entry.value).chain([&self.to_sign]);
         texts.flat_map(SignText::parts).filter_map(|part| match part {
@@ -189,7 +189,7 @@ impl Hmac {
         Ok(ReadyHmac { secret, secret_text, key_id, secrets })
     }
 
-    /// Whether the host's clock counts, rather than this machine's.
+    /// Whether to use the host's clock instead of this machine's.
     pub(crate) fn follows_host_clock(&self) -> bool {
         self.timestamp.offset == TimestampOffset::Auto
     }
@@ -200,7 +200,7 @@ impl Hmac {
         Ok(encode(&bytes, self.nonce.encoding))
     }
 
-    /// Signs a request as it is now. What is added is also returned, to be masked.
+    /// Signs the request in its current form. Returns the added values, which must be masked.
     pub(crate) fn apply(
         &self,
         ready: &ReadyHmac,
@@ -293,7 +293,7 @@ impl Hmac {
         }
     }
 
-    /// What would be added, with every value that a call makes shown by name.
+    /// Shows what would be added, with placeholders for values that are computed per call.
     pub(crate) fn show(&self, request: &mut Rendered) -> Result<(), ToolError> {
         for entry in &self.entries {
             let shown = entry.value.shown(|part| match part {

@@ -1,4 +1,4 @@
-//! Assertions: short-lived signed statements that show a token endpoint who asks (RFC 7523).
+//! Assertions: short-lived signed statements that identify the client to a token endpoint (RFC 7523).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,20 +8,20 @@ use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, RsaKeyPair};
 use serde_json::{Value as Json, json};
 
-/// How long an assertion is good for, in seconds.
+/// Validity of an assertion, in seconds.
 const LIFETIME: i64 = 300;
 
-/// What an assertion says.
+/// The claims of an assertion.
 pub(crate) struct Claims<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) subject: &'a str,
     pub(crate) audience: &'a str,
-    /// Scopes, where they go into the assertion.
+    /// Scopes, if the assertion carries them.
     pub(crate) scope: Option<&'a str>,
     pub(crate) now: DateTime<Utc>,
 }
 
-/// The key that signs.
+/// The signing key.
 pub(crate) struct SigningKey<'a> {
     pub(crate) algorithm: JwtAlgorithm,
     /// PEM: PKCS #8, PKCS #1 (RSA).
@@ -29,7 +29,7 @@ pub(crate) struct SigningKey<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// A signed assertion; or what is wrong with the key, without anything of it.
+/// Signs an assertion. An error describes what is wrong with the key without revealing any of it.
 pub(crate) fn assertion(key: &SigningKey<'_>, claims: &Claims<'_>) -> Result<String, String> {
     let mut header = json!({"alg": name(key.algorithm), "typ": "JWT"});
     if let Some(id) = key.id.filter(|id| !id.is_empty()) {
@@ -138,7 +138,7 @@ mod tests {
         ] {
             let der = EcdsaKeyPair::generate_pkcs8(signing, &random).unwrap();
             let pair = EcdsaKeyPair::from_pkcs8(signing, der.as_ref(), &random).unwrap();
-            // As secrets often are: on one line.
+            // On one line, as secrets often are.
             let text = pem(der.as_ref()).replace('\n', "\\n");
             verify(&signed(algorithm, &text).unwrap(), verifying, pair.public_key().as_ref());
         }

@@ -1,8 +1,8 @@
-//! Who a request says it is.
+//! Authentication of requests.
 //!
-//! An `auth` block is read once (`compile`), gets its secrets when a call begins (`ready`), and is applied to every
-//! request of the call anew, so that retries and redirects within the host are signed again, and a redirect elsewhere has
-//! nothing of it. Tokens are kept by `tokens`, clocks by `clock`; `probe` tries a block step by step.
+//! An `auth` block is parsed once (`compile`), gets its secrets when a call begins (`ready`), and is applied again to
+//! every request of the call: retries and redirects within the host are signed anew, and a redirect to another origin
+//! carries no authentication. `tokens` caches tokens, `clock` tracks clocks, and `probe` tests a block step by step.
 //!
 //! **Invariant:** whatever a block adds is masked in values, errors and dry runs.
 
@@ -43,10 +43,10 @@ pub use probe::{AuthReport, AuthStep, StepState};
 pub(crate) use sigv4::ReadySigV4;
 pub(crate) use tokens::{TokenAge, TokenOrder, TokenStore, Wanted};
 
-/// What stands in the place of a secret in a dry run. Plain letters, which no encoding changes.
+/// Replaces secrets in a dry run. Plain letters, which no encoding changes.
 pub(crate) const PLACEHOLDER: &str = "REDACTED";
 
-/// A block that has been read.
+/// A parsed block.
 #[derive(Debug)]
 pub(crate) enum AuthMethod {
     ApiKey { place: KeyPlace, value: Template },
@@ -66,7 +66,7 @@ pub(crate) enum KeyPlace {
 /// A block with its secrets, for one call.
 #[derive(Debug, Clone)]
 pub(crate) enum ReadyAuth {
-    /// `None` where an optional argument is missing: then nothing is sent.
+    /// `None` if an optional argument is missing: then nothing is sent.
     ApiKey {
         place: KeyPlace,
         value: Option<String>,
@@ -109,7 +109,7 @@ impl AuthMethod {
         })
     }
 
-    /// The token endpoint, where there is one.
+    /// The token endpoint, if there is one.
     pub(crate) fn token_url(&self) -> Option<&Url> {
         match self {
             Self::OAuth2(oauth) => Some(&oauth.token_url),
@@ -117,7 +117,7 @@ impl AuthMethod {
         }
     }
 
-    /// Names of the secrets that it needs.
+    /// Names of the required secrets.
     pub(crate) fn secret_names(&self) -> BTreeSet<String> {
         let templates: Vec<&Template> = match self {
             Self::ApiKey { value, .. } => vec![value],
@@ -156,7 +156,7 @@ impl AuthMethod {
         })
     }
 
-    /// Shows in a request what would be added, without any secret.
+    /// Shows in a request what would be added, with placeholders for secrets.
     pub(crate) fn show(&self, request: &mut Rendered) -> Result<(), ToolError> {
         match self {
             Self::ApiKey { place: KeyPlace::Header(name), .. } => set_header(request, name.clone(), PLACEHOLDER),
@@ -183,7 +183,7 @@ impl AuthMethod {
 }
 
 impl ReadyAuth {
-    /// Adds to a request what shows who sends it. Returns what was made of secrets and must be masked like them.
+    /// Adds authentication to a request. Returns values derived from secrets, which must be masked too.
     pub(crate) fn apply(
         &self,
         request: &mut Rendered,
@@ -224,7 +224,7 @@ impl ReadyAuth {
         }
     }
 
-    /// Whether the time is part of what is signed, so that a wrong clock may be why a request was refused.
+    /// Whether the signature covers the time, so that a wrong clock can cause a refusal.
     pub(crate) fn depends_on_time(&self) -> bool {
         match self {
             Self::Hmac { method, .. } => method.follows_host_clock(),

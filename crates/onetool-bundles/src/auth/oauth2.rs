@@ -1,4 +1,4 @@
-//! OAuth 2: what is sent to a token endpoint, and what its answer means. Keeping tokens is the business of `tokens`.
+//! OAuth 2 requests to a token endpoint and their replies. `tokens` caches the tokens.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ use crate::template::{Bindings, Scope, Template, parse, percent_encode};
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Statuses at which a new token may help.
+/// Statuses that a new token may fix.
 const RETRY_ON: &[u16] = &[401];
-/// The largest token; headers have no room for more.
+/// Maximum size of a token; a header has no room for more.
 const TOKEN_BYTES: usize = 32 * 1024;
-/// How long before its end a token is replaced, where the block does not say; a tenth of its life where that is less.
+/// How long before expiry a token is renewed by default; at most a tenth of its lifetime.
 const REFRESH_BEFORE: Duration = Duration::from_secs(60);
-/// The longest life that a token is believed to have.
+/// Longer lifetimes are capped to this, in seconds.
 const LONGEST_LIFE: u64 = 400 * 24 * 3600;
 
-/// A block that has been read.
+/// A parsed block.
 #[derive(Debug)]
 pub(crate) struct OAuth2 {
     grant: OAuth2Grant,
@@ -44,15 +44,15 @@ pub(crate) struct OAuth2 {
     token_path: JsonPath,
     expires_path: JsonPath,
     default_ttl: u64,
-    /// Where the block says it.
+    /// `None` if the block does not set it.
     refresh_before: Option<u64>,
     entries: Vec<Entry>,
     pub(crate) retry_on: Vec<u16>,
-    /// The block as it is stored, to tell it from others.
+    /// The stored block, which identifies it among others.
     block: String,
 }
 
-/// What stands for secrets in a block.
+/// The templates of a block, which may contain secrets.
 #[derive(Debug, Default)]
 pub(crate) struct OAuth2Templates {
     client_id: Template,
@@ -86,7 +86,7 @@ impl OAuth2Templates {
 pub(crate) struct ReadyOAuth2 {
     pub(crate) client_id: String,
     pub(crate) client_secret: Option<String>,
-    /// The one that the secret holds; rotation may have replaced it.
+    /// The configured refresh token; rotation may have replaced it.
     pub(crate) refresh_token: Option<String>,
     private_key: Option<String>,
     key_id: Option<String>,
@@ -98,31 +98,31 @@ pub(crate) struct ReadyOAuth2 {
     block: String,
 }
 
-/// A token, and how long it is good.
+/// A token and its validity.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Token {
     pub(crate) value: String,
     pub(crate) expires: DateTime<Utc>,
-    /// When to ask for the next one.
+    /// When to request the next one.
     #[serde(default)]
     pub(crate) renew: Option<DateTime<Utc>>,
-    /// The refresh token to use next, where rotation brought one.
+    /// The next refresh token, if the server rotated it.
     pub(crate) refresh: Option<String>,
 }
 
 impl Token {
-    /// Whether nothing speaks for another one yet.
+    /// Whether the token is not due for renewal yet.
     pub(crate) fn is_fresh(&self) -> bool {
         self.renew.unwrap_or(self.expires) > Utc::now()
     }
 
-    /// Whether it can be used, if need be.
+    /// Whether the token has not expired.
     pub(crate) fn is_valid(&self) -> bool {
         self.expires > Utc::now()
     }
 }
 
-/// Why a token endpoint gave no token.
+/// Why a token endpoint issued no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: String,
@@ -228,7 +228,7 @@ impl OAuth2 {
         })
     }
 
-    /// Puts a token where it belongs.
+    /// Adds a token to a request.
     pub(crate) fn apply(&self, request: &mut Rendered, token: &str) -> Result<(), ToolError> {
         for entry in &self.entries {
             apply_entry(request, entry, &filled(&entry.value, token))?;
@@ -236,17 +236,17 @@ impl OAuth2 {
         Ok(())
     }
 
-    /// Whether repeating a token request could do harm: a refresh token may have been replaced by the first.
+    /// Whether a token request may be repeated: the first attempt may have used up a refresh token.
     pub(crate) fn may_repeat(&self) -> bool {
         self.grant != OAuth2Grant::RefreshToken
     }
 
-    /// Whether the block makes statements that are good for a short time, so that a wrong clock makes them bad.
+    /// Whether the block sends short-lived assertions, which a wrong clock invalidates.
     pub(crate) fn depends_on_time(&self) -> bool {
         self.grant == OAuth2Grant::JwtBearer || self.client_auth == ClientAuth::PrivateKeyJwt
     }
 
-    /// How long before its end a token is replaced. Tokens that do not live long are still used for most of their life.
+    /// How long before expiry a token is renewed. Short-lived tokens are still used for most of their lifetime.
     fn early(&self, lifetime: Duration) -> Duration {
         match self.refresh_before {
             Some(seconds) => Duration::from_secs(seconds).min(lifetime / 2),
@@ -254,7 +254,7 @@ impl OAuth2 {
         }
     }
 
-    /// The request for a token. `refresh` is the refresh token that rotation left, where it did.
+    /// Builds the token request. `refresh` is the rotated refresh token, if there is one.
     pub(crate) fn request(
         &self,
         ready: &ReadyOAuth2,
@@ -333,7 +333,7 @@ impl OAuth2 {
         })
     }
 
-    /// Reads a token endpoint's answer.
+    /// Parses a token endpoint's reply.
     pub(crate) fn read(&self, is_success: bool, body: &[u8]) -> Result<Token, Refusal> {
         let json: Json = serde_json::from_slice(body).unwrap_or_default();
         let text = |name: &str| {
@@ -341,7 +341,7 @@ impl OAuth2 {
             value.chars().filter(|c| !c.is_control()).take(200).collect::<String>()
         };
         let refused = |code: &str, description: String| Refusal { code: code.to_owned(), description };
-        // Some answer 200 with an error in it.
+        // Some servers report errors with status 200.
         if !is_success || (json.get("error").is_some_and(Json::is_string) && self.token_path.query(&json).is_empty()) {
             return Err(refused(&text("error"), text("error_description")));
         }
@@ -370,14 +370,14 @@ impl OAuth2 {
 }
 
 impl ReadyOAuth2 {
-    /// All that is secret or depends on a secret, to be masked and to tell one use from another.
+    /// Everything that is secret or derived from a secret: masked, and part of the token's identity.
     pub(crate) fn secrets(&self) -> Vec<&str> {
         let optional = [&self.client_secret, &self.refresh_token, &self.private_key];
         optional.into_iter().flatten().map(String::as_str).filter(|text| !text.is_empty()).collect()
     }
 
-    /// What tokens are kept under. Those of one refresh token belong together: whoever redeems it replaces it for all,
-    /// whatever they ask for.
+    /// The key of the token record. All tokens of one refresh token share a record: redeeming it replaces it for all,
+    /// whatever they request.
     pub(crate) fn family(&self) -> String {
         match &self.refresh_token {
             Some(token) => serde_json::json!(["refresh", self.token_url, self.client_id, token]).to_string(),
@@ -385,7 +385,7 @@ impl ReadyOAuth2 {
         }
     }
 
-    /// Everything that a token depends on, unambiguously.
+    /// Everything that a token depends on, in an unambiguous form.
     pub(crate) fn identity(&self) -> String {
         let parts = [Some(&self.client_id), self.client_secret.as_ref(), self.refresh_token.as_ref()];
         let more = [&self.private_key, &self.key_id, &self.subject, &self.audience, &self.resource];

@@ -1,4 +1,4 @@
-//! Tries a block step by step: is it configured, is there a token, is a request taken.
+//! Tests a block step by step: its configuration, its token, and a request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::reply::require_success;
 use crate::request::HttpTool;
 use onetool_outbound::AllowedHosts;
 
-/// How long a trial may take.
+/// Time limit of a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a trial found.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthReport {
-    /// Configuration, token and request, in this order; what follows a failure is skipped.
+    /// Configuration, token and request, in this order. Steps after a failure are skipped.
     pub steps: Vec<AuthStep>,
 }
 
@@ -60,7 +60,7 @@ impl StepState {
 
 const STEPS: [&str; 3] = ["configuration", "token", "request"];
 
-/// What went well so far.
+/// The steps that passed so far.
 #[derive(Default)]
 struct Steps(Vec<AuthStep>);
 
@@ -83,7 +83,7 @@ impl Steps {
 }
 
 impl HttpEngine {
-    /// Tries the authentication of a bundle, or of one of its tools.
+    /// Tests the authentication of a bundle, or of one of its tools.
     pub async fn test_auth(self: &Arc<Self>, bundle: &Bundle, tool: Option<&Tool>) -> AuthReport {
         let mut steps = Steps::default();
         let block = match tool.map(|tool| &tool.implementation) {
@@ -100,7 +100,7 @@ impl HttpEngine {
             return steps
                 .fail(ToolError::not_found(format!("{what} has no auth")).with_hint("name a tool that has its own"));
         };
-        // Without a test the block is tried as far as its token.
+        // A block without a test request is tested up to its token.
         let url = block.test.as_ref().map_or("https://test.invalid/", |test| test.url.as_str());
         let compiled = match self.trial(bundle, block, url) {
             Ok(compiled) => compiled,
@@ -176,14 +176,14 @@ impl HttpEngine {
             }
             Err(mut error) => {
                 error.message = Redactor::new(masks.iter().map(String::as_str)).text(&error.message).into_owned();
-                // The hint that names this very command is of no use here.
+                // A hint that names this command does not help here.
                 error.hint = error.hint.filter(|hint| !hint.contains("auth test"));
                 steps.fail(error)
             }
         }
     }
 
-    /// What is wrong with a bundle's block.
+    /// Checks a bundle's block.
     pub(crate) fn check_block(&self, bundle: &Bundle, block: &AuthBlock) -> Result<(), String> {
         let url = block.test.as_ref().map_or("https://test.invalid/", |test| test.url.as_str());
         let compiled = self.trial(bundle, block, url)?;
@@ -197,7 +197,7 @@ impl HttpEngine {
         }
     }
 
-    /// The request that tries a block, as a tool.
+    /// Builds a tool that sends the test request.
     fn trial(&self, bundle: &Bundle, block: &AuthBlock, url: &str) -> Result<HttpTool, String> {
         let mut http = HttpImplementation::get(url);
         http.auth = ToolAuth::Own(Box::new(block.clone()));

@@ -1,7 +1,7 @@
-//! Texts that are made of a request: `${method}\n${path}\n${body|sha256|hex}`.
+//! Templates over the parts of a request: `${method}\n${path}\n${body|sha256|hex}`.
 //!
-//! A name is a part of the request (see [`Part`]) or a secret; filters after `|` change its bytes. There is no escape: a
-//! `$` that does not begin `${` is a `$`.
+//! A name is a part of the request (see [`Part`]) or a secret; filters after `|` transform its bytes. There is no
+//! escape: a `$` that does not begin `${` is a literal `$`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -21,12 +21,12 @@ enum Piece {
     Value { part: Part, filters: Vec<Filter> },
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     Method,
     Scheme,
-    /// With its port, where that is not the scheme's own.
+    /// With the port, unless it is the scheme's default.
     Host,
     Path,
     Url,
@@ -82,7 +82,7 @@ impl SignText {
         Ok(Self { pieces })
     }
 
-    /// The bytes of the text, with every part looked up.
+    /// Returns the bytes of the text, with every part looked up.
     pub(crate) fn fill<E>(&self, mut look_up: impl FnMut(&Part) -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
         let mut out = Vec::new();
         for piece in &self.pieces {
@@ -108,7 +108,7 @@ impl SignText {
         self.parts().any(|part| part == wanted)
     }
 
-    /// The text with every part shown by name, for people.
+    /// Renders the text for people, with every part shown by name.
     pub(crate) fn shown(&self, name: impl Fn(&Part) -> String) -> String {
         let show = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -147,7 +147,7 @@ fn part(name: &str) -> Result<Part, String> {
     })
 }
 
-/// Secrets have names like `API_KEY`, so that a misspelt part is not taken for one.
+/// Secrets are named like `API_KEY`, so that a misspelt part is not mistaken for one.
 fn is_secret_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -199,7 +199,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let text = text.trim();
     if !text.len().is_multiple_of(2) || !text.is_ascii() {

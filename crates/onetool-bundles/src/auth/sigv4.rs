@@ -1,4 +1,4 @@
-//! AWS Signature Version 4, in headers or in the query.
+//! AWS Signature Version 4, in headers or in the query string.
 
 use chrono::{DateTime, Utc};
 use http::{HeaderName, HeaderValue};
@@ -16,10 +16,10 @@ const DATE: &str = "x-amz-date";
 const TOKEN: &str = "x-amz-security-token";
 const CONTENT: &str = "x-amz-content-sha256";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
-/// How long a signature in a query is good for.
+/// Validity of a query signature, in seconds.
 const QUERY_SECONDS: u32 = 300;
 
-/// A block that has been read.
+/// A parsed block.
 #[derive(Debug)]
 pub(crate) struct SigV4 {
     pub(crate) service: String,
@@ -86,14 +86,14 @@ impl SigV4 {
 }
 
 impl ReadySigV4 {
-    /// Signs a request as it is now. What is added is also returned, to be masked.
+    /// Signs the request in its current form. Returns the added values, which must be masked.
     pub(crate) fn apply(&self, request: &mut Rendered, now: DateTime<Utc>) -> Result<Vec<String>, ToolError> {
         let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
         let scope = format!("{}/{}/{}/aws4_request", &stamp[..8], self.region, self.service);
         let is_s3 = self.service == "s3";
         let body = request.body.as_deref().unwrap_or_default().as_bytes();
         let content = match self.payload {
-            // A signature in a query is made before there is a body.
+            // A query signature is computed before there is a body.
             SigV4Payload::Signed if !(is_s3 && self.place == ApiKeyPlace::Query) => sha256(body),
             _ => UNSIGNED.to_owned(),
         };
@@ -141,12 +141,12 @@ impl ReadySigV4 {
         Ok(vec![signature])
     }
 
-    /// The names of the headers that are signed, and the headers as they are signed.
+    /// Returns the names of the signed headers, and the headers in canonical form.
     fn headers(&self, request: &Rendered) -> (String, String) {
         let mut signed: Vec<(String, String)> = vec![("host".to_owned(), host(&request.url))];
         for name in request.headers.keys() {
             let counts = name.as_str().starts_with("x-amz-") || name == "content-type";
-            // In a query only the host: whoever follows it sends no others.
+            // A query signature covers only the host: the client that follows the URL sends no other headers.
             if !counts || self.place == ApiKeyPlace::Query {
                 continue;
             }
@@ -180,13 +180,13 @@ fn set(request: &mut Rendered, name: &'static str, value: &str) -> Result<(), To
     Ok(())
 }
 
-/// The host as the header `Host` says it.
+/// The host as in the `Host` header.
 pub(crate) fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Adds to a query, without touching what is there.
+/// Appends to a query without changing its existing part.
 pub(crate) fn append_query(url: &mut Url, added: &str) {
     let query = match url.query() {
         Some(query) if !query.is_empty() => format!("{query}&{added}"),
@@ -195,7 +195,7 @@ pub(crate) fn append_query(url: &mut Url, added: &str) {
     url.set_query(Some(&query));
 }
 
-/// Every segment encoded once more than it is sent, and without empty segments; S3 takes paths as they are.
+/// Encodes every segment once more than it is sent, and drops empty segments. S3 uses the path as it is.
 fn canonical_path(url: &Url, is_s3: bool) -> String {
     let path = url.path();
     if is_s3 {
@@ -206,7 +206,7 @@ fn canonical_path(url: &Url, is_s3: bool) -> String {
     format!("/{}{end}", segments.join("/"))
 }
 
-/// The pairs of a query, encoded in the one way, in order.
+/// The query parameters in canonical encoding and order.
 pub(crate) fn canonical_query(url: &Url) -> String {
     let mut pairs: Vec<(String, String)> = url
         .query()
@@ -222,7 +222,7 @@ pub(crate) fn canonical_query(url: &Url) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Percent-encoded text as the bytes that it was.
+/// Decodes percent-encoded text.
 fn decode(text: &str) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = text.as_bytes();
@@ -243,7 +243,7 @@ fn decode(text: &str) -> Vec<u8> {
     out
 }
 
-/// [`percent_encode`] of bytes that need not be text.
+/// [`percent_encode`] for bytes that may not be UTF-8.
 fn encode(bytes: &[u8]) -> String {
     bytes.utf8_chunks().fold(String::new(), |mut out, chunk| {
         out.push_str(&percent_encode(chunk.valid()));

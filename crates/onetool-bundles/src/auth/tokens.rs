@@ -1,9 +1,10 @@
-//! Tokens that are kept until they expire: one flight in this process, and one among all that share the state.
+//! Caches tokens until they expire. At most one request per token runs at a time, across all processes that share
+//! state.
 //!
-//! In shared state a token is a document, sealed with a key that only those have who have the secrets it was obtained
-//! with; the same record holds the refresh token that rotation left. Whoever redeems holds a lease, and writes the record
-//! before it gives the lease back. A redemption runs to its end even if the call that needed it is cancelled: a refresh
-//! token that was redeemed and not written down would be lost.
+//! In shared state a token is a document, encrypted with a key derived from the secrets that it was obtained with. The
+//! same record holds a rotated refresh token. The process that redeems a token holds a lease, and writes the record
+//! before it releases the lease. A redemption runs to its end even if its call is cancelled: a refresh token that was
+//! redeemed but not saved would be lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,42 +33,42 @@ use crate::exchange::not_allowed;
 use crate::limits::{LEASE_POLL, LEASE_TTL, TOKEN_TIMEOUT, TOKENS};
 use crate::retry::{backoff, retry_after};
 
-/// A refusal that another process was given so recently is not asked for again.
+/// A refusal is cached for this long before the endpoint is asked again.
 const REFUSED_FOR: TimeDelta = TimeDelta::seconds(30);
-/// Attempts at a token that may be asked for again.
+/// Maximum number of attempts to get a token.
 const ATTEMPTS: u32 = 3;
-/// A token endpoint that asks for more patience than this is not waited for.
+/// A token endpoint that asks for a longer wait is not retried.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
-/// What a token is wanted for.
+/// Which token is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Any,
-    /// One that is none of these: they were refused.
+    /// A token other than these, which were refused.
     Instead(Vec<String>),
-    /// A first look, by somebody who wants to know what happens: earlier refusals do not count.
+    /// A token for an authentication test, which ignores earlier refusals.
     Probe,
 }
 
-/// Whether a token was there, or was redeemed for whoever asked.
+/// Whether a token was cached or is newly redeemed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenAge {
     Kept,
     New,
 }
 
-/// Tokens of this process, by what they depend on.
+/// The token records of this process, by record name.
 #[derive(Default)]
 pub(crate) struct TokenStore {
     slots: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Record>>>>,
 }
 
-/// What is known of the tokens that belong together.
+/// The tokens that share a refresh token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// By what each was asked for.
+    /// By variant, see [`TokenOrder::variant`].
     tokens: BTreeMap<String, Token>,
-    /// The refresh token that rotation left.
+    /// The rotated refresh token.
     refresh: Option<String>,
     refused: Option<Refused>,
 }
@@ -79,32 +80,32 @@ struct Refused {
     message: String,
 }
 
-/// A document of the collection.
+/// The stored document of a record.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     sealed: String,
 }
 
-/// One use of a block: what is asked, with what, for what.
+/// A request for a token.
 #[derive(Clone)]
 pub(crate) struct TokenOrder {
     pub(crate) method: Arc<OAuth2>,
     pub(crate) ready: ReadyOAuth2,
     pub(crate) wanted: Wanted,
-    /// Hosts that may be asked beside the configured ones.
+    /// Hosts that are allowed besides the configured ones.
     pub(crate) own_hosts: AllowedHosts,
 }
 
-/// How a redemption went wrong.
+/// Why a redemption failed.
 enum Failed {
-    /// The endpoint said no.
+    /// The endpoint refused.
     Refused(Refusal, Option<u16>),
-    /// It could not be asked.
+    /// The endpoint could not be reached.
     Error(ToolError),
 }
 
 impl TokenOrder {
-    /// Tells what is asked for from what others ask for with the same refresh token.
+    /// Identifies this request among others that use the same refresh token.
     fn variant(&self) -> String {
         hex(derived(b"onetool token variant", &self.ready.identity()).as_ref())[..16].to_owned()
     }
@@ -114,7 +115,7 @@ impl TokenStore {
     fn slot(&self, name: &str) -> Arc<tokio::sync::Mutex<Record>> {
         let mut slots = self.slots.lock();
         if slots.len() >= TOKENS && !slots.contains_key(name) {
-            // Whoever uses one keeps it; the others can be read again.
+            // Records in use stay; the others can be loaded again.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         slots.entry(name.to_owned()).or_default().clone()
@@ -122,7 +123,7 @@ impl TokenStore {
 }
 
 impl Record {
-    /// The token, or the refusal, that answers without asking anybody.
+    /// Returns a cached token or a recent refusal, without a request.
     fn answer(&self, order: &TokenOrder) -> Option<Result<Token, ToolError>> {
         if let Some(token) = self.usable(order).filter(|token| token.is_fresh()) {
             return Some(Ok(token.clone()));
@@ -130,7 +131,7 @@ impl Record {
         let refused = self.refused.as_ref().filter(|_| order.wanted != Wanted::Probe)?;
         let age = Utc::now() - refused.at;
         (age >= TimeDelta::zero() && age < REFUSED_FOR).then(|| match self.usable(order) {
-            // There is no other, but this one is still good.
+            // Renewal was refused, but this token is still valid.
             Some(token) => Ok(token.clone()),
             None => {
                 let message = format!("{} (asked {} s ago)", refused.message, age.num_seconds());
@@ -139,7 +140,7 @@ impl Record {
         })
     }
 
-    /// The token, if it has not expired and was not refused to whoever asks.
+    /// The token, unless it has expired or the caller reports it as refused.
     fn usable(&self, order: &TokenOrder) -> Option<&Token> {
         let was_refused = |token: &Token| matches!(&order.wanted, Wanted::Instead(old) if old.contains(&token.value));
         self.tokens.get(&order.variant()).filter(|token| token.is_valid() && !was_refused(token))
@@ -147,7 +148,7 @@ impl Record {
 }
 
 impl HttpEngine {
-    /// A token to use now. Redeems one where there is none, at most once for all who ask at the same time.
+    /// Returns a token to use now. Concurrent callers share one redemption.
     pub(crate) async fn token(self: &Arc<Self>, order: TokenOrder) -> Result<(Token, TokenAge), ToolError> {
         let engine = self.clone();
         let name = record_name(&order.ready);
@@ -165,7 +166,7 @@ impl HttpEngine {
         task.await.unwrap_or_else(|_| Err(ToolError::internal("getting a token failed inside")))
     }
 
-    /// With others that share the state: looks, waits for its turn, looks again, redeems, writes.
+    /// Redeems under a lease: loads the record, waits for the lease, loads it again, redeems and saves.
     async fn shared(
         self: &Arc<Self>,
         order: &TokenOrder,
@@ -207,7 +208,7 @@ impl HttpEngine {
         state: &State,
         record: &mut Record,
     ) -> Result<(Token, TokenAge), ToolError> {
-        // Whoever had the lease before may have written meanwhile.
+        // The previous holder of the lease may have saved a token meanwhile.
         if let Some(kept) = load(state, name, &order.ready).await.map_err(no_state)? {
             *record = kept;
             if let Some(answer) = record.answer(order) {
@@ -222,7 +223,7 @@ impl HttpEngine {
         outcome.map(|token| (token, TokenAge::New))
     }
 
-    /// Redeems, and notes in the record what came of it. Where that fails, a token that is still good goes on.
+    /// Redeems a token and records the result. If that fails, a token that is still valid stays in use.
     async fn redeem_into(self: &Arc<Self>, order: &TokenOrder, record: &mut Record) -> Result<Token, ToolError> {
         let outcome = self.redeem_anew(order, record).await;
         let kept = record.usable(order).filter(|_| order.wanted != Wanted::Probe);
@@ -282,7 +283,7 @@ impl HttpEngine {
             let request = order.method.request(&order.ready, refresh, now).map_err(Failed::Error)?;
             let sent = self.send(&request).await;
             let wait = match &sent {
-                // Refused because of its rate, a request was not looked at: it may be repeated.
+                // A request refused by a rate limit was not processed: it may be repeated.
                 Ok((reply, _)) if reply.status == StatusCode::TOO_MANY_REQUESTS => {
                     Some(retry_after(&reply.headers).unwrap_or_else(|| backoff(attempt)))
                 }
@@ -302,7 +303,7 @@ impl HttpEngine {
             }
             let (reply, learned) = sent.map_err(|failure| Failed::Error(failure.error))?;
             let status = reply.status;
-            // An assertion of the wrong time says nothing about the secrets.
+            // A refusal caused by a wrong clock says nothing about the secrets.
             let is_clock_wrong = status.is_client_error() && learned == Learned::Something;
             if is_clock_wrong && order.method.depends_on_time() && !is_clock_right {
                 is_clock_right = true;
@@ -318,7 +319,7 @@ impl HttpEngine {
     }
 }
 
-/// Whether asking again with the same secrets can't help.
+/// Whether retrying with the same secrets cannot help.
 fn is_final(code: &str) -> bool {
     matches!(
         code,
@@ -342,7 +343,7 @@ fn no_state(error: StateError) -> ToolError {
     ToolError::unavailable(format!("the token can't be shared with other processes: {error}"))
 }
 
-/// A name that says nothing of what it stands for.
+/// An opaque name for a record.
 fn record_name(ready: &ReadyOAuth2) -> String {
     hex(derived(b"onetool token name", &ready.family()).as_ref())[..40].to_owned()
 }
@@ -375,7 +376,7 @@ fn open(content: &[u8], ready: &ReadyOAuth2) -> Option<Record> {
     serde_json::from_slice(plain).ok()
 }
 
-/// The record, or `None` where there is none that can be read: it is then made anew.
+/// Loads the record; `None` if it is missing or unreadable, and a new one is created.
 async fn load(state: &State, name: &str, ready: &ReadyOAuth2) -> Result<Option<Record>, StateError> {
     let key: Key = name.parse()?;
     let state = state.clone();
@@ -395,11 +396,11 @@ async fn save(state: &State, name: &str, ready: &ReadyOAuth2, record: &Record) -
 
 async fn release(state: &State, lease: Lease) {
     let state = state.clone();
-    // One that can't be given back expires.
+    // A lease that cannot be released expires.
     let _ = off_thread(move || wait(state.leases().release(&lease))).await;
 }
 
-/// Shared state may wait for a disk or a lock.
+/// Runs `work` on a blocking thread: shared state may wait for a disk or a lock.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
 ) -> Result<T, StateError> {

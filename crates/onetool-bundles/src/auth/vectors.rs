@@ -1,5 +1,5 @@
-//! Known answers: every file of `cases/auth/` is a block, its secrets, a moment, a request, and the request that must
-//! leave. The signatures come from published examples and from an implementation in another language, `check.py` there.
+//! Known answers: each file in `cases/auth/` holds a block, its secrets, a time, a request, and the expected signed
+//! request. The signatures come from published examples and from an independent implementation, `check.py` there.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::template::{Bindings, Meaning};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// Where the answer comes from.
+    /// Origin of the expected signature.
     source: String,
     auth: AuthBlock,
     secrets: HashMap<String, String>,
@@ -100,7 +100,7 @@ fn every_signature_is_the_known_one() {
     assert!(count >= 29, "only {count} cases were found");
 }
 
-/// The answers themselves are checked by an implementation in another language.
+/// An independent implementation checks the expected answers.
 #[test]
 fn the_known_answers_are_those_of_another_implementation() {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../cases/auth/check.py");

@@ -1,8 +1,8 @@
-//! Ready-made bundles: compiled in, and immutable but for their switch.
+//! Ready-made bundles: compiled in, and read-only except for being enabled or disabled.
 //!
-//! Each is one file in `bundles/`: what it is called, where its API is, and its tools. A bundle that needs a secret is off
-//! until the secret is set; one that needs none is off until somebody enables it. `tools.<pack>.url` names another address,
-//! such as a server of one's own.
+//! Each is one file in `bundles/` with its name, the address of its API, and its tools. A bundle that needs a secret is
+//! disabled until the secret is set; one that needs none is disabled until somebody enables it. `tools.<pack>.url` sets
+//! another address, such as a self-hosted server.
 
 mod package;
 
@@ -45,16 +45,16 @@ const FILES: &[(&Section<ReadyMadeKeys>, &str, &str)] = &[
     (&FIRECRAWL, "firecrawl", include_str!("../../bundles/firecrawl.json")),
 ];
 
-/// Where the APIs of ready-made bundles are.
+/// The addresses of the APIs of ready-made bundles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadyMade {
     pub packages: PackageUrls,
-    /// By pack, where another address is meant.
+    /// Overridden addresses, by pack.
     pub urls: BTreeMap<String, String>,
 }
 
 impl ReadyMade {
-    /// From the sections `tools.<pack>`.
+    /// Reads the sections `tools.<pack>`.
     pub fn read(reader: &mut Reader) -> Self {
         let mut urls = BTreeMap::new();
         for (section, pack, _) in FILES {
@@ -112,7 +112,7 @@ struct FileTool {
     required: Vec<String>,
     #[serde(default)]
     output: Option<Json>,
-    /// Of a sequence, in place of a path.
+    /// Steps of a sequence, instead of a path.
     #[serde(default)]
     steps: Vec<SequenceStep>,
     #[serde(default)]
@@ -123,13 +123,13 @@ fn yes() -> bool {
     true
 }
 
-/// All of them. `has_secret` says whether a secret is set.
+/// Returns all ready-made bundles. `has_secret` says whether a secret is set.
 pub fn built_in_bundles(settings: &ReadyMade, has_secret: &dyn Fn(&str) -> bool) -> Vec<BuiltInBundle> {
     let mut bundles = vec![package::bundle(&settings.packages)];
     for (_, pack, text) in FILES {
         match serde_json::from_str::<File>(text) {
             Ok(file) => bundles.push(bundle(file, settings.urls.get(*pack), has_secret)),
-            // A test reads every file.
+            // Unreachable: a test reads every file.
             Err(error) => tracing::error!(pack, %error, "a ready-made bundle can't be read"),
         }
     }

@@ -18,8 +18,8 @@ keys! {
 
 pub const PACKAGE: Section<PackageKeys> = Section::new("tools.package");
 
-/// Where package registries are: the keys `tools.package.npm_url`, `…pypi_url` and `…crates_url`. A registry without an
-/// address is off.
+/// Addresses of package registries: the keys `tools.package.npm_url`, `…pypi_url` and `…crates_url`. A registry without
+/// an address is disabled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageUrls {
     pub npm: Option<String>,
@@ -28,7 +28,7 @@ pub struct PackageUrls {
 }
 
 impl PackageUrls {
-    /// From the section `tools.package`.
+    /// Reads the section `tools.package`.
     pub fn read(reader: &mut Reader) -> Self {
         let PackageKeys { npm_url, pypi_url, crates_url } = reader.read(&PACKAGE);
         Self { npm: npm_url, pypi: pypi_url, crates: crates_url }

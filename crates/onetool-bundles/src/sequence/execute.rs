@@ -1,4 +1,4 @@
-//! Running a sequence: steps as soon as what they need is there, one deadline over all, one trace.
+//! Runs a sequence: each step starts as soon as its inputs are available, under one deadline and one trace.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use super::settings::{CAUSE_CHARS, LONGEST_WAIT, SequenceSettings};
 use super::trace::StepTrace;
 use super::{Sequence, Step, arguments_json};
 
-/// Whether calling a tool again does no more than calling it once.
+/// Whether calling a tool again has no further effect.
 pub(crate) type Repeatable<'a> = dyn Fn(&QualifiedName, Option<&str>) -> bool + Send + Sync + 'a;
 
 /// One call of a sequence.
@@ -31,18 +31,18 @@ pub(crate) struct Execution<'a> {
     pub(crate) is_repeatable: &'a Repeatable<'a>,
 }
 
-/// What is to be done for a step that can begin.
+/// How to run a step that is ready.
 enum Plan {
     Skip,
     One(Map<String, Json>),
     Each(Vec<Map<String, Json>>),
 }
 
-/// What came of a step.
+/// The outcome of a step.
 struct Done {
     step: usize,
     value: Result<Json, ToolError>,
-    /// The first failure that became a default.
+    /// The first failure that was replaced by a default.
     tolerated: Option<ToolError>,
     skipped: bool,
     attempts: u32,
@@ -52,7 +52,7 @@ struct Done {
     args_hash: Option<String>,
 }
 
-/// What the calls of one execution share.
+/// Shared by all calls of one execution.
 struct Calls<'a> {
     tools: Arc<dyn ToolCaller>,
     ctx: CallContext,
@@ -61,7 +61,7 @@ struct Calls<'a> {
 }
 
 impl Execution<'_> {
-    /// The sequence's value. The trace has an entry per step, whatever happens.
+    /// Computes the sequence's value. The trace gets an entry for each step in any case.
     pub(crate) async fn run(
         &self,
         arguments: &IndexMap<String, Value>,
@@ -85,7 +85,7 @@ impl Execution<'_> {
         inner.deadline = Some(ctx.deadline.map_or(until, |at| at.min(until)));
         inner.cancel = ctx.cancel.child_token();
         inner.progress = Arc::new(NoProgress);
-        // Whatever ends this future ends its calls.
+        // Dropping this future cancels its calls.
         let _ended = inner.cancel.clone().drop_guard();
         let calls = Calls {
             tools,
@@ -203,7 +203,7 @@ impl Execution<'_> {
         Ok(Plan::Each(each.collect::<Result<_, _>>()?))
     }
 
-    /// The failure of a step as the sequence's own: its caller did not choose the step's arguments.
+    /// Converts a step's failure to the sequence's own: the caller did not choose the step's arguments.
     fn failed(&self, step: usize, error: ToolError, results: &[Option<StepResult>], until: Instant) -> ToolError {
         let steps = &self.sequence.steps;
         let completed: Vec<&str> = steps
@@ -227,7 +227,7 @@ impl Execution<'_> {
             String::new()
         };
         let message = format!("step '{}' ({}) failed: {cause}{late}{completed}", step.id, step.tool);
-        // A place in the step's arguments or value is none in the sequence's own.
+        // A pointer into the step's arguments or value has no meaning for the sequence.
         ToolError { kind, message, pointer: None, ..error }
     }
 }
@@ -316,7 +316,7 @@ impl Calls<'_> {
         done
     }
 
-    /// One call per item, the values in the order of the items.
+    /// Makes one call per item; the values are in the order of the items.
     async fn each(&self, step: &Step, all: Vec<Map<String, Json>>, done: &mut Done) {
         let at_once = step.repeat.as_ref().map_or(1, |repeat| repeat.max_parallel);
         let mut values = vec![Json::Null; all.len()];
@@ -340,13 +340,13 @@ impl Calls<'_> {
         done.value = Ok(Json::Array(values));
     }
 
-    /// A call with its retries; how many there were.
+    /// Makes a call with its retries. Returns the number of attempts as well.
     async fn call(&self, step: &Step, arguments: Map<String, Json>) -> (Result<Json, ToolError>, u32) {
         let retry = step.retry.as_ref().filter(|_| !self.ctx.single_attempt);
         let is_safe =
             |retry: &StepRetry| retry.allow_effects || (self.is_repeatable)(&step.tool, step.version.as_deref());
         let active = retry.filter(|retry| is_safe(retry));
-        // The step's own retries replace the tool's: they do not multiply.
+        // The step's own retries replace the tool's, so that they do not multiply.
         let ctx = CallContext { single_attempt: self.ctx.single_attempt || active.is_some(), ..self.ctx.clone() };
         let mut attempts = 0;
         loop {
@@ -379,7 +379,7 @@ impl Calls<'_> {
     }
 }
 
-/// Says why a failed call was not made again, where one would expect it.
+/// Adds a hint on why a failed call was not retried, where a retry would be expected.
 fn explained(mut error: ToolError, retry: Option<&StepRetry>, is_active: bool) -> ToolError {
     if let Some(retry) = retry
         && !is_active
@@ -394,7 +394,7 @@ fn explained(mut error: ToolError, retry: Option<&StepRetry>, is_active: bool) -
     error
 }
 
-/// Whether a failure is one that may pass.
+/// Whether a failure is transient.
 fn is_passing(retry: &StepRetry, error: &ToolError) -> bool {
     let has = |word: &str| retry.on.iter().any(|on| on == word);
     let has_status = |status: u16| {

@@ -1,11 +1,11 @@
 //! Sequences: tools whose steps call other tools.
 //!
-//! A step refers to arguments and to what other steps gave (`reference`); the references are its order, so steps that need
-//! nothing of each other run at once (`execute`). Every step is a call on the one call path: policy, validation, limits and
-//! statistics are those of any call.
+//! A step refers to arguments and to results of other steps (`reference`). The references determine the order: steps
+//! that do not depend on each other run in parallel (`execute`). Each step goes through the normal call path, with the
+//! policy, validation, limits and statistics of any call.
 //!
-//! **Invariant:** a stored sequence never calls itself, directly or through others, has no cycle and no reference to
-//! nothing: what cannot run is refused when it is stored.
+//! **Invariant:** a stored sequence never calls itself, directly or through others, and has no cycles or dangling
+//! references. One that cannot run is refused when it is stored.
 
 mod execute;
 mod reference;
@@ -26,12 +26,12 @@ pub use trace::{PlannedStep, StepTrace};
 
 pub(crate) use execute::Execution;
 
-/// The longest id of a step.
+/// Maximum length of a step id.
 const MAX_ID_CHARS: usize = 64;
-/// Words that mean something else in a reference.
+/// Names with a special meaning in references.
 const RESERVED: &[&str] = &["args", "steps", "index", "run"];
 
-/// A sequence whose references have been read and put in order.
+/// A sequence with parsed references and steps in order.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     timeout: Duration,
@@ -48,7 +48,7 @@ struct Step {
     arguments: Node,
     condition: Option<Condition>,
     repeat: Option<Repeat>,
-    /// The steps that must end first.
+    /// The steps that must finish first.
     needs: Vec<usize>,
     retry: Option<StepRetry>,
     error_mode: ErrorMode,
@@ -99,7 +99,7 @@ impl Sequence {
         })
     }
 
-    /// What a call would do, as far as the arguments alone tell.
+    /// Shows what a call would do, as far as the arguments determine it.
     pub(crate) fn plan(&self, arguments: &IndexMap<String, Value>) -> Vec<PlannedStep> {
         let arguments = arguments_json(arguments);
         let nothing: Vec<Option<reference::StepResult>> = vec![None; self.steps.len()];
@@ -117,7 +117,7 @@ impl Sequence {
     }
 }
 
-/// Names of the arguments, where a schema allows no others.
+/// Names of the arguments, if the schema allows no others.
 fn known_arguments(schema: &Json) -> Option<Vec<String>> {
     let is_closed = schema.get("additionalProperties") == Some(&Json::Bool(false));
     let properties = schema.get("properties").and_then(Json::as_object).filter(|_| is_closed)?;
@@ -230,7 +230,7 @@ impl Step {
     }
 }
 
-/// Items at once, where a step does not say.
+/// Default number of items that run in parallel.
 const ITEMS_AT_ONCE: usize = 8;
 fn condition(value: &Json, names: &Names<'_>) -> Result<Condition, String> {
     let (wanted, value) = match value.as_str().and_then(|text| text.trim().strip_prefix('!')) {
@@ -279,7 +279,7 @@ fn check_cycles(steps: &[Step]) -> Result<(), String> {
     Err(format!("impl.steps: these steps wait for each other: {}", stuck.join(", ")))
 }
 
-/// Refuses a sequence that would call itself, or nest too deep.
+/// Refuses a sequence that would call itself or nest too deeply.
 pub(crate) fn check_nesting(
     bundle: &Bundle,
     tool: &Tool,

@@ -1,7 +1,8 @@
-//! `${…}` in the texts of a sequence: references to arguments and to what steps gave.
+//! `${…}` in the texts of a sequence: references to arguments and to results of steps.
 //!
-//! A text that is one reference alone keeps the type of what it refers to; within a longer text a value is written out.
-//! After its root a reference is an RFC 9535 path. Nothing of a value is ever read as a reference again.
+//! A text that is a single reference keeps the type of the value; in a longer text the value is converted to text.
+//! After
+//! its root, a reference is an RFC 9535 path. Values are never scanned for references themselves.
 
 use onetool_sdk::{ErrorKind, ToolError};
 use serde_json::{Map, Value as Json};
@@ -9,7 +10,7 @@ use serde_json_path::JsonPath;
 
 use crate::extract::is_definite;
 
-/// What a reference starts from.
+/// The root of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Root {
     Arguments,
@@ -19,7 +20,7 @@ pub(super) enum Root {
     RunId,
 }
 
-/// What is known of a step that has ended.
+/// The part of a finished step that is referred to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepPart {
     Value,
@@ -40,7 +41,7 @@ pub(super) struct Reference {
     pub(super) root: Root,
     path: Option<(JsonPath, bool)>,
     filter: Option<Filter>,
-    /// As it was written, for previews.
+    /// The source text, for previews.
     text: String,
 }
 
@@ -50,7 +51,7 @@ enum Piece {
     Reference(Reference),
 }
 
-/// JSON with references in it.
+/// JSON that contains references.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Literal(Json),
@@ -67,13 +68,13 @@ pub(super) struct TextPiece(Piece);
 /// Which names a reference may use.
 pub(super) struct Names<'a> {
     pub(super) steps: &'a [String],
-    /// The only arguments there are, where the schema says so.
+    /// The allowed arguments, if the schema restricts them.
     pub(super) arguments: Option<&'a [String]>,
-    /// What an item is called, inside of a `forEach`.
+    /// The name of an item inside a `forEach`.
     pub(super) item: Option<&'a str>,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StepResult {
     pub(super) value: Json,
@@ -82,7 +83,7 @@ pub(super) struct StepResult {
     pub(super) milliseconds: f64,
 }
 
-/// What references refer to.
+/// The values that references resolve to.
 pub(super) struct Scope<'a> {
     pub(super) arguments: &'a Json,
     pub(super) steps: &'a [Option<StepResult>],
@@ -118,7 +119,7 @@ impl Node {
         Ok(Self::Object(members.iter().map(parse).collect::<Result<_, String>>()?))
     }
 
-    /// Every root that is referred to.
+    /// Collects the roots of all references.
     pub(super) fn roots(&self, found: &mut Vec<Root>) {
         match self {
             Self::Literal(_) => {}
@@ -132,7 +133,7 @@ impl Node {
         }
     }
 
-    /// The value; `None` where it is a reference to nothing. Such a member is left out of its object.
+    /// Resolves the value; `None` for a reference to nothing, which is left out of its object.
     pub(super) fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget) -> Result<Option<Json>, ToolError> {
         Ok(match self {
             Self::Literal(json) => {
@@ -174,7 +175,7 @@ impl Node {
         })
     }
 
-    /// The value as far as it is known before any step has run; references that are not stay as they are written.
+    /// Resolves what is known before any step has run; other references stay as written.
     pub(super) fn preview(&self, scope: &Scope<'_>) -> Json {
         match self {
             Self::Literal(json) => json.clone(),
@@ -265,7 +266,7 @@ impl Reference {
 /// The status of a step whose condition did not hold.
 pub(super) const SKIPPED: &str = "skipped";
 
-/// A value inside of a text.
+/// Converts a value to text inside a longer text.
 fn written(value: Option<Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -274,7 +275,7 @@ fn written(value: Option<Json>) -> String {
     }
 }
 
-/// Python's notion of what counts as true.
+/// Python's truth value.
 pub(super) fn is_true(value: Option<&Json>) -> bool {
     match value {
         None | Some(Json::Null | Json::Bool(false)) => false,
@@ -286,7 +287,7 @@ pub(super) fn is_true(value: Option<&Json>) -> bool {
     }
 }
 
-/// How much may still be held.
+/// Remaining memory budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
@@ -317,7 +318,7 @@ impl Budget {
     }
 }
 
-/// About as many bytes as a value takes.
+/// Approximate size of a value in bytes.
 fn size(value: &Json) -> usize {
     match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => 8,
@@ -360,7 +361,7 @@ fn excerpt(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Characters outside of quotes, with how many brackets are open around each.
+/// Characters outside quotes, each with its bracket depth.
 fn unquoted(text: &str) -> impl Iterator<Item = (usize, char, usize)> + '_ {
     let (mut quote, mut escaped, mut depth) = (None, false, 0_usize);
     text.char_indices().filter_map(move |(at, c)| {
@@ -448,7 +449,7 @@ fn parse_reference(inner: &str, names: &Names<'_>) -> Result<Reference, String> 
     Ok(Reference { root, path, filter, text: format!("${{{inner}}}") })
 }
 
-/// A leading name, and what follows.
+/// Splits off a leading name.
 fn word(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).unwrap_or(text.len());
     text.split_at(end)

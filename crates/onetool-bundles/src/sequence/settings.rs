@@ -1,4 +1,4 @@
-//! What sequences may cost.
+//! The limits of sequences.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct SequenceSettings {
 }
 
 impl SequenceSettings {
-    /// From the section `sequences`.
+    /// Reads the section `sequences`.
     pub fn read(reader: &mut Reader) -> Self {
         Self::from(reader.read(&SEQUENCES))
     }
@@ -61,9 +61,9 @@ impl Default for SequenceSettings {
     }
 }
 
-/// Retries of one step, at most.
+/// Maximum number of retries of one step.
 pub(super) const MAX_RETRIES: u32 = 10;
-/// The longest wait between two attempts.
+/// Maximum wait between two attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// How much of a cause an error repeats.
+/// How much of a cause an error quotes.
 pub(super) const CAUSE_CHARS: usize = 2000;

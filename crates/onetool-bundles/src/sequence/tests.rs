@@ -1,4 +1,4 @@
-//! What is refused when a sequence is stored.
+//! Sequences that are refused when they are stored.
 
 use chrono::Utc;
 use onetool_state::bundles::{BundleId, Implementation, ToolId};

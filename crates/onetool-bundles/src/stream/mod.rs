@@ -1,7 +1,7 @@
-//! Replies that are streams of events: each becomes progress, and together they are the value.
+//! Replies that are streams of events: each event is reported as progress, and together they form the value.
 //!
-//! Texts that arrive together are reported together; joined, the reports are the whole text. Events, bytes and time are
-//! limited. Dropping the reading ends the request.
+//! Texts that arrive together are reported together; the joined reports are the whole text. Events, bytes and time are
+//! limited. Dropping the reader ends the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::extract::Extract;
 use super::limits::{ERROR_EXCERPT_CHARS, PROGRESS_CHARS};
 use super::reply::{Reply, host_of, upstream};
 
-/// A `stream` block that has been read.
+/// A parsed `stream` block.
 #[derive(Debug)]
 pub(crate) struct Stream {
     format: StreamFormat,
@@ -79,7 +79,7 @@ impl Stream {
         })
     }
 
-    /// How the events of a reply are told apart; `None` for a reply that is not a stream.
+    /// How events are framed; `None` for a reply that is not a stream.
     fn framing(&self, url: &Url, reply: &Reply) -> Result<Option<Framing>, ToolError> {
         let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -93,19 +93,19 @@ impl Stream {
         match self.format {
             StreamFormat::Auto if is_sse => Ok(Some(Framing::Sse)),
             StreamFormat::Auto if is_lines => Ok(Some(Framing::Lines)),
-            // Whoever has no stream to give may answer at once.
+            // A server without a stream may send one JSON reply.
             StreamFormat::Auto if kind == "application/json" => Ok(None),
             StreamFormat::Auto => Err(wrong("a stream of events").with_hint("set stream.format to sse or ndjson")),
             StreamFormat::Sse if is_sse => Ok(Some(Framing::Sse)),
             StreamFormat::Sse => Err(wrong("text/event-stream")),
-            // Many send lines of JSON as text or as JSON.
+            // Many servers send NDJSON with the type of text or JSON.
             StreamFormat::Ndjson if is_sse || kind.contains("html") => Err(wrong("lines of JSON")),
             StreamFormat::Ndjson => Ok(Some(Framing::Lines)),
         }
     }
 }
 
-/// What has been gathered of a stream.
+/// The data collected from a stream.
 #[derive(Default)]
 struct Gathered {
     text: String,
@@ -115,7 +115,7 @@ struct Gathered {
     bytes: usize,
 }
 
-/// What an event comes to.
+/// How to proceed after an event.
 enum Step {
     Skip,
     /// Text to be shown.
@@ -123,19 +123,19 @@ enum Step {
     End,
 }
 
-/// Where a stream is read to.
+/// Where the events of a stream are reported.
 pub(crate) struct Reader<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) extract: &'a Extract,
     pub(crate) encoding: ResponseEncoding,
     pub(crate) url: &'a Url,
     pub(crate) redactor: &'a Redactor,
-    /// What must not be seen, not even in pieces.
+    /// Values to mask, even when split across chunks.
     pub(crate) masks: &'a [&'a str],
     pub(crate) progress: Arc<dyn ProgressSink>,
 }
 
-/// The value of a stream, and how many events it had; `None` where the reply is an ordinary one.
+/// The value of a stream and its number of events; `None` if the reply is not a stream.
 pub(crate) type StreamOutcome = Option<(Json, usize)>;
 
 impl HttpEngine {
@@ -147,7 +147,7 @@ impl HttpEngine {
         let mut events = EventReader::new(framing);
         let mut gathered = Gathered::default();
         let mut is_over = false;
-        // Text that has not been reported.
+        // Text that has not been reported yet.
         let mut shown = String::new();
         while !is_over {
             let host = host_of(reader.url);
@@ -182,7 +182,7 @@ impl HttpEngine {
                     }
                 }
             }
-            // What may be the beginning of a secret waits for what follows.
+            // Text that may be the beginning of a secret is held back until more arrives.
             let is_last = is_over || chunk.is_none();
             let kept = if is_last { 0 } else { reader.masks.iter().map(|mask| begun(&shown, mask)).max().unwrap_or(0) };
             let rest = shown.split_off(shown.len() - kept);
@@ -229,7 +229,7 @@ impl Reader<'_> {
         }
         let shown: String = match &stream.text {
             Some(path) => path.query(&json).iter().filter_map(|node| node.as_str()).collect(),
-            // Without texts, whoever watches sees the events themselves, one per line.
+            // Without a text path, progress shows the events themselves, one per line.
             None => event.data.chars().take(PROGRESS_CHARS).chain(['\n']).collect(),
         };
         match stream.result {
@@ -252,7 +252,7 @@ impl Reader<'_> {
     }
 }
 
-/// How many bytes at the end of a text are the beginning of a secret.
+/// Number of bytes at the end of a text that may be the beginning of a secret.
 fn begun(text: &str, secret: &str) -> usize {
     let longest = text.len().min(secret.len().saturating_sub(1));
     let is_begun =

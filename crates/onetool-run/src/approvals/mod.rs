@@ -1,10 +1,10 @@
-//! Calls that wait for a person: policy says to ask, and whoever answers first decides.
+//! Calls that wait for a person: the policy says to ask, and the first answer decides.
 //!
-//! The client's user may be asked through the client; people at the admin page see the same request. `ask` fails
-//! closed. Without anyone who could answer, and at the run's deadline, the run is suspended where it can be: it ends here,
-//! and goes on when somebody has decided ([`crate::durable`]). Where it cannot, the call is refused. Where several servers
-//! share their state, a run is suspended at once instead of waiting for those who look at a list, and whatever waits in its
-//! process is listed and decided at all of them (`team`).
+//! The user may be asked through the client; the admin page shows the same request. `ask` fails closed. If nobody can
+//! answer, and at the run's deadline, the run is suspended where possible: it ends here, and resumes once somebody has
+//! decided ([`crate::durable`]). Otherwise the call is refused. Where several servers share state, a run is suspended
+//! at once instead of waiting for watchers, and calls that wait in a process are listed and decided at every server
+//! (`team`).
 
 mod team;
 
@@ -24,33 +24,33 @@ use crate::activity::asked_arguments;
 use crate::durable::Durable;
 use team::Recorded;
 
-/// Requests that may wait at one time; further ones are refused.
+/// Maximum number of waiting requests; further ones are refused.
 const MAX_WAITING: usize = 256;
-/// A run that can wait without its process stops this long before its deadline.
+/// A run that can be suspended stops this long before its deadline.
 const BEFORE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A call that waits.
+/// A call that waits for approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalRequest {
     pub id: String,
     pub tool: QualifiedName,
-    /// As JSON, each shortened by itself, values with secret names masked.
+    /// As JSON, each argument shortened separately, values with secret names masked.
     pub arguments: String,
     pub run_id: Arc<str>,
     pub caller: Caller,
-    /// Who it is for; unknown for a run that waits without its process.
+    /// Who made the call; unknown for a suspended run.
     pub requester: Option<Arc<Requester>>,
     pub at: DateTime<Utc>,
 }
 
-/// What a person decided.
+/// A person's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// This call alone.
+    /// Allows this call only.
     Once,
-    /// Until this process ends.
+    /// Allows the tool until this process ends.
     Session,
-    /// From now on: the rule is kept by [`StandingApprovals`].
+    /// Allows the tool permanently; [`StandingApprovals`] stores the rule.
     Always,
     Deny,
 }
@@ -62,13 +62,13 @@ impl Decision {
     }
 }
 
-/// Where approvals for good are kept.
+/// Storage of permanent approvals.
 pub trait StandingApprovals: Send + Sync {
     fn is_allowed(&self, tool: &QualifiedName) -> bool;
     fn allow(&self, tool: &QualifiedName) -> Result<(), String>;
 }
 
-/// Why a decision could not be taken.
+/// Why a decision could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
     #[error("no call waits under this id: it was decided already, or its run has ended")]
@@ -77,30 +77,30 @@ pub enum DecisionError {
     NotKept(String),
 }
 
-/// All calls that wait.
+/// All calls that wait for approval.
 pub struct Approvals {
     waiting: Mutex<IndexMap<String, Waiting>>,
-    /// Allowed until this process ends, by whose calls they are.
+    /// Tools allowed until this process ends, by owner.
     session: Mutex<HashSet<(String, QualifiedName)>>,
     standing: Option<Arc<dyn StandingApprovals>>,
-    /// What waits without a process or at other servers, and what of it was known last.
+    /// Suspended runs and calls waiting at other servers, with the last known list of them.
     durable: Option<Weak<Durable>>,
     suspended: Mutex<Vec<ApprovalRequest>>,
-    /// Somebody calls [`Self::refresh`] now and then.
+    /// Whether [`Self::refresh`] is called regularly.
     is_followed: AtomicBool,
-    /// When other servers were last told that somebody looks here.
+    /// When other servers were last told that somebody watches here.
     told_watched: Mutex<Option<Instant>>,
-    /// People who look at the list now.
+    /// Number of people watching the list.
     watchers: AtomicUsize,
     changes: watch::Sender<u64>,
 }
 
 struct Waiting {
     request: ApprovalRequest,
-    /// Whose call it is; empty where nobody has a name.
+    /// The call's owner; empty without authentication.
     owner: String,
     answer: Option<oneshot::Sender<bool>>,
-    /// As other servers see it.
+    /// The record that other servers see.
     recorded: Option<Recorded>,
 }
 
@@ -131,7 +131,7 @@ impl Approvals {
         }
     }
 
-    /// What waits now, here and at other servers, the oldest first.
+    /// Calls that wait here and at other servers, the oldest first.
     pub fn waiting(&self) -> Vec<ApprovalRequest> {
         let mut all = self.suspended.lock().clone();
         all.extend(self.waiting.lock().values().map(|waiting| waiting.request.clone()));
@@ -139,7 +139,7 @@ impl Approvals {
         all
     }
 
-    /// Calls of runs that wait without a process are decided there too.
+    /// Also lists and decides the calls of suspended runs.
     pub fn with_durable(self, durable: &Arc<Durable>) -> Self {
         Self { durable: Some(Arc::downgrade(durable)), ..self }
     }
@@ -150,7 +150,7 @@ impl Approvals {
         let asked = durable.approvals().get(id).map_err(|error| failed(error.into()))?;
         let asked = asked.filter(ApprovalRecord::is_waiting).ok_or(DecisionError::NotWaiting)?;
         if let Ok(tool) = asked.tool.parse() {
-            // Of whoever has a name only the mark is known here: for them it is this call alone.
+            // A named owner is known here only by its hash, so the decision covers this call only.
             let owner = (asked.owner == Owner::local()).then_some("");
             self.remember(owner, &tool, decision)?;
         }
@@ -160,7 +160,7 @@ impl Approvals {
         decided.map(drop).ok_or(DecisionError::NotWaiting)
     }
 
-    /// Keeps a decision that is for more than one call.
+    /// Stores a decision that covers more than one call.
     fn remember(&self, owner: Option<&str>, tool: &QualifiedName, decision: Decision) -> Result<(), DecisionError> {
         if decision == Decision::Always {
             let standing = self.standing.as_ref().ok_or_else(|| {
@@ -176,13 +176,13 @@ impl Approvals {
         Ok(())
     }
 
-    /// Somebody looks at the list until the guard is dropped; calls may wait for them.
+    /// Counts as somebody watching the list until the guard is dropped; calls may wait for them.
     pub fn watch(self: &Arc<Self>) -> ApprovalWatch {
         self.watchers.fetch_add(1, Ordering::AcqRel);
         ApprovalWatch { approvals: self.clone(), changes: self.changes.subscribe() }
     }
 
-    /// Decides a call that waits.
+    /// Decides a waiting call.
     pub fn decide(&self, id: &str, decision: Decision) -> Result<(), DecisionError> {
         let found = self
             .waiting
@@ -192,17 +192,17 @@ impl Approvals {
         let Some((tool, owner, is_recorded)) = found else { return self.decide_suspended(id, decision) };
         self.remember(Some(&owner), &tool, decision)?;
         if let Some(store) = self.team().filter(|_| is_recorded) {
-            // Somebody may decide at another server at the same time: one of them is first.
+            // Somebody may decide at another server at the same time: the first one wins.
             let decided = store.decide(id, &decision.verdict());
             decided.map_err(|error| DecisionError::NotKept(error.to_string()))?.ok_or(DecisionError::NotWaiting)?;
         }
         let answer = self.waiting.lock().shift_remove(id).and_then(|mut waiting| waiting.answer.take());
         self.changed();
-        // The run may have ended a moment ago.
+        // The run may have just ended.
         answer.and_then(|answer| answer.send(decision != Decision::Deny).ok()).ok_or(DecisionError::NotWaiting)
     }
 
-    /// Asks for a call: the client's user, and whoever looks at the list.
+    /// Asks for permission for a call: the client's user, and anyone watching the list.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         name: &QualifiedName,
@@ -231,12 +231,12 @@ impl Approvals {
             }
             _ => None,
         };
-        // Ends the run's process until somebody has decided, where that is possible.
+        // Suspends the run until somebody has decided, where that is possible.
         let suspend = async |otherwise: ToolError| match suspendable {
             Some((journal, call)) => journal.suspend(name, call, shown.clone()).await,
             None => otherwise,
         };
-        // Where several servers share their state, a run that can wait without its process does.
+        // Where several servers share state, a run that can be suspended is.
         let waits_elsewhere = suspendable.is_some() && self.team().is_some();
         let is_watched = !waits_elsewhere && self.is_watched().await;
         let is_recorded = suspendable.is_some_and(|(journal, _)| journal.is_recorded());
@@ -260,14 +260,14 @@ impl Approvals {
             let Some(client) = &ctx.client else { return std::future::pending().await };
             match client.elicit(question(name, &crate::permission::shown(arguments))).await {
                 Ok(answer) => Ok(is_accepted(&answer)),
-                // A client that cannot ask leaves it to those who look at the list.
+                // If the client cannot ask, those who watch the list decide.
                 Err(_) if is_watched && !is_recorded => std::future::pending().await,
                 Err(error) => Err(error),
             }
         };
         let deadline = async {
             match ctx.remaining() {
-                // A run that can wait must be stopped before its time is over.
+                // A run that can be suspended must stop before its deadline.
                 Some(left) if suspendable.is_some() => tokio::time::sleep(left.saturating_sub(BEFORE_DEADLINE)).await,
                 Some(left) => tokio::time::sleep(left).await,
                 None => std::future::pending().await,
@@ -314,11 +314,11 @@ impl Approvals {
     }
 }
 
-/// A call's place in the list; leaves it when the call goes on or ends.
+/// A call's entry in the list, removed on drop.
 struct Entry {
     approvals: Arc<Approvals>,
     id: String,
-    /// Where other servers see it.
+    /// The store that shows it to other servers.
     recorded: Option<ApprovalStore>,
 }
 
@@ -328,7 +328,7 @@ impl Drop for Entry {
         if was_there {
             self.approvals.changed();
         }
-        // Without a runtime the process ends, and what is left of it is removed by others.
+        // Without a runtime the process is ending; other servers remove the record.
         if let (Some(store), Ok(runtime)) = (self.recorded.take(), tokio::runtime::Handle::try_current()) {
             let id = std::mem::take(&mut self.id);
             runtime.spawn_blocking(move || {
@@ -340,7 +340,7 @@ impl Drop for Entry {
     }
 }
 
-/// Somebody who looks at the list.
+/// A watcher of the list.
 pub struct ApprovalWatch {
     approvals: Arc<Approvals>,
     changes: watch::Receiver<u64>,
@@ -373,7 +373,7 @@ fn question(name: &QualifiedName, shown: &str) -> serde_json::Value {
     })
 }
 
-/// Anything but a clear yes is a no.
+/// Whether the answer is an explicit yes; anything else is a no.
 fn is_accepted(answer: &serde_json::Value) -> bool {
     answer.get("action").and_then(serde_json::Value::as_str) == Some("accept")
         && answer.pointer("/content/allow") == Some(&serde_json::Value::Bool(true))

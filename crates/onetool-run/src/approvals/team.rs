@@ -1,8 +1,8 @@
-//! Calls that wait in one of several processes that share their state: listed and decided at every one of them.
+//! Calls that wait in one of several processes that share state: listed and decided at every one of them.
 //!
-//! Such a call is recorded beside the runs that wait without a process ([`ApprovalStore`]). Its process says every few seconds
-//! that it still waits, and looks once a second whether somebody has decided ([`Approvals::refresh`]). Whether anybody looks
-//! at a list is told in the same way.
+//! Such a call is recorded beside the suspended runs ([`ApprovalStore`]). Its process renews the record every few
+//! seconds while it waits, and checks once a second for a decision ([`Approvals::refresh`]). Whether anybody watches a
+//! list is shared in the same way.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -15,36 +15,36 @@ use onetool_state::runs::{ApprovalRecord, ApprovalStore, LIVE, LiveCall, Owner, 
 use super::{ApprovalRequest, Approvals};
 use crate::durable::{caller_of, caller_word};
 
-/// How often a process says that a call of it waits, and that somebody looks; it is believed for three times as long.
+/// How often a process renews its waiting calls and its watchers; a record is valid for three times as long.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// A call that other servers see.
+/// A waiting call that other servers see.
 #[derive(Clone)]
 pub(super) struct Recorded {
     pub(super) record: ApprovalRecord,
-    /// When it was last said that it waits.
+    /// When the record was last renewed.
     told: Instant,
 }
 
 impl Approvals {
-    /// Where calls are recorded, if other servers see them there.
+    /// The store that records calls for other servers, if it is shared.
     pub(super) fn team(&self) -> Option<ApprovalStore> {
         let durable = self.durable.as_ref().and_then(Weak::upgrade)?;
         Some(durable.approvals()).filter(ApprovalStore::is_shared)
     }
 
-    /// Whether somebody looks at the list, here or at another server.
+    /// Whether anybody watches the list, here or at another server.
     pub(super) async fn is_watched(&self) -> bool {
         if self.watchers.load(Ordering::Acquire) > 0 {
             return true;
         }
-        // A decision reaches only who looks for it.
+        // A decision made elsewhere arrives only where `refresh` is called.
         let Some(store) = self.team().filter(|_| self.is_followed.load(Ordering::Acquire)) else { return false };
         let looked = tokio::task::spawn_blocking(move || store.is_watched()).await;
         matches!(looked, Ok(Ok(true)))
     }
 
-    /// Has other servers see a call that waits here. Where they cannot, it waits for those who look here.
+    /// Records a waiting call for other servers. If that fails, only watchers at this server see it.
     pub(super) async fn record(&self, request: &ApprovalRequest, ctx: &CallContext) -> Option<ApprovalStore> {
         let durable = self.durable.as_ref().and_then(Weak::upgrade)?;
         let store = self.team().filter(|_| self.is_followed.load(Ordering::Acquire))?;
@@ -88,7 +88,7 @@ impl Approvals {
         Some(store)
     }
 
-    /// Looks for calls that wait elsewhere, and for decisions about those that wait here. Blocks.
+    /// Updates the calls that wait elsewhere, and applies decisions about those that wait here. Blocks.
     pub fn refresh(&self) -> Result<(), RunStoreError> {
         let Some(durable) = self.durable.as_ref().and_then(Weak::upgrade) else { return Ok(()) };
         self.is_followed.store(true, Ordering::Release);
@@ -109,7 +109,7 @@ impl Approvals {
         Ok(())
     }
 
-    /// Hands over what was decided elsewhere about calls that wait here, and says that the others still wait.
+    /// Applies decisions made elsewhere about calls that wait here, and renews the others.
     fn follow(&self, store: &ApprovalStore) -> Result<(), StateError> {
         let recorded: Vec<Recorded> =
             self.waiting.lock().values().filter_map(|waiting| waiting.recorded.clone()).collect();
@@ -118,7 +118,7 @@ impl Approvals {
                 Some(Some(verdict)) => self.settle(&record.id, &verdict),
                 Some(None) if told.elapsed() < BEAT => continue,
                 Some(None) => store.renew(&record.id)?,
-                // Somebody took this process for dead, or it was recorded after the last look.
+                // Another server considered this process dead, or the call was recorded after the last refresh.
                 None => match store.ask(&ApprovalRecord { expires_at: chrono::Utc::now() + LIVE, ..record.clone() }) {
                     Ok(()) | Err(StateError::Conflict(_)) => {}
                     Err(error) => return Err(error),

@@ -1,8 +1,8 @@
 //! Marks the calls that the code awaits, so that they run at the same time.
 //!
-//! A call `pack.f()` gives its value at once, which is what most code wants. Behind `await`, inside `asyncio.gather` and
-//! its kin, and where a name is filled that is gathered later, it must give something that can be awaited instead: such
-//! calls get another name, which the sandbox understands.
+//! A call `pack.f()` returns its value at once, which is what most code expects. After `await`, inside `asyncio.gather`
+//! and similar functions, and where it is assigned to a name that is gathered later, it must return an awaitable
+//! instead: such calls get another name, which the sandbox recognises.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(super) fn edits(module: &ModModule, facts: &Facts, is_pack: &(dyn Fn(&str) -
     marker.visit_body(&module.body);
 }
 
-/// Names that are awaited or gathered as they stand: `await x`, `gather(*x)`.
+/// Names that are awaited or gathered directly: `await x`, `gather(*x)`.
 struct Gathered {
     names: HashSet<String>,
 }
@@ -72,8 +72,8 @@ struct Marker<'e, 'f> {
 }
 
 impl Marker<'_, '_> {
-    /// Marks the calls that make up this expression: itself, or the elements of a display or comprehension. Calls in
-    /// the arguments of a marked call are its own business.
+    /// Marks the calls that make up this expression: the expression itself, or the elements of a display or
+    /// comprehension. Calls in the arguments of a marked call are not marked.
     fn mark(&mut self, expr: &Expr) {
         match expr {
             Expr::Call(call) => self.mark_call(call),

@@ -1,5 +1,5 @@
-//! What the code calls, by full dotted name, with imports and their aliases resolved: `from os import system as s; s()`
-//! calls `os.system`.
+//! The full dotted names that the code calls, with imports and their aliases resolved: `from os import system as s;
+//! s()` calls `os.system`.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ impl<'a> Visitor<'a> for Imports {
                     self.names.insert(name.to_string(), format!("{from}.{}", alias.name));
                 }
             }
-            // `f = os.system` is another name for it.
+            // `f = os.system` is an alias for it.
             Stmt::Assign(assign) => {
                 if let ([Expr::Name(name)], Some(target)) = (assign.targets.as_slice(), dotted(&assign.value)) {
                     self.names.insert(name.id.to_string(), resolve(&target, &self.names));

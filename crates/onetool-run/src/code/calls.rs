@@ -1,4 +1,4 @@
-//! Where the code calls tools, and with what, as far as its text tells.
+//! Finds the tool calls in the code and their arguments, as far as the source shows them.
 
 use onetool_sdk::Value;
 use ruff_python_ast::visitor::{self, Visitor};
@@ -8,30 +8,30 @@ use ruff_text_size::{Ranged as _, TextSize};
 use super::Facts;
 use crate::type_check::{Inference, Inferred};
 
-/// A call of a pack's function or of an alias.
+/// A call to a pack's function or to an alias.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallSite {
     /// `pack` and `function`, or an alias alone.
     pub pack: String,
     pub function: Option<String>,
-    /// Arguments; `None` where only the run knows the value.
+    /// Arguments; `None` where the value is known only at run time.
     pub positional: Vec<Option<Value>>,
     pub named: Vec<(String, Option<Value>)>,
     pub line: u32,
-    /// What is known of the arguments' types, the positional ones first, then the named ones. Nothing for a call inside a
-    /// function, which may be called where a failure is meant.
+    /// Inferred argument types, positional ones first, then named ones. Empty for a call inside a function, which may
+    /// be called where a failure is expected.
     pub inferred: Vec<InferredArgument>,
 }
 
-/// What is known of an argument without running anything.
+/// What is known about an argument without running anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InferredArgument {
     pub line: u32,
     pub inferred: Inferred,
 }
 
-/// All calls that are sure to fail if their arguments do not fit. A call with `*args` or `**kwargs` tells too little;
-/// one inside `try` or `with` may be meant to fail.
+/// All calls that are certain to fail if their arguments do not fit. Calls with `*args` or `**kwargs` are left out
+/// because their arguments are unknown, and those inside `try` or `with` because they may be expected to fail.
 pub(super) fn call_sites<'a>(
     module: &'a ModModule,
     source: &'a str,
@@ -51,7 +51,7 @@ pub(super) fn call_sites<'a>(
     };
     finder.visit_body(&module.body);
     let Finder { mut sites, arguments, .. } = finder;
-    // The types of a single call's arguments are checked by the call itself.
+    // The call itself checks the argument types of a single call.
     if sites.len() > 1 {
         let inference = Inference::of(module, facts, is_pack);
         for (site, Arguments { values, tests }) in sites.iter_mut().zip(arguments) {
@@ -69,14 +69,14 @@ fn line_of(source: &str, at: TextSize) -> u32 {
     source.as_bytes()[..at.to_usize()].iter().filter(|byte| **byte == b'\n').count() as u32 + 1
 }
 
-/// The arguments of a call, and what must hold for it to be reached.
+/// The arguments of a call, and the tests that decide whether it is reached.
 struct Arguments<'a> {
-    /// With where they begin.
+    /// Each value with its start offset.
     values: Vec<(TextSize, &'a Expr)>,
     tests: Vec<Test<'a>>,
 }
 
-/// A test, and its outcome where the call stands; `None` where either may lead there.
+/// A test and the outcome that leads to the call; `None` where both outcomes may.
 type Test<'a> = (&'a Expr, Option<bool>);
 
 struct Finder<'a> {
@@ -84,14 +84,14 @@ struct Finder<'a> {
     facts: &'a Facts,
     is_pack: &'a (dyn Fn(&str) -> bool + Sync),
     sites: Vec<CallSite>,
-    /// Of each site.
+    /// Arguments of each site, in the same order.
     arguments: Vec<Arguments<'a>>,
-    /// The tests around.
+    /// The enclosing tests.
     tests: Vec<Test<'a>>,
     guarded: usize,
-    /// How many functions are around.
+    /// Number of enclosing functions.
     functions: usize,
-    /// Behind a `return` or the like.
+    /// After a `return`, `break` or similar statement.
     unreachable: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Finder<'a> {
         });
     }
 
-    /// Visits something that is reached only if the test has this outcome.
+    /// Visits code that is reached only if the test has this outcome.
     fn under(&mut self, test: Test<'a>, visit: impl FnOnce(&mut Self)) {
         self.tests.push(test);
         visit(self);
@@ -141,7 +141,7 @@ impl<'a> Finder<'a> {
 }
 
 impl<'a> Visitor<'a> for Finder<'a> {
-    /// What stands behind a `return`, `break` or the like is reached only if that was not.
+    /// Code after a `return`, `break` or similar statement is reached only if that statement was not.
     fn visit_body(&mut self, body: &'a [Stmt]) {
         let (tests, unreachable) = (self.tests.len(), self.unreachable);
         for stmt in body {
@@ -268,7 +268,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a statement may leave the block around it.
+/// Whether a statement may leave the enclosing block.
 fn leaves(stmt: &Stmt) -> bool {
     struct Leaves(bool);
     impl<'a> Visitor<'a> for Leaves {
@@ -281,7 +281,7 @@ fn leaves(stmt: &Stmt) -> bool {
         }
 
         fn visit_expr(&mut self, expr: &'a Expr) {
-            // `exit()` and the like: a call of something may leave by an exception.
+            // `exit()` and `quit()` leave by raising an exception.
             self.0 |= matches!(expr, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if name.id == "exit" || name.id == "quit"));
             visitor::walk_expr(self, expr);
         }

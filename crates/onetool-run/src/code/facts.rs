@@ -1,4 +1,4 @@
-//! What the rest must know of the code: how it ends, which names it binds, and what it says to us in magic variables.
+//! What the other modules need to know about the code: how it ends, which names it binds, and its magic variables.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ use ruff_text_size::Ranged as _;
 /// The value of a magic variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MagicValue {
-    /// Written down as a literal, at the top: no need to run anything.
+    /// A literal assigned at the top level: known without running anything.
     Text(String),
     Truth(bool),
-    /// Only the run knows.
+    /// Known only at run time.
     Computed,
 }
 
-/// Variables through which code speaks to us.
+/// Variables through which code sets options.
 pub const MAGIC: &[&str] = &["__format__", "__sanitize__", "__check__"];
 
-/// Names the session that the code runs in.
+/// The variable that names the code's session.
 pub const SESSION: &str = "__session__";
 
-/// What the code says of the session that it runs in.
+/// What the code requests about its session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SessionWish {
     /// Nothing.
@@ -31,31 +31,31 @@ pub enum SessionWish {
     None,
     /// `__session__ = "name"`.
     Named { name: String, ends: bool },
-    /// `__session__ = None` alone: the session that was used last ends.
+    /// `__session__ = None` alone: ends the session that was used last.
     End,
-    /// It cannot be told before the code runs.
+    /// Not known before the code runs.
     Unclear,
 }
 
-/// What is known of the code.
+/// What is known about the code.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// The last statement is an expression: its value is the run's.
     pub ends_with_expression: bool,
-    /// The last expression, or what the last line returns, is one call of this name (`ot.tools`, `ws`) and nothing else.
+    /// The last expression or returned value, if it is a single call of this name (`ot.tools`, `ws`) and nothing else.
     pub last_call: Option<String>,
-    /// `return` stands outside any function.
+    /// There is a `return` outside any function.
     pub returns_at_top: bool,
     /// `await`, `async` or `asyncio` occur.
     pub uses_async: bool,
-    /// `await` stands outside any function.
+    /// There is an `await` outside any function.
     pub awaits_at_top: bool,
-    /// Every name that the code binds somewhere.
+    /// Every name that the code binds anywhere.
     pub bound: HashSet<String>,
-    /// Those of them that it binds outside of functions and classes.
+    /// The names among them that it binds outside functions and classes.
     pub top_level: IndexSet<String>,
     pub session: SessionWish,
-    /// Names that the code reads and may not have bound, with how it uses them first.
+    /// Names that the code reads and may not have bound, each with its first use.
     pub used: IndexMap<String, Use>,
     pub magic: IndexMap<&'static str, MagicValue>,
     /// Nothing but comments.
@@ -94,7 +94,7 @@ impl Facts {
         }
         facts.session = session_wish(module, &facts);
         for name in MAGIC {
-            // Bound somewhere else too: only the run knows which binding counts.
+            // Bound elsewhere too: which binding counts is known only at run time.
             if facts.bound.contains(*name) && !facts.magic.contains_key(name) {
                 facts.magic.insert(name, MagicValue::Computed);
             }
@@ -102,7 +102,7 @@ impl Facts {
         facts
     }
 
-    /// The name of the tool or alias that `value` calls, where it is a call and nothing else.
+    /// The name of the tool or alias that `value` calls, if it is a call and nothing else.
     fn name_called(&self, value: &Expr) -> Option<String> {
         let value = match value {
             Expr::Await(awaited) => &*awaited.value,
@@ -124,7 +124,7 @@ impl Facts {
         self.magic.get(name)
     }
 
-    /// Magic variables whose value only the run knows.
+    /// Magic variables whose value is known only at run time.
     pub fn computed_magic(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.magic.iter().filter(|(_, value)| **value == MagicValue::Computed).map(|(name, _)| *name)
     }
@@ -241,7 +241,7 @@ impl<'a> Visitor<'a> for Collector {
                 self.facts.uses_async = true;
                 self.facts.awaits_at_top |= self.function_depth == 0;
             }
-            // Their targets are names of their own.
+            // Their targets are in a scope of their own.
             Expr::ListComp(_) | Expr::SetComp(_) | Expr::DictComp(_) | Expr::Generator(_) => {
                 self.class_depth += 1;
                 visitor::walk_expr(self, expr);

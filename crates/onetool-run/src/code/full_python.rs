@@ -1,5 +1,5 @@
-//! Code that full Python runs because of what surrounds it, not because of its syntax: standard modules that it uses
-//! without importing them, files, packages, and a coroutine as its value.
+//! Code that needs full Python for reasons other than its syntax: standard modules used without an import, files,
+//! packages, and a coroutine as its value.
 
 use onetool_sandbox::{Need, is_standard_module};
 use ruff_python_ast::visitor::{self, Visitor};
@@ -7,7 +7,7 @@ use ruff_python_ast::{Expr, ModModule, Stmt};
 
 use super::facts::{Facts, Use};
 
-/// Modules through which code reaches files. In full Python they are calls of the `file` pack.
+/// Modules that give access to files. In full Python they call the `file` pack.
 const FILE_MODULES: &[&str] = &["os", "pathlib", "glob", "shutil", "tempfile", "io", "fileinput"];
 
 /// Why the code needs full Python, if it does.
@@ -43,7 +43,7 @@ fn ends_with_iterator(module: &ModModule, facts: &Facts) -> bool {
     }
 }
 
-/// Looks for imports that only full Python has.
+/// Finds imports that need full Python.
 struct Imports<'a> {
     needs: Option<String>,
     is_pack: &'a dyn Fn(&str) -> bool,
@@ -73,7 +73,7 @@ impl<'a> Visitor<'a> for Imports<'_> {
         }
     }
 
-    /// No statement stands inside an expression.
+    /// Expressions contain no statements.
     fn visit_expr(&mut self, _: &'a Expr) {}
 }
 

@@ -1,7 +1,7 @@
-//! A variable that is the run's value is let go of as it is handed over.
+//! Releases the variable that holds the run's value when the value is returned.
 //!
-//! The interpreter keeps its variables until the run has ended. A large value would be in the child twice then, in the
-//! variable and on its way out, while the server makes room for it as well.
+//! The interpreter keeps its variables until the run has ended. A large value would otherwise be held twice in the
+//! child, in the variable and as the result, while the server allocates memory for it as well.
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ModModule, Stmt};
@@ -9,13 +9,13 @@ use ruff_text_size::Ranged as _;
 
 use super::Edit;
 
-/// `x` at the end becomes `[x, x := None][0]`, where `x` is a variable that may have grown large.
+/// Replaces a final `x` by `[x, x := None][0]`, where `x` is a variable that may be large.
 pub(super) fn edit(module: &ModModule) -> Option<Edit> {
     let (last, before) = module.body.split_last()?;
     let Stmt::Expr(last) = last else { return None };
     let Expr::Name(name) = &*last.value else { return None };
     let name = name.id.as_str();
-    // Options of the presentation are read after the run.
+    // Presentation options are read after the run.
     if name.starts_with("__") {
         return None;
     }
@@ -24,7 +24,7 @@ pub(super) fn edit(module: &ModModule) -> Option<Edit> {
     bindings.is_computed.then(|| Edit { range: last.value.range(), text: format!("[{name}, {name} := None][0]") })
 }
 
-/// Whether a variable is given anything but a literal.
+/// Finds out whether a variable is assigned anything but a literal.
 struct Bindings<'a> {
     name: &'a str,
     is_computed: bool,
@@ -39,7 +39,7 @@ impl Bindings<'_> {
 impl<'a> Visitor<'a> for Bindings<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            // Variables of their own.
+            // They have their own scope.
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
             Stmt::Assign(assign) => {
                 self.is_computed |=
@@ -50,7 +50,7 @@ impl<'a> Visitor<'a> for Bindings<'_> {
         }
     }
 
-    // No expression of interest binds a name; long chains of them would take stack.
+    // No relevant expression binds a name, and walking long chains takes stack.
     fn visit_expr(&mut self, _: &'a Expr) {}
 }
 

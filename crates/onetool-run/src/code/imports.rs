@@ -1,8 +1,8 @@
-//! `import brave`, where `brave` is a pack: packs need no import, and models write one all the same.
+//! `import brave`, where `brave` is a pack: packs need no import, but models often write one.
 //!
-//! Such an import becomes what it means, in the same line: nothing for `import brave`, `b = brave` for `import brave as
-//! b`, `search = brave.search` for `from brave import search`. A module of the standard library wins over a pack of its
-//! name.
+//! Such an import is replaced by its meaning, on the same line: nothing for `import brave`, `b = brave` for `import
+//! brave as b`, `search = brave.search` for `from brave import search`. A standard library module takes precedence over
+//! a pack of the same name.
 
 use onetool_sandbox::is_standard_module;
 use ruff_python_ast::visitor::{self, Visitor};
@@ -11,14 +11,14 @@ use ruff_text_size::Ranged as _;
 
 use super::{Edit, apply};
 
-/// What became of the imports of packs.
+/// Code with the imports of packs replaced.
 pub(super) struct Replaced {
     pub(super) text: String,
-    /// Some pack or function has another name in the code.
+    /// Whether a pack or function has another name in the code.
     pub(super) renames: bool,
 }
 
-/// The code without imports of packs; `None` if it has none.
+/// Replaces the imports of packs in the code; `None` if it has none.
 pub(super) fn without_packs(
     source: &str,
     module: &ModModule,
@@ -84,7 +84,7 @@ impl Finder<'_> {
         Some(statements)
     }
 
-    /// `None` for `*`: the names would be anybody's guess.
+    /// Returns `None` for `*`, because the names are not known.
     fn members(&mut self, pack: &str, names: &[Alias]) -> Option<Vec<String>> {
         if names.iter().any(|name| &name.name == "*") {
             return None;
@@ -95,7 +95,7 @@ impl Finder<'_> {
     }
 }
 
-/// Statements in one logical line that spans as many lines as before.
+/// Joins statements into one logical line that spans as many lines as before.
 fn in_lines(mut statements: Vec<String>, lines: usize) -> String {
     if statements.is_empty() {
         statements.push("pass".to_owned());
@@ -104,7 +104,7 @@ fn in_lines(mut statements: Vec<String>, lines: usize) -> String {
     if lines == 0 {
         return text;
     }
-    // Only an expression in brackets may span lines.
+    // Only an expression in parentheses may span lines.
     format!("{text}; ({})", "\n".repeat(lines))
 }
 

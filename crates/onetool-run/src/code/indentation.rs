@@ -1,12 +1,11 @@
-//! Code that came with the wrong indentation: moved to the right as a whole, with a first line that lost its own, or
-//! with tabs and spaces mixed.
+//! Repairs wrong indentation: all lines indented, only the first line not indented, or tabs and spaces mixed.
 
 use ruff_python_ast::{Mod, PySourceType};
 use ruff_python_parser::{ParseOptions, Parsed};
 
 use super::lines_inside_strings;
 
-/// Texts to try instead, the most likely first.
+/// Returns texts to try instead, the most likely first.
 pub(super) fn candidates(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut add = |text: String| {
@@ -33,7 +32,7 @@ fn indentation(line: &str) -> &str {
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
-/// Takes away what all lines have in common. Lines inside strings are left alone.
+/// Removes the indentation that all lines share. Lines inside strings are left alone.
 fn dedent(code: &str, first_line: FirstLine) -> String {
     let inside = string_lines(code);
     let mut lines: Vec<(usize, &str)> = Vec::new();
@@ -71,7 +70,8 @@ fn dedent(code: &str, first_line: FirstLine) -> String {
         .collect()
 }
 
-/// Where lines begin inside a string. The code does not parse as it is, so it is read as the body of a block.
+/// Offsets of lines that begin inside a string. The code does not parse as it is, so it is parsed as the body of a
+/// block.
 fn string_lines(code: &str) -> std::collections::HashSet<usize> {
     const HEAD: &str = "if 1:\n";
     let wrapped = format!("{HEAD}{code}");
@@ -84,7 +84,7 @@ fn string_lines(code: &str) -> std::collections::HashSet<usize> {
     }
 }
 
-/// Leading tabs become spaces, to the next multiple of `width`.
+/// Expands leading tabs to spaces, up to the next multiple of `width`.
 fn expand_tabs(code: &str, width: usize) -> String {
     let inside = string_lines(code);
     let mut out = String::with_capacity(code.len() + 16);

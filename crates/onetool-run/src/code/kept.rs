@@ -1,4 +1,4 @@
-//! A run's code as it is kept for later: without the call that keeps it, and without the values of its parameters.
+//! A run's code as `ot.save` keeps it: without the call that saves it, and without the values of its parameters.
 
 use indexmap::IndexMap;
 use onetool_sdk::Value;
@@ -7,18 +7,18 @@ use ruff_text_size::{Ranged as _, TextRange};
 
 use super::single::display;
 
-/// Literals of parameters that are nested deeper than this are not read.
+/// Maximum nesting depth of parameter literals.
 const MAX_DEPTH: usize = 16;
 
 /// Code to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptCode {
     pub text: String,
-    /// What the code assigned to its parameters.
+    /// The values that the code assigned to its parameters.
     pub defaults: IndexMap<String, Value>,
 }
 
-/// Takes `ot.save(…)` out of the code, and the first assignment of a literal to each parameter. The error says what the
+/// Removes `ot.save(…)` from the code, and the first assignment of a literal to each parameter. The error says what the
 /// code lacks.
 pub fn keep(code: &str, parameters: &[String]) -> Result<KeptCode, String> {
     let (source, parsed) = super::parse_leniently(code).map_err(|problem| problem.message)?;
@@ -49,7 +49,7 @@ pub fn keep(code: &str, parameters: &[String]) -> Result<KeptCode, String> {
     if text.contains("ot.save(") {
         return Err("call ot.save once, as a statement of its own at the top level of the code".to_owned());
     }
-    // In the order in which they were asked for.
+    // In the requested order.
     let defaults = parameters.iter().filter_map(|name| Some((name.clone(), defaults.get(name)?.clone()))).collect();
     Ok(KeptCode { text, defaults })
 }
@@ -75,7 +75,7 @@ fn assigned(statement: &Stmt) -> Option<(String, Value)> {
     Some((name.id.to_string(), display(value, MAX_DEPTH)?))
 }
 
-/// The text without these statements: their lines go where nothing else is on them.
+/// Removes these statements from the text, with their lines where nothing else is on them.
 fn without(source: &str, removed: &[TextRange]) -> String {
     let mut text = source.to_owned();
     for range in removed.iter().rev() {

@@ -1,4 +1,5 @@
-//! The user's code before it runs: its indentation set right, its shape known, and the few changes that running needs.
+//! Prepares the user's code: fixes its indentation, collects facts about it, and makes the few changes that running
+//! needs.
 //!
 //! Everything here works on the syntax tree and keeps line numbers: an error in line 3 of what the user wrote is an
 //! error in line 3.
@@ -30,54 +31,54 @@ pub use facts::{Facts, MagicValue, SESSION, SessionWish, Use};
 pub use kept::keep;
 pub use single::{Single, SingleCall};
 
-/// What a run hands to a sandbox.
+/// Code that is ready for a sandbox.
 #[derive(Debug, Clone)]
 pub struct PreparedCode {
     /// What is executed.
     pub text: String,
     /// What the user wrote, as errors show it.
     pub original: String,
-    /// How many lines stand before the user's own first line.
+    /// Number of lines inserted before the user's first line.
     pub line_offset: u32,
     pub facts: Facts,
-    /// Calls of tools, for the check before the run.
+    /// Tool calls, for the check before the run.
     pub calls: Vec<CallSite>,
-    /// The call that the code is, where it is nothing else and needs no interpreter.
+    /// The call or literal, if the code is nothing else and needs no interpreter.
     pub single: Option<Single>,
-    /// Dotted names that are called or imported, with their lines, where asked for.
+    /// Dotted names that are called or imported, with their lines, if requested.
     pub called: Vec<(String, u32)>,
-    /// The engine that runs it: never `Auto`.
+    /// The engine that runs it; never `Auto`.
     pub engine: Engine,
-    /// Why it is not Monty, where the choice was ours.
+    /// Why it is not Monty, if the engine was chosen automatically.
     pub need: Option<Need>,
-    /// What may be tried if that engine does not do.
+    /// The engine to try if that one cannot run the code.
     pub fallback: FallbackEngine,
 }
 
-/// Another engine for the same code, where the choice is ours.
+/// Another engine for the same code, if the engine is chosen automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FallbackEngine {
     None,
-    /// Full Python, if Monty lacks something that only the run shows.
+    /// Full Python, if the run shows that Monty lacks something.
     CPython,
-    /// Monty, if there is no full Python: its answer may differ in rare cases.
+    /// Monty, if full Python is unavailable: its result may differ in rare cases.
     Monty,
 }
 
-/// What preparing must know beside the code.
+/// What preparation needs besides the code.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Which names are packs or aliases.
+    /// Whether a name is a pack or an alias.
     pub is_pack: &'a (dyn Fn(&str) -> bool + Sync),
-    /// The engine that the configuration asks for.
+    /// The configured engine.
     pub engine: Engine,
-    /// Whether somebody wants to know what is called.
+    /// Whether to collect the called names.
     pub collect_called: bool,
-    /// Whether the names of the code are to last: then it stays at the top level.
+    /// Whether the names of the code persist, which keeps it at the top level.
     pub keeps_names: bool,
 }
 
-/// Code that is not Python.
+/// Code that does not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxProblem {
     pub message: String,
@@ -87,8 +88,8 @@ pub struct SyntaxProblem {
     pub text: String,
 }
 
-/// Long chains make trees that are deep without being nested; walking them takes stack. Code larger than this is
-/// prepared on a thread that has enough.
+/// Long chains make syntax trees that are deep without being nested, and walking them takes stack. Code larger than
+/// this is prepared on a thread with enough stack.
 const SMALL: usize = 4 << 10;
 const STACK_BYTES: usize = 1 << 30;
 
@@ -120,12 +121,12 @@ fn prepare_here(code: &str, surroundings: Surroundings<'_>) -> Result<PreparedCo
         return Ok(prepare_parsed(&original, &parsed, None, surroundings));
     };
     let parsed = ruff_python_parser::parse_module(&replaced.text).map_err(|error| problem(&original, &error))?;
-    // A function under a new name gives its value at once in Monty, awaited or not.
+    // In Monty a renamed function returns its value at once, whether awaited or not.
     let need = replaced.renames.then(|| Need::Lacks("tools under other names".to_owned()));
     Ok(PreparedCode { original, ..prepare_parsed(&replaced.text, &parsed, need, surroundings) })
 }
 
-/// `async_need` is a need that only code with `await` has.
+/// `async_need` applies only to code that uses `await`.
 fn prepare_parsed(
     source: &str,
     parsed: &Parsed<ModModule>,
@@ -154,14 +155,14 @@ fn prepare_parsed(
     }
     let called = if surroundings.collect_called { called::called_names(parsed.syntax(), source) } else { Vec::new() };
     let mut edits: Vec<Edit> = shown.into_iter().collect();
-    // The other engine marks the calls itself.
+    // CPython marks the calls itself.
     if facts.uses_async && engine == Engine::Monty {
         awaited::edits(parsed.syntax(), &facts, surroundings.is_pack, &mut edits);
     }
     if engine == Engine::Monty && !facts.returns_at_top {
         edits.extend(handed_over::edit(parsed.syntax()));
     }
-    // Full Python understands a `return` at the top by itself.
+    // Full Python supports a `return` at the top level.
     let (text, line_offset) = if facts.returns_at_top && !surroundings.keeps_names {
         wrapping::as_function(source, parsed, &facts, edits)
     } else if facts.returns_at_top && !facts.ends_with_expression {
@@ -183,7 +184,7 @@ fn prepare_parsed(
     }
 }
 
-/// Parses, and where that fails because of indentation alone, sets the indentation right.
+/// Parses the code; if only the indentation is wrong, fixes it.
 fn parse_leniently(code: &str) -> Result<(String, Parsed<ModModule>), SyntaxProblem> {
     let first = match ruff_python_parser::parse_module(code) {
         Ok(parsed) => return Ok((code.to_owned(), parsed)),
@@ -198,7 +199,7 @@ fn parse_leniently(code: &str) -> Result<(String, Parsed<ModModule>), SyntaxProb
 }
 
 fn problem(code: &str, error: &ParseError) -> SyntaxProblem {
-    // Where the code ends too early, its last line is the place, not the nothing after it.
+    // If the code ends too early, report its last line rather than the empty place after it.
     let offset = error.location.start().to_usize().min(code.trim_end().len());
     let line_start = code[..offset].rfind('\n').map_or(0, |at| at + 1);
     let text = code[line_start..].lines().next().unwrap_or("");
@@ -234,7 +235,7 @@ fn apply(source: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// Byte offsets of lines that begin inside a string: their text is data.
+/// Byte offsets of lines that begin inside a string, which must not be changed.
 pub(crate) fn lines_inside_strings(source: &str, parsed: &Parsed<ModModule>) -> HashSet<usize> {
     let mut inside = HashSet::new();
     for token in parsed.tokens() {

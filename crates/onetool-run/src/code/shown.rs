@@ -1,4 +1,4 @@
-//! `file.read` gives code the text itself; where the call is all that the run shows, it gives the numbered view.
+//! `file.read` returns the text itself to code, but the numbered view where the call is all that the run shows.
 
 use ruff_python_ast::{Expr, ModModule, Stmt};
 use ruff_text_size::{Ranged as _, TextRange, TextSize};
@@ -8,14 +8,14 @@ use super::facts::Facts;
 
 pub(super) const LINE_NUMBERS: &str = "line_numbers";
 
-/// Asks for the numbered view where `file.read(…)` is the last expression and does not say what it wants.
+/// Requests the numbered view where `file.read(…)` is the last expression and does not choose a view itself.
 pub(super) fn numbered_read(module: &ModModule, source: &str, facts: &Facts) -> Option<Edit> {
     let Some(Stmt::Expr(last)) = module.body.last() else { return None };
     let Expr::Call(call) = &*last.value else { return None };
     if facts.last_call.as_deref() != Some("file.read") {
         return None;
     }
-    // A shortened name, or names that only the run knows, may say it too. What is short for both is the limit.
+    // A shortened name or `**kwargs` may choose it too. `l` is short for both names and means `limit`.
     let is_plain = call.arguments.keywords.iter().all(|keyword| {
         keyword.arg.as_ref().is_some_and(|name| {
             let name = name.as_str();
@@ -29,7 +29,7 @@ pub(super) fn numbered_read(module: &ModModule, source: &str, facts: &Facts) -> 
     let inside = source.get(..end)?.trim_end();
     let comma = if inside.ends_with(',') { "" } else { ", " };
     let at = TextSize::try_from(inside.len()).ok()?;
-    // A comment at the end of the arguments would swallow what is added.
+    // A comment at the end of the arguments would swallow the addition.
     if inside.rsplit('\n').next().is_some_and(|line| line.contains('#')) {
         return None;
     }

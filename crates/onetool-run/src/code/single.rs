@@ -1,7 +1,7 @@
-//! Code that is one literal, or one call of a tool with literal arguments, and nothing else: what it does is plain from its
-//! text, so no interpreter is needed to find out.
+//! Code that is one literal, or one tool call with literal arguments, and nothing else: its effect is plain from its
+//! text, so no interpreter is needed.
 //!
-//! **Invariant:** whatever is not certain is not recognised; then the code runs in the sandbox like any other.
+//! **Invariant:** anything uncertain is not recognised; then the code runs in the sandbox like any other.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,10 @@ use ruff_text_size::Ranged as _;
 use super::calls::literal;
 use super::facts::{MAGIC, MagicValue, magic_value};
 
-/// Literals that are nested deeper than this are left to the interpreter.
+/// Literals nested deeper than this are left to the interpreter.
 const MAX_DEPTH: usize = 16;
 
-/// All that some code does.
+/// What such code consists of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Single {
     Call(SingleCall),
@@ -30,11 +30,11 @@ pub struct SingleCall {
     pub pack: String,
     pub function: String,
     pub arguments: Arguments,
-    /// Where the call begins, from 1.
+    /// The line where the call begins, from 1.
     pub line: u32,
 }
 
-/// The call or the literal that the code is, if it is one. Assignments of literals to magic variables may stand before it.
+/// Returns the call or literal that makes up the code, if any. Literal assignments to magic variables may precede it.
 pub(super) fn single(module: &ModModule, source: &str) -> Option<Single> {
     let (last, before) = module.body.split_last()?;
     let Stmt::Expr(last) = last else { return None };
@@ -77,7 +77,7 @@ fn arguments(call: &ExprCall) -> Option<Arguments> {
     Some(Arguments { positional, named: named.collect::<Option<_>>()? })
 }
 
-/// The value of a literal, or of a list, tuple or dictionary of literals. Keys are texts, each there once.
+/// The value of a literal, or of a list, tuple or dictionary of literals. Keys must be unique strings.
 pub(super) fn display(expr: &Expr, depth: usize) -> Option<Value> {
     let depth = depth.checked_sub(1)?;
     let all = |items: &[Expr]| items.iter().map(|item| display(item, depth)).collect::<Option<Vec<_>>>();

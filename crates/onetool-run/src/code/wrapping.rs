@@ -1,4 +1,4 @@
-//! Code with a `return` outside any function becomes the body of one.
+//! Wraps code with a `return` outside any function in a function.
 
 use ruff_python_ast::ModModule;
 use ruff_python_parser::Parsed;
@@ -6,10 +6,10 @@ use ruff_text_size::TextRange;
 
 use super::{Edit, Facts, apply, facts, lines_inside_strings};
 
-/// The global that the function sets when the code runs to its end without a `return`.
+/// The global that the function sets when the code reaches its end without a `return`.
 pub const END_REACHED: &str = "__end_reached__";
 
-/// The wrapped text, and how many lines it puts before the user's own.
+/// Returns the wrapped text and the number of lines inserted before the user's first line.
 pub(super) fn as_function(
     source: &str,
     parsed: &Parsed<ModModule>,
@@ -24,7 +24,7 @@ pub(super) fn as_function(
     for line in source.split_inclusive('\n') {
         if !inside.contains(&at) && !line.trim().is_empty() {
             let position = ruff_text_size::TextSize::new(at as u32);
-            // Before any other edit at the same place: indentation comes first.
+            // Inserted before other edits at the same position: indentation comes first.
             edits.insert(0, Edit { range: TextRange::empty(position), text: " ".to_owned() });
         }
         at += line.len();

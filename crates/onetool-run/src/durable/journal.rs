@@ -1,11 +1,11 @@
-//! The journal of one run: written before a call leaves and after it returns, read when the run is run again.
+//! The journal of one run: written before a call is made and after it returns, read when the run is repeated.
 //!
-//! A program is a function of the answers it gets. So a run that lost its process is run again from its beginning, each
-//! call that was made is answered from the journal, and only what comes after is really called. Calls that change nothing
-//! are written too, but only together with the next line that matters: they cost nothing of their own.
+//! A program is a function of the answers it gets. So a run whose process ended is run again from the beginning: calls
+//! that were already made are answered from the journal, and only the ones after them are made. Read-only calls are
+//! written too, but only together with the next line that matters, so they need no write of their own.
 //!
-//! **Invariant:** a call that must not be made twice leaves only after its line is on disk under the current fence. Without
-//! an outcome it is unknown, and is never made again unless somebody says so.
+//! **Invariant:** a call that must not be repeated is made only after its line is on disk under the current fence.
+//! Without an outcome its effect is unknown, and it is never repeated unless somebody decides so.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,32 +23,32 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{Line, Outcome, Unknown};
 use crate::replay::weight;
 
-/// Of one outcome. A larger one of a call that may be made again is not kept.
+/// Maximum size of an outcome. A larger one is recorded without its value, or not at all if the call may be repeated.
 const MAX_OUTCOME: usize = 4 << 20;
-/// Looks at the clock that are written.
+/// Maximum number of clock readings recorded.
 const MAX_TIMES: usize = 10_000;
-/// How long a run that is about to be suspended waits for its other calls.
+/// How long a run that is being suspended waits for its other calls.
 const SETTLE: Duration = Duration::from_secs(30);
-/// How long apart a line is written again that could not be written.
+/// Delay between attempts to write a line.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// A journal, in memory until it is attached to a record of the run.
 pub struct Journal {
     inner: Mutex<Inner>,
-    /// One writer at a time, in the order in which they came.
+    /// Admits one writer at a time, in order of arrival.
     held: tokio::sync::Mutex<Option<(RunStore, Claim)>>,
     is_attached: AtomicBool,
     /// Ends the run.
     stop: CancellationToken,
     seed: u64,
     is_continued: bool,
-    /// A call has ended.
+    /// Notified when a call ends.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Calls that were made and have not been asked for again.
+    /// Recorded calls that have not been requested again.
     known: Vec<Known>,
     times: VecDeque<i64>,
     time_count: usize,
@@ -56,10 +56,10 @@ struct Inner {
     pending: Vec<Line>,
     written: u64,
     next_call: u64,
-    /// How often each call was asked for.
+    /// How often each call was requested.
     asked: HashMap<String, u64>,
     verdicts: HashMap<(String, u64), bool>,
-    /// Calls under way that must not be made twice.
+    /// Calls in progress that must not be repeated.
     under_way: BTreeMap<u64, ReportedCall>,
     done: Vec<ReportedCall>,
     more_done: usize,
@@ -69,7 +69,7 @@ struct Inner {
     fate: Fate,
 }
 
-/// A call of an earlier process.
+/// A call made by an earlier process.
 struct Known {
     n: u64,
     tool: String,
@@ -86,20 +86,20 @@ impl Known {
     }
 }
 
-/// What becomes of the run besides its reply.
+/// State of the run besides its reply.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Fate {
     #[default]
     Running,
     /// It waits for a person.
     Suspended(Question),
-    /// It asked for something else than the first time.
+    /// It made a different request than the first time.
     Strayed(String),
-    /// Another process has it.
+    /// Another process has taken it over.
     Lost,
 }
 
-/// What a person is asked.
+/// What a person is asked to decide.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) tool: String,
@@ -109,7 +109,7 @@ pub(super) struct Question {
 }
 
 impl Journal {
-    /// Of a run that begins. Outcomes take at most `max_bytes`; `stop` ends the run.
+    /// Creates the journal of a new run. Outcomes take at most `max_bytes`; `stop` ends the run.
     pub(crate) fn new(run: &str, max_bytes: usize, stop: CancellationToken) -> Self {
         Self::with(Inner { max_bytes, ..Inner::default() }, run, stop, false)
     }
@@ -122,14 +122,14 @@ impl Journal {
             held: tokio::sync::Mutex::new(None),
             is_attached: AtomicBool::new(false),
             stop,
-            // Python's and JSON's integers alike.
+            // An integer that both Python and JSON represent exactly.
             seed: u64::from_le_bytes(*first) >> 11,
             is_continued,
             ended: Notify::new(),
         }
     }
 
-    /// Of a run that an earlier process has begun.
+    /// Reads the journal of a run that an earlier process began.
     pub(super) fn read(
         run: &str,
         lines: &[String],
@@ -152,7 +152,7 @@ impl Journal {
         Ok(Self::with(inner, run, stop, true))
     }
 
-    /// From now on what happens is written, and what has happened so far is.
+    /// Writes what has happened so far, and everything from now on.
     pub(crate) async fn attach(&self, store: &RunStore, claim: &Claim) -> Result<(), ToolError> {
         *self.held.lock().await = Some((store.clone(), claim.clone()));
         self.is_attached.store(true, Ordering::Release);
@@ -163,7 +163,7 @@ impl Journal {
         &self.stop
     }
 
-    /// What an earlier process left unclear; `None` where the run can go on.
+    /// What an earlier process left unclear; `None` if the run can continue.
     pub(super) fn trouble(&self) -> Option<(String, CallReport)> {
         let inner = self.inner.lock();
         let is_unknown = |call: &&Known| call.outcome.is_none() && call.unknown.is_none();
@@ -179,12 +179,12 @@ impl Journal {
         Some((reason, inner.report()))
     }
 
-    /// What was done and what is unknown.
+    /// Completed calls, and calls with an unknown effect.
     pub(super) fn report(&self) -> CallReport {
         self.inner.lock().report()
     }
 
-    /// Calls that the journal cannot answer, by number: those that are unknown, and those whose outcome was too large.
+    /// Numbers of the calls that the journal cannot answer: unknown ones, and those whose outcome was too large.
     pub(super) fn unanswered(&self) -> Vec<u64> {
         self.inner.lock().known.iter().filter(|call| call.is_unanswered()).map(|call| call.n).collect()
     }
@@ -200,18 +200,18 @@ impl Journal {
         inner.fate.clone()
     }
 
-    /// Whether a person is asked before the run goes on.
+    /// Whether the run waits for a person.
     pub fn is_suspended(&self) -> bool {
         matches!(self.inner.lock().fate, Fate::Suspended(_))
     }
 
-    /// The run belongs to another process now: nothing is called any more.
+    /// Marks the run as taken over by another process; no further calls are made.
     pub(super) fn lose(&self) {
         self.inner.lock().fate = Fate::Lost;
         self.stop.cancel();
     }
 
-    /// Calls that are under way come to their end; no other begins. Then everything is written.
+    /// Lets calls in progress finish without starting others, then writes everything.
     pub(super) async fn settle(&self, patience: Duration) {
         {
             let mut inner = self.inner.lock();
@@ -234,7 +234,7 @@ impl Journal {
         }
     }
 
-    /// Writes what is not written yet. Does nothing while the journal is in memory.
+    /// Writes pending lines. Does nothing while the journal is in memory.
     pub(super) async fn flush(&self) -> Result<(), ToolError> {
         let held = self.held.lock().await;
         let Some((store, claim)) = &*held else { return Ok(()) };
@@ -264,7 +264,7 @@ impl Journal {
                     self.lose();
                     return Err(lost());
                 }
-                // The lines that may have been written are not written twice.
+                // Retried with the same position, so lines that were written are not written twice.
                 Ok(Err(error)) if !self.stop.is_cancelled() => {
                     tracing::warn!(%error, "a line of a run's journal could not be written yet");
                     tokio::select! {
@@ -284,7 +284,7 @@ fn lost() -> ToolError {
 }
 
 impl Inner {
-    /// One line of an earlier process.
+    /// Applies one line written by an earlier process.
     fn take(&mut self, line: Line) {
         match line {
             Line::Call { n, tool, hash, args } => {
@@ -347,7 +347,7 @@ impl Inner {
         }
     }
 
-    /// Whether there is room for so many bytes more.
+    /// Reserves space for this many bytes; `false` if there is not enough.
     fn reserve(&mut self, bytes: usize) -> bool {
         if self.bytes.saturating_add(bytes) > self.max_bytes {
             return false;
@@ -357,7 +357,7 @@ impl Inner {
     }
 }
 
-/// Names a call by what is called and with what.
+/// Identifies a call by its tool, version and arguments.
 fn hash(name: &QualifiedName, version: Option<&str>, arguments: &Arguments) -> String {
     let positional: Vec<_> = arguments.positional.iter().map(Value::to_wire).collect();
     let named: BTreeMap<&String, _> = arguments.named.iter().map(|(name, value)| (name, value.to_wire())).collect();
@@ -428,7 +428,7 @@ impl CallJournal for Journal {
             inner.pending.push(Line::Call { n: call.number, tool, hash: call.hash.clone(), args: shown });
         }
         let flushed = self.flush().await;
-        // It may have been lost, or suspended, while the line was written.
+        // The run may have been lost or suspended while the line was written.
         let outcome = flushed.and_then(|()| self.inner.lock().require_running());
         if outcome.is_err() {
             self.inner.lock().under_way.remove(&call.number);
@@ -466,7 +466,7 @@ impl CallJournal for Journal {
                     inner.note_done(report);
                 }
             } else if let Some(report) = report {
-                // Nobody knows what it did.
+                // Its effect is unknown.
                 inner.known.push(Known {
                     n: call.number,
                     tool: report.tool,
@@ -482,7 +482,7 @@ impl CallJournal for Journal {
         if is_free || was_cut {
             return Ok(());
         }
-        // What was done must be known before the run acts on it.
+        // The outcome must be on disk before the run acts on it.
         self.flush().await
     }
 
@@ -507,7 +507,7 @@ impl CallJournal for Journal {
                 inner.fate = Fate::Suspended(Question { tool, arguments: shown, hash, nth: call.nth });
             }
         }
-        // What is under way beside this call comes to its end first.
+        // Other calls in progress finish first.
         let _ = tokio::time::timeout(SETTLE, self.until_quiet()).await;
         self.stop.cancel();
         ToolError::new(ErrorKind::Cancelled, format!("{name} waits for a permission"))

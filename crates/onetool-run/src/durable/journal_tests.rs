@@ -43,7 +43,7 @@ fn one(text: &str) -> Arguments {
     Arguments { positional: vec![Value::from(text)], ..Arguments::default() }
 }
 
-/// Makes a call, as the call path does; answers whether it was really made.
+/// Makes a call as the call path does; returns whether it was actually made.
 async fn call(journal: &Journal, tool: &str, text: &str, effect: Effect) -> Result<(Value, bool), ToolError> {
     match journal.recall(&name(tool), None, &one(text), effect)? {
         Recall::Known(outcome) => outcome.map(|value| (value, false)),
@@ -129,7 +129,7 @@ async fn code_that_goes_another_way_is_stopped_before_it_does_anything() {
     assert!(journal.stop().is_cancelled());
     let Fate::Strayed(how) = journal.fate() else { panic!("it strayed") };
     assert!(how.contains("p.send") && how.contains('z'), "{how}");
-    // So is code that leaves out what it did before.
+    // Code that leaves out an earlier call strays as well.
     let journal = again(&place);
     assert!(matches!(journal.fate(), Fate::Strayed(_)));
 }
@@ -156,7 +156,7 @@ async fn an_outcome_for_which_there_is_no_room_stops_the_second_run() {
     call(&journal, "send", "a", Effect::Unknown).await.unwrap_err();
     let Fate::Strayed(how) = journal.fate() else { panic!("it cannot go on") };
     assert!(how.contains("too large"), "{how}");
-    // Somebody decides: the code gets an error, or the call is made again.
+    // Somebody decides: the code gets an error, or the call is repeated.
     let mut lines = place.store.journal(&place.taken.claim).unwrap();
     let number = again(&place).unanswered();
     assert_eq!(number.len(), 1);

@@ -1,4 +1,4 @@
-//! Says that this process lives, for the runs that it has, and stops them in time where it cannot.
+//! Renews the leases of this process's runs, and stops runs in time when it cannot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 
 use super::journal::Journal;
 
-/// How often runs are renewed; they are held for three times as long ([`onetool_state::runs::LEASE`]).
+/// How often runs are renewed; the lease lasts three times as long ([`onetool_state::runs::LEASE`]).
 const BEAT: Duration = Duration::from_secs(5);
-/// A process that could not renew its runs for this long stops them, before others may take them over.
+/// A process that could not renew a run for this long stops it, before others may take it over.
 const GIVE_UP: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The runs that this process has.
+/// The runs that this process holds.
 #[derive(Default)]
 pub(super) struct Keeper {
     held: Mutex<Table>,
@@ -32,13 +32,13 @@ struct Held {
     store: RunStore,
     claim: Claim,
     journal: Arc<Journal>,
-    /// When it was last known to be ours.
+    /// When it was last known to be held by this process.
     since: Instant,
-    /// When it was last tried to renew it.
+    /// When it was last attempted to renew it.
     tried: Instant,
 }
 
-/// A run that is kept until this is dropped.
+/// Renews a run until dropped.
 pub struct Kept {
     keeper: Arc<Keeper>,
     job: Key,
@@ -55,7 +55,7 @@ impl Drop for Kept {
 }
 
 impl Keeper {
-    /// Renews a run from now on. `since` is when it was asked for.
+    /// Starts renewing a run. `since` is when it was claimed.
     pub(super) fn keep(
         self: &Arc<Self>,
         store: &RunStore,
@@ -78,7 +78,7 @@ impl Keeper {
         table.runs.values().map(|held| (held.store.clone(), held.claim.clone(), held.journal.clone())).collect()
     }
 
-    /// Ends when there is nothing left to keep.
+    /// Renews runs until none is left.
     async fn watch(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -122,7 +122,7 @@ impl Keeper {
             Ok(Ok(lost)) => lost,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "runs could not be renewed");
-                // Tried again soon.
+                // Retried soon.
                 let mut table = self.held.lock();
                 for claim in &claims {
                     if let Some(held) = table.runs.get_mut(&claim.job) {

@@ -1,4 +1,4 @@
-//! The lines of a journal: what a run did, in the order in which it did it. One JSON object each.
+//! The lines of a journal: what a run did, in order. One JSON object each.
 
 use std::time::Duration;
 
@@ -10,43 +10,43 @@ use serde_json::Value as Json;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub(super) enum Line {
-    /// A call that must not be made twice is about to be made.
+    /// A call that must not be repeated is about to be made.
     Call {
         n: u64,
         tool: String,
         hash: String,
-        /// For people.
+        /// For display.
         #[serde(default)]
         args: String,
     },
-    /// What came of a call.
+    /// The outcome of a call.
     Done {
         n: u64,
         tool: String,
         hash: String,
         #[serde(default)]
         args: String,
-        /// It may be made again.
+        /// The call may be repeated.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         free: bool,
         outcome: Outcome,
     },
-    /// The run looked at the clock; microseconds since the epoch.
+    /// The run read the clock; microseconds since the epoch.
     Time { at: i64 },
-    /// Somebody decided what becomes of calls whose outcome is unknown.
+    /// Somebody decided how to handle calls whose outcome is unknown.
     Again { calls: Vec<u64>, unknown: Unknown },
-    /// From here on not everything is recorded.
+    /// Not everything after this line is recorded.
     Gap,
 }
 
-/// What becomes of a call of which nobody knows whether it took place.
+/// How to handle a call that may or may not have taken place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
-    /// It is made again.
+    /// Makes the call again.
     #[default]
     Repeat,
-    /// The code gets an error in its place.
+    /// Raises an error in the code.
     Raise,
 }
 
@@ -55,7 +55,7 @@ pub enum Unknown {
 pub(super) enum Outcome {
     Value(Json),
     Error(KeptError),
-    /// Too large to be kept.
+    /// Too large to store.
     Cut,
 }
 
@@ -83,7 +83,7 @@ impl Outcome {
         }
     }
 
-    /// What the code got. `None` where that is not kept.
+    /// What the code received; `None` if it was not stored.
     pub(super) fn given(self) -> Option<Result<Value, ToolError>> {
         match self {
             Self::Value(json) => Value::from_wire(json).ok().map(Ok),

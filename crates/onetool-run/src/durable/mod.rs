@@ -1,8 +1,8 @@
-//! Runs that survive their process: taken, journaled, suspended, taken over, resumed.
+//! Runs that survive their process: claimed, journaled, suspended, taken over, resumed.
 //!
-//! [`Durable`] is what a process has of them. It executes a run that it has a claim on ([`Durable::execute`]): reads what an
-//! earlier process left, runs the code, and writes what came of it. Where a run is known only to its own request, it
-//! begins in memory, and becomes such a run the moment that it must wait for a person ([`Durable::park`]).
+//! [`Durable`] manages them for one process. It executes a run that it has claimed ([`Durable::execute`]): reads what
+//! an earlier process left, runs the code, and writes the outcome. A run that only its own request knows begins in
+//! memory, and is recorded once it must wait for a person ([`Durable::park`]).
 
 mod journal;
 mod keeper;
@@ -32,44 +32,44 @@ pub use keeper::Kept;
 use lines::Line;
 pub use lines::Unknown;
 
-/// A run that was taken over this often is not taken over again: it may be what ends its servers.
+/// A run that was taken over this often is interrupted instead: it may be what crashes its servers.
 const MAX_FENCE: u64 = 100;
-/// How long a run that is handed over waits for its calls under way.
+/// How long a run that is handed over waits for its calls in progress.
 const HAND_OVER: Duration = Duration::from_secs(2);
-/// How long apart an end is written again that could not be written.
+/// Delay between attempts to write the end of a run.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Arguments in a message, in characters.
+/// Maximum characters of arguments in a message.
 const SHOWN_ARGUMENTS: usize = 400;
-/// A decision that has not let its run go on within this time never will.
+/// If a decision has not woken its run within this time, the process that made it has died.
 const WAKES_WITHIN: chrono::TimeDelta = chrono::TimeDelta::seconds(5);
 
-/// What such runs may cost.
+/// Limits for durable runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurableSettings {
     pub limits: RunLimits,
-    /// How long a run is kept, from its start.
+    /// How long a run is kept after its start.
     pub ttl: Duration,
     /// How long a run may take.
     pub timeout: Duration,
     /// How long a call waits for a permission.
     pub approval_ttl: Duration,
-    /// Bytes of a run's outcomes that its journal keeps.
+    /// Maximum bytes of outcomes that a run's journal keeps.
     pub journal_bytes: usize,
-    /// Every run is one: `run.durable`.
+    /// Whether every run is durable: `run.durable`.
     pub always: bool,
 }
 
-/// A command that nobody has begun to execute.
+/// A command that has not started.
 pub struct NewCommand {
     pub command: String,
-    /// Its place, where it was let in already.
+    /// Its admission, if it was already admitted.
     pub admission: Option<Admission>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub enum End {
-    /// It has a reply, which is kept.
+    /// It has a reply, which is stored.
     Finished(RunReply),
     /// It waits for a person; the reply says for what.
     Suspended(RunReply),
@@ -79,19 +79,19 @@ pub enum End {
     Lost,
 }
 
-/// For whom a run runs, as its record has it.
+/// On whose behalf a run executes, as recorded.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Client {
     #[serde(default)]
     owner: String,
     #[serde(default)]
     caller: String,
-    /// Who that is, for policies and records.
+    /// The identity, for policies and records.
     #[serde(default)]
     requester: Requester,
 }
 
-/// The runs of this process that survive it.
+/// The durable runs of this process.
 pub struct Durable {
     places: RwLock<Places>,
     keeper: Arc<Keeper>,
@@ -102,7 +102,7 @@ struct Places {
     runs: RunStore,
     approvals: ApprovalStore,
     settings: DurableSettings,
-    /// Where people decide, for people.
+    /// Address of the admin page, for display.
     page: Option<String>,
 }
 
@@ -114,14 +114,14 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(StateError::Invalid(format!("the shared state failed inside: {error}")).into()))
 }
 
-/// What of a context goes with a run to another process.
+/// The part of a context that a run takes to another process.
 pub fn client_of(ctx: &CallContext) -> Json {
     let (owner, requester) = (ctx.owner.to_string(), (*ctx.requester).clone());
     let client = Client { owner, caller: caller_word(ctx.caller).to_owned(), requester };
     serde_json::to_value(client).unwrap_or_default()
 }
 
-/// The way in, as records have it.
+/// The caller's name in records.
 pub(crate) fn caller_word(caller: Caller) -> &'static str {
     match caller {
         Caller::Run => "run",
@@ -142,11 +142,11 @@ pub(crate) fn caller_of(word: &str) -> Caller {
     }
 }
 
-/// The context of a run that another process began.
+/// Rebuilds the context of a run that another process began.
 pub fn context_of(record: &RunRecord) -> CallContext {
     let client: Client = serde_json::from_value(record.client.clone()).unwrap_or_default();
     let caller = match caller_of(&client.caller) {
-        // A tool's run goes on as one.
+        // A run that a tool started resumes as a plain run.
         Caller::Tool => Caller::Run,
         caller => caller,
     };
@@ -163,13 +163,13 @@ impl Durable {
         Self { places: RwLock::new(places), keeper: Arc::default() }
     }
 
-    /// A reload may bring others. Runs under way go on with what they have.
+    /// Replaces the stores and settings after a reload. Runs in progress keep the old ones.
     pub fn replace(&self, runs: RunStore, approvals: ApprovalStore, settings: DurableSettings) {
         let mut places = self.places.write();
         *places = Places { runs, approvals, settings, page: places.page.take() };
     }
 
-    /// Where people decide: the address of the admin page.
+    /// Sets the address of the admin page, where people decide.
     pub fn set_page(&self, address: Option<String>) {
         self.places.write().page = address;
     }
@@ -186,7 +186,7 @@ impl Durable {
         self.places.read().settings
     }
 
-    /// Gives a run a journal in memory: it may have to wait for a person, or be recorded while it runs.
+    /// Gives a run a journal in memory, because it may have to wait for a person or be recorded while it runs.
     pub fn begin(&self, ctx: &mut CallContext) -> Arc<Journal> {
         let stop = ctx.cancel.child_token();
         let journal = Arc::new(Journal::new(&ctx.run_id, self.settings().journal_bytes, stop.clone()));
@@ -195,16 +195,16 @@ impl Durable {
         journal
     }
 
-    /// A run that began in memory was recorded: from now on its journal is written, and it is kept.
+    /// Writes the journal of a run that began in memory and was then recorded, and renews the run.
     pub async fn adopt(&self, taken: &Taken, journal: &Arc<Journal>, asked: Instant) -> Kept {
         let store = self.runs();
         let kept = self.keeper.keep(&store, &taken.claim, journal, asked);
-        // A journal that cannot be written stops the run by itself.
+        // If the journal cannot be written, it stops the run itself.
         let _ = journal.attach(&store, &taken.claim).await;
         kept
     }
 
-    /// Ends a run whose execution failed inside.
+    /// Ends a run after an internal error.
     pub async fn fail(&self, taken: &Taken, reply: &RunReply) {
         let (store, claim, bytes) = (self.runs(), taken.claim.clone(), reply::write(reply));
         let limits = self.settings().limits;
@@ -216,7 +216,7 @@ impl Durable {
         self.places.read().runs.owner_of(&ctx.owner)
     }
 
-    /// Executes a run that this process has taken. `adjust` adds to its context what only this process has.
+    /// Executes a run that this process has claimed. `adjust` adds to its context what only this process has.
     pub async fn execute(
         &self,
         runner: &Runner,
@@ -245,7 +245,7 @@ impl Durable {
         }
     }
 
-    /// The same for one that this process has just recorded: nothing is left of an earlier one.
+    /// Executes a run that this process has just recorded, so there is no earlier state to read.
     pub async fn execute_new(
         &self,
         runner: &Runner,
@@ -310,7 +310,7 @@ impl Durable {
         let mut ctx = context_of(&taken.record);
         adjust(&mut ctx);
         let asked_to_stop = ctx.cancel.clone();
-        // Whoever cancels the run means its end; the journal ends only its process.
+        // Cancelling the context cancels the run; stopping the journal only ends its execution here.
         let stop = journal.stop().clone();
         let guard = stop.clone();
         let watching = tokio::spawn({
@@ -334,11 +334,11 @@ impl Durable {
         end
     }
 
-    /// Writes what came of a run.
+    /// Writes the outcome of a run.
     pub async fn conclude(&self, taken: &Taken, journal: &Arc<Journal>, reply: RunReply, is_cancelled: bool) -> End {
         let id = &taken.record.id;
         let written = match journal.fate() {
-            // A server that ends gives its runs back and then cancels what it has of them.
+            // A server that shuts down hands its runs back before it cancels them.
             Fate::Lost => return End::Lost,
             _ if is_cancelled => self.write(taken, journal, RunStatus::Cancelled, reply).await,
             Fate::Running => {
@@ -360,7 +360,7 @@ impl Durable {
         })
     }
 
-    /// Keeps a reply, for as long as the run is ours. One that is too large is replaced by an error that says so.
+    /// Stores a reply while the run is ours. A reply that is too large is replaced by an error that says so.
     async fn write(
         &self,
         taken: &Taken,
@@ -429,7 +429,7 @@ impl Durable {
             };
             let message = format!("waits for permission to call {}; approval {}", asked.tool, asked.id);
             runs.suspend(&claim, &asked.id, &message)?;
-            // Somebody may have decided before it was suspended.
+            // The decision may have been made before the run was suspended.
             if approvals.get(&asked.id)?.is_some_and(|asked| !asked.is_waiting()) {
                 runs.wake(&record.owner, &record.id)?;
             }
@@ -438,7 +438,7 @@ impl Durable {
         .await
     }
 
-    /// Keeps a run that its request alone knew of, because it must wait for a person. `None` where that cannot be.
+    /// Records an unrecorded run because it must wait for a person. `None` if that is impossible.
     pub async fn park(&self, command: &str, ctx: &CallContext, journal: &Arc<Journal>) -> Option<RunReply> {
         let Fate::Suspended(question) = journal.fate() else { return None };
         let parked = self.record(command, ctx, RunOrigin::Call, RunId::of_run(&ctx.run_id)).await;
@@ -489,7 +489,7 @@ impl Durable {
         .await
     }
 
-    /// Executes a command as a run that survives this process, from its beginning.
+    /// Executes a command as a durable run from its beginning.
     pub(crate) async fn run_recorded(&self, runner: &Runner, command: &str, ctx: &CallContext) -> Option<RunReply> {
         let asked = Instant::now();
         let id = RunId::of_run(&ctx.run_id);
@@ -519,7 +519,7 @@ impl Durable {
         })
     }
 
-    /// Lets a run go on that was interrupted. Says so by taking it: whoever calls executes it.
+    /// Reopens and claims an interrupted run; the caller must execute it.
     pub async fn reopen(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<Taken, RunStoreError> {
         let (store, owner, id) = (self.runs(), owner.clone(), id.clone());
         blocking(move || {
@@ -535,7 +535,7 @@ impl Durable {
         .await
     }
 
-    /// The same, for whoever has time.
+    /// Reopens an interrupted run, for any server to execute.
     pub async fn resume(&self, owner: &Owner, id: &RunId, unknown: Unknown) -> Result<RunRecord, RunStoreError> {
         let taken = self.reopen(owner, id, unknown).await?;
         let (store, owner, id) = (self.runs(), owner.clone(), id.clone());
@@ -546,7 +546,7 @@ impl Durable {
         .await
     }
 
-    /// Decides about a call that waits: its run goes on, or the process that waits for it hears of it. `None` where none waits
+    /// Decides a waiting call: its run resumes, or the process that waits for it is notified. `None` if no call waits
     /// under this id.
     pub fn decide(&self, id: &str, verdict: &Verdict) -> Result<Option<ApprovalRecord>, RunStoreError> {
         let Places { runs, approvals, .. } = self.places.read().clone();
@@ -560,9 +560,9 @@ impl Durable {
         Ok(decided)
     }
 
-    /// What waits for a person, the oldest first: runs without a process, and calls of any process. What has waited too long is
-    /// refused on this occasion, what a process left that has died is removed, and a run goes on whose permission was decided by a
-    /// process that died before it could say so.
+    /// Calls that wait for a person, the oldest first: those of suspended runs and of live processes. Also refuses
+    /// calls that have waited too long, removes those of processes that have died, and wakes a decided run whose
+    /// decider died before waking it.
     pub fn waiting(&self) -> Result<Vec<ApprovalRecord>, RunStoreError> {
         let approvals = self.approvals();
         let now = Utc::now();
@@ -595,8 +595,8 @@ impl Durable {
         }
     }
 
-    /// Gives back all runs that have not ended, so that others go on with them. Calls that are under way get a moment to
-    /// end; no other begins.
+    /// Hands back all unfinished runs, so that other servers continue them. Calls in progress get a moment to finish;
+    /// no further ones begin.
     pub async fn hand_back(&self) -> usize {
         let held = self.keeper.journals();
         let handed = held.into_iter().map(|(store, claim, journal)| async move {
@@ -629,7 +629,7 @@ fn clipped(text: &str) -> String {
     text.chars().take(SHOWN_ARGUMENTS).chain(['…']).collect()
 }
 
-/// What a client is told of a run that waits for a permission.
+/// The reply of a run that waits for a permission.
 fn suspended_reply(asked: &ApprovalRecord, page: Option<&str>) -> RunReply {
     let ApprovalRecord { id, run, tool, arguments, .. } = asked;
     let page = page.map(|page| format!(", or at {page}")).unwrap_or_default();
@@ -642,7 +642,7 @@ fn suspended_reply(asked: &ApprovalRecord, page: Option<&str>) -> RunReply {
     RunReply { text, parts: Vec::new(), is_error: true }
 }
 
-/// What a client is told of a run that would have to wait for a permission, where that cannot be recorded.
+/// The reply of a run that would have to wait for a permission, but cannot be recorded.
 fn cannot_wait(question: &Question, reason: &str) -> RunReply {
     let Question { tool, arguments, .. } = question;
     let (reason, hint) = onetool_sdk::split_hint(reason);
@@ -655,7 +655,7 @@ fn cannot_wait(question: &Question, reason: &str) -> RunReply {
     RunReply { text, parts: Vec::new(), is_error: true }
 }
 
-/// What a client is told of a run of which nobody knows what it did.
+/// The reply of an interrupted run, some of whose calls have an unknown effect.
 fn interrupted_reply(id: &RunId, reason: &str, report: &CallReport) -> RunReply {
     let list = |calls: &[onetool_state::runs::ReportedCall]| {
         let lines = calls.iter().map(|call| format!("\n  {}({})", call.tool, clipped(&call.arguments)));
@@ -671,7 +671,7 @@ fn interrupted_reply(id: &RunId, reason: &str, report: &CallReport) -> RunReply 
     RunReply { text, parts: Vec::new(), is_error: true }
 }
 
-/// What a client is told whose run another server has.
+/// The reply of a run that another server has taken over.
 pub fn lost_reply(id: &RunId) -> RunReply {
     let text = format!("RuntimeError: another server goes on with the run\nhint: ot.resume('{id}') gives its result");
     RunReply { text, parts: Vec::new(), is_error: true }

@@ -1,4 +1,4 @@
-//! A reply as it is kept.
+//! The stored form of a reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ enum KeptPart {
     Other(Json),
 }
 
-/// A reply as bytes.
+/// Serialises a reply.
 pub fn write(reply: &RunReply) -> Vec<u8> {
     let part = |part: &Part| match part {
         Part::Text(text) => KeptPart::Text(text.clone()),
@@ -38,7 +38,7 @@ pub fn write(reply: &RunReply) -> Vec<u8> {
     serde_json::to_vec(&kept).unwrap_or_default()
 }
 
-/// `None` for what is not a reply.
+/// Deserialises a reply; `None` if the bytes are not one.
 pub fn read(bytes: &[u8]) -> Option<RunReply> {
     let kept: KeptReply = serde_json::from_slice(bytes).ok()?;
     let part = |part: KeptPart| match part {

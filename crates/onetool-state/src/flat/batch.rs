@@ -1,8 +1,8 @@
-//! Several documents at once: all of them or none, also when the process is killed half-way.
+//! Creates several documents at once: all of them or none, even if the process is killed halfway.
 //!
-//! What is to be created is first written down in one file beside the documents; from then on it counts. Then the documents
-//! themselves are written, the disk is asked once to keep them, and the file goes. Whoever holds the lock and finds the file
-//! finishes the work of somebody who could not.
+//! The documents are first written to one file beside them; from then on the batch is committed. Then the documents
+//! themselves are written and synced to disk at once, and the file is removed. A process that takes the lock and finds
+//! the file finishes the interrupted batch.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,14 +14,14 @@ use super::scan::path;
 use crate::atomic::{self, StoreError};
 use crate::interface::Key;
 
-/// Not the name of a document.
+/// Cannot be the name of a document.
 pub(super) const FILE: &str = ".batch";
-/// The largest that is read.
+/// Maximum size of a batch file that is read.
 const MAX_BYTES: u64 = 1 << 30;
-/// So many files are kept by the disk at once.
+/// Number of files synced to disk at once.
 const SYNC_THREADS: usize = 16;
 
-/// Creates documents that are not there yet. The lock must be held.
+/// Creates documents that do not exist yet. The lock must be held.
 pub(super) fn create(place: &DocumentFolder, documents: &[(Key, Vec<u8>)]) -> Result<(), StoreError> {
     let file = place.folder.join(FILE);
     atomic::write(&file, &encoded(documents))?;
@@ -33,7 +33,7 @@ pub(super) fn create(place: &DocumentFolder, documents: &[(Key, Vec<u8>)]) -> Re
         Ok(())
     });
     if let Err(error) = writing {
-        // A full disk, for example: nothing of it stays.
+        // A full disk, for example: undo everything.
         for target in &written {
             let _ = fs::remove_file(target);
         }
@@ -43,7 +43,7 @@ pub(super) fn create(place: &DocumentFolder, documents: &[(Key, Vec<u8>)]) -> Re
     conclude(place, &file, &written)
 }
 
-/// Finishes what somebody has left half-way. The lock must be held.
+/// Finishes a batch that was interrupted. The lock must be held.
 pub(super) fn finish(place: &DocumentFolder) -> Result<(), StoreError> {
     let file = place.folder.join(FILE);
     let metadata = match fs::symlink_metadata(&file) {
@@ -69,13 +69,13 @@ pub(super) fn finish(place: &DocumentFolder) -> Result<(), StoreError> {
     conclude(place, &file, &written)
 }
 
-/// Everything must be on the disk before the list of it goes.
+/// Syncs the documents to disk before removing the batch file.
 fn conclude(place: &DocumentFolder, file: &Path, written: &[PathBuf]) -> Result<(), StoreError> {
     sync(place, written).map_err(|error| StoreError::io(&place.folder, error))?;
     atomic::remove(file)
 }
 
-/// Several at once: the disk then keeps many of them with one turn of its journal.
+/// Syncs several files at once, so that the file system commits many of them together.
 fn sync(place: &DocumentFolder, written: &[PathBuf]) -> io::Result<()> {
     let share = written.len().div_ceil(SYNC_THREADS).max(1);
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn sync(place: &DocumentFolder, written: &[PathBuf]) -> io::Result<()> {
             .collect();
         parts.into_iter().try_for_each(|part| part.join().unwrap_or_else(|_| Err(io::Error::other("a thread died"))))
     })?;
-    // Their names must survive a crash too, as far as the file system can do that.
+    // The file names must survive a crash too, as far as the file system supports it.
     let folders: HashSet<&Path> = written.iter().filter_map(|path| path.parent()).collect();
     for folder in folders.into_iter().chain([place.folder.as_path()]) {
         let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
@@ -97,7 +97,7 @@ fn sync(place: &DocumentFolder, written: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// A line with the key and the length, then the content.
+/// Encodes each document as a line with the key and the length, followed by the content.
 fn encoded(documents: &[(Key, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(documents.iter().map(|(_, content)| content.len() + 100).sum());
     for (key, content) in documents {

@@ -1,7 +1,7 @@
-//! Blobs as files: `result-{id}.txt` holds the content, `result-{id}.meta.json` says what it is.
+//! Blobs as files: `result-{id}.txt` holds the content, `result-{id}.meta.json` describes it.
 //!
-//! The second is written last, so a blob exists once its meta file does. Expired blobs go whenever a new one comes; of
-//! the latest of them it is remembered that they were there, so that who asks late is told why there is nothing.
+//! The meta file is written last, so a blob exists once its meta file does. Expired blobs are removed whenever a new
+//! one is created; the latest of them are remembered, so that a late request learns that the result has expired.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -17,22 +17,22 @@ use tempfile::NamedTempFile;
 use crate::atomic::{self, StoreError};
 use crate::interface::{BlobId, BlobInfo, BlobWriter, Blobs, NewBlob, Retention, StateError};
 
-/// Files of a folder that a clean-up looks at.
+/// Maximum number of files that one cleanup looks at.
 const CLEANED_ENTRIES: usize = 100_000;
-/// What a crashed writer left is removed after this long.
+/// Files left by a crashed writer are removed after this long.
 const LEFTOVER_AGE: Duration = Duration::from_hours(24);
-/// So many expired blobs are remembered, the latest ones, and for so long after they were made.
+/// How many expired blobs are remembered, the latest ones, and for how long after their creation.
 const REMEMBERED: usize = 200;
 const REMEMBERED_FOR: TimeDelta = TimeDelta::days(7);
-/// Begins the name of what is left of an expired blob.
+/// File name prefix of what remains of an expired blob.
 const MEMORY_PREFIX: &str = "expired-";
 const TEMPORARY_PREFIX: &str = ".tmp-result-";
-/// The secret under which contents are named.
+/// The secret that blob names are derived with.
 const KEY_FILE: &str = ".result-key";
-/// A meta file is never larger.
+/// Maximum size of a meta file.
 const META_BYTES: u64 = 64 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
-/// What most blobs are. It is not written down.
+/// The type of most blobs, which is not stored.
 const TEXT: &str = "text/plain; charset=utf-8";
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(super) struct FlatBlobs {
     retention: Retention,
 }
 
-/// A meta file. What the writer noted stands between the fields that are ours.
+/// A meta file. The writer's notes are placed between our own fields.
 #[derive(Debug, Clone, Deserialize)]
 struct Meta {
     handle: String,
@@ -60,7 +60,7 @@ fn text() -> String {
 }
 
 impl Meta {
-    /// The file's content, in the order that it always had.
+    /// The file's content, in its established field order.
     fn to_json(&self) -> Json {
         let mut notes = self.notes.clone();
         let mut json = Map::new();
@@ -106,7 +106,7 @@ impl FlatBlobs {
         !ttl.is_zero() && TimeDelta::from_std(ttl).is_ok_and(|ttl| now.signed_duration_since(created_at) > ttl)
     }
 
-    /// The secret key of the folder, made when it is first needed.
+    /// The secret key of the folder, created on first use.
     fn key(&self) -> Result<[u8; 32], StoreError> {
         let path = self.folder.join(KEY_FILE);
         for _ in 0..2 {
@@ -122,7 +122,7 @@ impl FlatBlobs {
             let key = *hasher.finalize().as_bytes();
             match atomic::create(&path, &key) {
                 Ok(()) => return Ok(key),
-                // Another process was first, or the file is damaged.
+                // Another process created it first, or the file is damaged.
                 Err(StoreError::Exists { .. }) if fs::metadata(&path).is_ok_and(|found| found.len() == 32) => {}
                 Err(StoreError::Exists { .. }) => return atomic::write(&path, &key).map(|()| key),
                 Err(error) => return Err(error),
@@ -140,12 +140,12 @@ impl FlatBlobs {
         if self.is_expired(meta.created_at, Utc::now()) {
             return Err(expired());
         }
-        // Content that was cut short by a crash is not the blob.
+        // A crash cut the content short.
         let whole = fs::metadata(self.text_path(id.as_str())).is_ok_and(|found| found.len() == meta.size_bytes);
         if whole { Ok(meta) } else { Err(not_found()) }
     }
 
-    /// Whatever is there, expired or not.
+    /// All blob ids, expired or not.
     fn ids(&self) -> impl Iterator<Item = BlobId> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| id_in(entry.file_name().to_str()?, ".meta.json")?.parse().ok())
@@ -207,7 +207,7 @@ impl FlatBlobs {
         removed
     }
 
-    /// The files of the blob go; what it was stays, so that asking for it can say that it has expired.
+    /// Removes the content and keeps the metadata, so that later requests learn that the blob has expired.
     fn expire(&self, id: &str) -> usize {
         let gone = fs::rename(self.meta_path(id), self.memory_path(id)).is_ok();
         let _ = fs::remove_file(self.text_path(id));
@@ -309,8 +309,8 @@ impl BlobWriter for FlatWriter {
         let handle = id.to_string();
         let text_path = blobs.text_path(&handle);
         let temporary = temporary.into_inner().map_err(|error| StoreError::io(&text_path, error.into_error()))?;
-        // Results are short-lived: no flush to the disk. One that a crash cut short is told by its size. An equal one
-        // that is there stays: readers may be in the middle of it.
+        // Results are short-lived: no flush to disk. One that a crash cut short is recognized by its size. An equal
+        // existing file is kept: readers may be in the middle of it.
         if !fs::metadata(&text_path).is_ok_and(|found| found.len() == bytes) {
             temporary.persist(&text_path).map_err(|error| StoreError::io(&text_path, error.error))?;
         }

@@ -20,12 +20,12 @@ use crate::interface::{
     StateError,
 };
 
-/// A broken file younger than this may be half-way through being saved: it is left where it is.
+/// A broken file younger than this may still be being written, and is left where it is.
 const SETTLED: Duration = Duration::from_secs(2);
 
 pub(super) struct FlatDocuments {
     collections: HashMap<Collection, FolderCollection>,
-    /// Collections without a folder, as long as the process lives.
+    /// Collections without a folder; they last as long as the process.
     memory: Mutex<HashMap<Collection, MemoryCollection>>,
 }
 
@@ -36,9 +36,9 @@ struct FolderCollection {
     index: Mutex<Index>,
 }
 
-/// Why a file is not a document.
+/// Why a file could not be loaded as a document.
 enum LoadError {
-    /// Gone meanwhile, or not readable now.
+    /// Removed meanwhile, or currently unreadable.
     Gone,
     Refused(String),
 }
@@ -111,7 +111,7 @@ impl Documents for FlatDocuments {
                 Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 outcome => outcome?,
             }
-            // A folder that holds nothing any more goes too; one that does stays.
+            // Remove a folder that is empty now; this fails if it is not.
             if key.folder().is_some()
                 && let Some(folder) = file.parent()
             {
@@ -173,7 +173,7 @@ impl FolderCollection {
         Ok(outcome?)
     }
 
-    /// Waits for whoever writes many documents, or finishes what somebody left half-way.
+    /// Waits for a batch that is being written, or finishes an interrupted one.
     fn settle_batch(&self) {
         let settled = Lock::take(&self.place.lock, LOCK_WAIT).and_then(|_held| batch::finish(&self.place));
         if let Err(error) = settled {
@@ -181,7 +181,7 @@ impl FolderCollection {
         }
     }
 
-    /// Fails where something has changed that a decision on `key` was based on. The lock must be held.
+    /// Fails if anything changed that a decision on `key` was based on. The lock must be held.
     fn require(&self, guard: &Guard, key: &Key) -> Result<(), StateError> {
         let mut index = self.index.lock();
         if guard.prefix.is_empty() {
@@ -197,7 +197,7 @@ impl FolderCollection {
         }
     }
 
-    /// Runs a change with the lock held, if the condition holds then.
+    /// Runs a change with the lock held, if the condition holds at that point.
     fn change(
         &self,
         key: &Key,
@@ -232,7 +232,7 @@ impl FolderCollection {
         let mut index = self.index.lock();
         index.scan(&self.place, effort);
         if index.has_batch {
-            // Whoever writes needs the index too.
+            // The writer needs the index too.
             drop(index);
             self.settle_batch();
             index = self.index.lock();
@@ -298,14 +298,14 @@ impl FolderCollection {
     }
 }
 
-/// A document's content; `None` where there is no such file.
+/// Reads a document's content; `None` if there is no such file.
 fn read(file: &Path, limit: usize) -> io::Result<Option<(Vec<u8>, Stamp)>> {
     match load(file, limit) {
         Ok(found) => Ok(Some(found)),
         Err(LoadError::Gone) => match fs::symlink_metadata(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
-            // It is there and can't be read, or came this moment.
+            // The file exists but is unreadable, or was created just now.
             Ok(_) => fs::File::open(file).and_then(|_| match load(file, limit) {
                 Ok(found) => Ok(Some(found)),
                 Err(_) => Err(io::Error::other("it can't be read")),

@@ -1,4 +1,4 @@
-//! Jobs as files: what is known of each in one small file, its journal beside it, all changed under one lock.
+//! Jobs as files: the state of each in one small file, its journal beside it, all changed under one lock.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use super::LOCK_WAIT;
 use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{Backlog, Claim, Holder, JobState, Jobs, Key, MAX_BACKLOG_TAGS, Rest, StateError};
 
-/// How often to look: other processes on this machine may add jobs.
+/// Poll interval: other processes on this machine may add jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) struct FlatJobs {
@@ -30,14 +30,14 @@ struct Job {
     fence: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// Until when it is held, in microseconds since the epoch.
+    /// When the current hold ends, in microseconds since the epoch.
     until: i64,
     is_parked: bool,
-    /// Since when it waits.
+    /// When the job started to wait.
     since: i64,
-    /// Lines of its journal.
+    /// Number of lines in its journal.
     lines: u64,
-    /// Bytes of its journal: what comes after was never acknowledged.
+    /// Length of its journal in bytes: anything beyond was never acknowledged.
     bytes: u64,
 }
 
@@ -80,7 +80,7 @@ impl FlatJobs {
         Self { folder, turn: Mutex::default() }
     }
 
-    /// Keys have at most one `/`, and parts never begin with a dot.
+    /// `~` is unambiguous: keys have at most one `/`, and parts never begin with a dot.
     fn file(&self, job: &Key, extension: &str) -> PathBuf {
         self.folder.join(format!("{}.{extension}", job.as_str().replace('/', "~")))
     }
@@ -108,7 +108,7 @@ impl FlatJobs {
         Ok(atomic::write(&path, &bytes)?)
     }
 
-    /// All jobs that can be read.
+    /// All readable jobs.
     fn all(&self) -> Result<Vec<(Key, Job)>, StateError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -129,13 +129,13 @@ impl FlatJobs {
         Ok(jobs)
     }
 
-    /// Without a job there is no need for the lock, nor for the folder.
+    /// Whether there are no jobs. Then neither the lock nor the folder is needed.
     fn is_empty(&self) -> bool {
         fs::read_dir(&self.folder)
             .map_or(true, |mut entries| !entries.any(|entry| entry.is_ok_and(|entry| is_job(&entry.file_name()))))
     }
 
-    /// Changes a job that is held under this claim.
+    /// Changes a job held under this claim.
     fn change(&self, claim: &Claim, work: impl FnOnce(&mut Job) -> Result<(), StateError>) -> Result<(), StateError> {
         self.locked(|| {
             let lost = || StateError::LeaseLost(claim.job.to_string());
@@ -261,7 +261,7 @@ impl Jobs for FlatJobs {
             let path = self.file(&claim.job, "journal");
             let failed = |error| StoreError::io(&path, error);
             let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-            // What a process that died had begun to write.
+            // Discard what a process that died had begun to write.
             if file.metadata().map_err(failed)?.len() > job.bytes {
                 file.set_len(job.bytes).map_err(failed)?;
             }
@@ -291,7 +291,7 @@ impl Jobs for FlatJobs {
     }
 
     async fn state(&self, key: &Key) -> Result<Option<JobState>, StateError> {
-        // A file is the old one or the new one.
+        // No lock is needed: a file is replaced atomically.
         Ok(self.read(key)?.map(|job| job.state()))
     }
 

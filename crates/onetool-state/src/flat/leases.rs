@@ -15,7 +15,7 @@ use super::LOCK_WAIT;
 use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{Bucket, Granted, Lease, Leases, Limits, Rate, StateError};
 
-/// Leases that nobody has held for this long are forgotten, their fences with them.
+/// Leases not held for this long are forgotten, along with their fences.
 const FORGET_LEASE_MICROS: i64 = 30 * 24 * 3_600_000_000;
 /// Buckets that have been full for this long are forgotten.
 const FORGET_MICROS: i64 = 3_600_000_000;
@@ -29,7 +29,7 @@ pub(super) struct FlatLeases {
 struct Held {
     owner: String,
     fence: u64,
-    /// Microseconds since the epoch; when it was given back, once it was.
+    /// Microseconds since the epoch; after a release, the time of the release.
     until: i64,
 }
 
@@ -41,7 +41,7 @@ impl FlatLeases {
         Self { folder, turn: Mutex::default() }
     }
 
-    /// Reads a file, changes it, and writes it where it changed.
+    /// Reads a file, changes it, and writes it back if it changed.
     fn change<T: DeserializeOwned + Serialize + Default, R>(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl FlatLeases {
         let _turn = self.turn.lock();
         let _held = Lock::take(&self.folder.join(format!("{name}.lock")), LOCK_WAIT)?;
         let path = self.folder.join(format!("{name}.json"));
-        // What can't be read is taken for empty: leases and buckets are short-lived.
+        // An unreadable file is treated as empty: leases and buckets are short-lived.
         let mut content: T =
             fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let (outcome, changed) = work(&mut content);
@@ -104,7 +104,7 @@ impl Leases for FlatLeases {
 
     async fn release(&self, lease: &Lease) -> Result<(), StateError> {
         self.change("leases", |leases: &mut LeaseFile| match leases.get_mut(&lease.name) {
-            // The entry stays: its fence must go on growing.
+            // The entry stays: its fence must keep growing.
             Some(held) if held.fence == lease.fence && held.owner == lease.owner => {
                 held.until = now();
                 ((), Changed::Yes)

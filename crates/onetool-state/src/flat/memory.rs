@@ -1,4 +1,4 @@
-//! Documents that live as long as the process: collections for which no folder is set.
+//! Documents that last as long as the process: collections without a folder.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::interface::{Change, Changes, Condition, Cursor, Document, Expect, Gua
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryCollection {
-    /// The content, `None` once it was removed, and when it changed last.
+    /// The content, `None` after removal, and the number of the last change.
     entries: BTreeMap<Key, (Option<Vec<u8>>, u64)>,
     sequence: u64,
 }

@@ -1,8 +1,8 @@
 //! State as plain files: the first backend, and the default.
 //!
-//! Every file is readable by people, and keeps the format it always had. Changes happen under a lock file and reach the
-//! disk before they are acknowledged, so any number of processes may share the folders. The files are the truth: what is
-//! kept in memory only says how they looked last.
+//! Every file is human-readable and keeps its established format. Changes happen under a lock file and reach the disk
+//! before they are acknowledged, so any number of processes may share the folders. The files are authoritative: memory
+//! only caches how they last looked.
 //!
 //! The methods block for as long as the disk takes; call them where blocking is allowed.
 
@@ -31,24 +31,24 @@ use crate::interface::{Backend, Blobs, Collection, Documents, Jobs, Leases, Limi
 
 /// How long a change waits for another process's change.
 const LOCK_WAIT: Duration = Duration::from_secs(20);
-/// The largest document where a collection does not say otherwise.
+/// Maximum size of a document unless its collection sets another.
 const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The largest document among bundles: the switches of everything that is built in.
+/// Maximum size of a document among bundles: the switches of everything built in.
 const BUNDLE_BYTES: usize = 1024 * 1024;
 
-/// The largest record of a background run; its command and its reply are elsewhere.
+/// Maximum size of a background run's record; its command and reply are stored separately.
 const RUN_BYTES: usize = 64 * 1024;
-/// The largest piece of saved code, with what is said about it.
+/// Maximum size of saved code, including its description.
 const SAVED_BYTES: usize = 256 * 1024;
 
-/// Where a collection's documents are.
+/// Where a collection's documents are kept.
 #[derive(Debug, Clone)]
 pub struct DocumentFolder {
     pub folder: PathBuf,
     pub lock: PathBuf,
     pub max_bytes: usize,
-    /// The only document there is; other files of the folder are somebody else's.
+    /// The only document; other files in the folder are not ours.
     pub only: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl DocumentFolder {
         Self { lock: folder.join(".lock"), folder, max_bytes: DOCUMENT_BYTES, only: None }
     }
 
-    /// One document in a file of its own.
+    /// One document in its own file.
     pub fn single(file: &Path) -> Self {
         let folder = file.parent().unwrap_or_else(|| Path::new(".")).to_owned();
         let only = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -72,7 +72,7 @@ impl DocumentFolder {
     }
 }
 
-/// Where everything is. What is not said lies below one folder; collections that are not said live in memory.
+/// Where everything is kept. Anything unset lies below one folder; collections without a folder live in memory.
 #[derive(Debug, Clone)]
 pub struct FlatPlaces {
     root: PathBuf,
@@ -87,7 +87,7 @@ impl FlatPlaces {
         Self { blobs: root.join("tmp"), documents: HashMap::new(), streams: HashMap::new(), root }
     }
 
-    /// Everything where a `.onetool` folder keeps it unless a configuration says otherwise.
+    /// The standard layout of a `.onetool` folder, used unless the configuration sets another.
     pub fn standard(own: impl Into<PathBuf>) -> Self {
         let own = own.into();
         Self::new(&own)
@@ -97,7 +97,7 @@ impl FlatPlaces {
             .with_documents(Collection::PINS, DocumentFolder::single(&own.join("pins.json")))
             .with_documents(Collection::PINNED, DocumentFolder::new(own.join("cache").join("pinned")))
             .with_documents(Collection::TOKENS, DocumentFolder::new(own.join("state").join("tokens")))
-            // A server on files has plans in memory; a backup keeps those of a team.
+            // A server on files keeps plans in memory; a backup stores those of a team.
             .with_documents(Collection::TODO, DocumentFolder::new(own.join("state").join("todo")))
             .with_documents(Collection::SWITCHES, DocumentFolder::single(&own.join("switches.json")))
             .with_documents(Collection::SHAPES, DocumentFolder::single(&own.join("stats").join("shapes.json")))
@@ -114,7 +114,7 @@ impl FlatPlaces {
         self
     }
 
-    /// Lines of `stream` in `file`, locked by a file beside it.
+    /// Keeps the lines of `stream` in `file`, locked by a file beside it.
     #[must_use]
     pub fn with_stream(mut self, stream: Stream, file: &Path) -> Self {
         self.streams.insert(stream, StreamFile::new(file.to_owned()));
@@ -127,7 +127,7 @@ impl FlatPlaces {
         self
     }
 
-    /// Background runs and MCP sessions below `folder`.
+    /// Keeps background runs and MCP sessions below `folder`.
     #[must_use]
     pub fn with_runs(self, folder: &Path) -> Self {
         self.with_documents(Collection::RUNS, DocumentFolder::new(folder.join("records")).with_max_bytes(RUN_BYTES))
@@ -142,7 +142,7 @@ impl FlatPlaces {
             )
     }
 
-    /// Bundles below `folder`, and the counts of their calls beside them.
+    /// Keeps bundles below `folder`, and their call counts beside them.
     #[must_use]
     pub fn with_bundles(mut self, folder: &Path) -> Self {
         let documents = DocumentFolder::new(folder).with_max_bytes(BUNDLE_BYTES);
@@ -168,7 +168,7 @@ pub struct FlatFiles {
 }
 
 impl FlatFiles {
-    /// Touches nothing yet: folders are made when something is written.
+    /// Touches nothing yet: folders are created on the first write.
     pub fn new(places: FlatPlaces) -> Self {
         Self {
             documents: Arc::new(FlatDocuments::new(places.documents)),
@@ -180,7 +180,7 @@ impl FlatFiles {
         }
     }
 
-    /// Blobs in a folder, without anything else.
+    /// Only blobs, in a folder.
     pub fn blobs_in(folder: impl Into<PathBuf>, retention: Retention) -> Arc<dyn Blobs> {
         Arc::new(FlatBlobs::new(folder.into(), retention))
     }

@@ -1,8 +1,8 @@
-//! Finding out what changed in a folder of documents.
+//! Detects changes in a folder of documents.
 //!
-//! A usual scan looks at the folders' times, and at the files of folders that changed: every atomic replacement changes
-//! its folder. A thorough scan looks at every file, and so also sees edits made in place. A file that is so young that its
-//! stamp proves nothing is read again. Each difference gets the next number, so that whoever asks later is told what came
+//! A usual scan checks the folders' times, and the files of folders that changed: every atomic replacement changes its
+//! folder. A thorough scan checks every file, and so also sees edits made in place. A file so recent that its stamp
+//! proves nothing is read again. Each difference gets the next number, so that later readers can ask for what came
 //! after.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,37 +14,37 @@ use super::DocumentFolder;
 use super::stamp::{FolderStamp, Stamp};
 use crate::interface::{Cursor, Effort, Key, Revision};
 
-/// Temporary files that a killed process left are removed after this long.
+/// Temporary files left by a killed process are removed after this long.
 const TEMPORARY_AGE: Duration = Duration::from_hours(1);
-/// So many removals are remembered. Whoever is further behind is given everything.
+/// Maximum number of removals remembered. A reader that is further behind gets everything.
 const REMEMBERED: usize = 10_000;
-/// Holds what was set aside.
+/// Folder for documents that were set aside.
 pub(super) const QUARANTINE: &str = "quarantine";
 
-/// How the files looked last.
+/// How the files last looked.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     root: Option<FolderStamp>,
     folders: HashMap<String, Option<FolderStamp>>,
     pub(super) known: BTreeMap<Key, Known>,
-    /// What went, and when.
+    /// Removed documents, and the number of their removal.
     pub(super) gone: BTreeMap<Key, u64>,
-    /// What is not a document, and when it was found.
+    /// Files that are not documents, and the number at which they were found.
     pub(super) foreign: BTreeMap<PathBuf, u64>,
-    /// Somebody is creating several documents at once, or was.
+    /// A batch of documents is being created, or was interrupted.
     pub(super) has_batch: bool,
-    /// Removals up to here are forgotten.
+    /// Removals up to this number are forgotten.
     pub(super) floor: u64,
     pub(super) sequence: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    /// `None` makes the next scan take it for changed.
+    /// `None` makes the next scan treat the file as changed.
     pub(super) stamp: Option<Stamp>,
-    /// The stamp was taken so shortly after a change that it proves nothing.
+    /// The stamp was taken so soon after a change that it proves nothing.
     pub(super) is_racy: bool,
-    /// What was given to readers last.
+    /// The revision last given to readers.
     pub(super) revision: Option<Revision>,
     pub(super) sequence: u64,
 }
@@ -59,7 +59,7 @@ impl Index {
         Cursor(self.sequence)
     }
 
-    /// Makes the next scan list the folder of this key, whatever its time says.
+    /// Makes the next scan list the folder of this key, whatever its time.
     pub(super) fn distrust(&mut self, key: &Key) {
         self.root = None;
         if let Some(seen) = key.folder().and_then(|folder| self.folders.get_mut(folder)) {
@@ -87,7 +87,7 @@ impl Index {
         }
     }
 
-    /// The last change of anything whose key begins so.
+    /// The last change of any document whose key begins with `prefix`.
     pub(super) fn last_change(&self, prefix: &str) -> u64 {
         let known = self.known.iter().filter(|(key, _)| key.as_str().starts_with(prefix)).map(|(_, one)| one.sequence);
         let gone = self.gone.iter().filter(|(key, _)| key.as_str().starts_with(prefix)).map(|(_, sequence)| *sequence);
@@ -184,7 +184,7 @@ impl Index {
         self.take_in(place, Some(folder), present);
     }
 
-    /// Compares what is in a folder with what was. `None` is the folder of the collection itself.
+    /// Compares a folder's content with the index. `None` is the folder of the collection itself.
     fn take_in(&mut self, place: &DocumentFolder, folder: Option<&str>, present: HashSet<Key>) {
         let of_folder: Vec<Key> = match folder {
             None => self.known.keys().filter(|key| key.folder().is_none()).cloned().collect(),
@@ -219,25 +219,25 @@ impl Index {
 }
 
 impl Known {
-    /// Whether the file is still what it was. Where the stamp proves nothing, the content does.
+    /// Whether the file is unchanged. If the stamp proves nothing, the content is compared.
     fn is_same(&self, now: Stamp, file: &Path) -> bool {
         if self.stamp != Some(now) {
             return false;
         }
         match &self.revision {
             Some(revision) if self.is_racy => fs::read(file).is_ok_and(|content| Revision::of(&content) == *revision),
-            // Nobody has been given it yet: whoever asks is given what is there then.
+            // No reader has seen it yet, so any later read returns the current content.
             _ => true,
         }
     }
 }
 
 pub(super) fn path(place: &DocumentFolder, key: &Key) -> PathBuf {
-    // The parts of a key are plain: nothing in them leads elsewhere.
+    // The parts of a key are plain names: none can lead out of the folder.
     place.folder.join(format!("{key}.json"))
 }
 
-/// What a killed process left half-written.
+/// Removes a half-written file left by a killed process.
 fn remove_if_old(path: &Path) {
     let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
     let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());

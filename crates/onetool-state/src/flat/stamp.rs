@@ -1,13 +1,13 @@
-//! How files and folders are recognised again without reading them.
+//! Recognizes unchanged files and folders without reading them.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// What changed this shortly before it was read may change again within the same tick of its clock.
+/// A file modified this shortly before it was read may change again within the same clock tick.
 const CLOCK_TICK: Duration = Duration::from_millis(50);
 
-/// What tells one state of a file from another without reading it.
+/// Distinguishes states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
@@ -24,8 +24,8 @@ impl Stamp {
         fs::symlink_metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
 
-    /// Whether the file is so young that a later change may carry the same time: clocks of file systems tick, and a
-    /// file that is replaced twice may get its first inode back.
+    /// Whether the file is so recent that a later change may carry the same time: file system clocks tick, and a file
+    /// that is replaced twice may get its first inode back.
     pub(super) fn is_racy(&self) -> bool {
         let age = self.modified.and_then(|modified| SystemTime::now().duration_since(modified).ok());
         age.is_none_or(|age| age < CLOCK_TICK)
@@ -46,12 +46,12 @@ pub(super) fn inode(_: &Metadata) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FolderStamp {
     modified: SystemTime,
-    /// So young that a later change may carry the same time.
+    /// So recent that a later change may carry the same time.
     racy: bool,
 }
 
 impl FolderStamp {
-    /// Read it before the listing: a change in between then shows as a newer time.
+    /// Must be read before the listing: a change in between then shows as a newer time.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let modified = fs::metadata(path).ok()?.modified().ok()?;
         let racy = SystemTime::now().duration_since(modified).unwrap_or_default() < CLOCK_TICK;

@@ -1,4 +1,4 @@
-//! Streams as files of lines: appended under a lock, rewritten when they grow, read from where the reader was.
+//! Streams as files of lines: appended under a lock, rewritten when they grow, read from the reader's position.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,11 +13,11 @@ use crate::atomic::{self, Lock, StoreError};
 use crate::interface::{IsOld, Merge, Position, StateError, Stream, Trail, TrailRead, Visit, VisitBack};
 use crate::notifications::{last_byte, open_private};
 
-/// A longer line is not ours.
+/// Maximum length of a line; a longer one is not ours.
 const LINE_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 128 * 1024;
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// Old lines are removed when they are at least this part of all: a quarter.
+/// Old lines are removed if they make up at least this fraction of the file: a quarter.
 const WORTH_TRIMMING: u64 = 4;
 
 pub(super) struct FlatTrail {
@@ -25,12 +25,12 @@ pub(super) struct FlatTrail {
     streams: HashMap<Stream, StreamFile>,
 }
 
-/// Where a stream is.
+/// Where a stream is kept.
 #[derive(Debug, Clone)]
 pub(super) struct StreamFile {
     pub(super) file: PathBuf,
     pub(super) lock: PathBuf,
-    /// Lines are dropped where this folder is missing: nobody made it, and counting alone does not.
+    /// Lines are dropped if this folder is missing: counting alone does not create it.
     pub(super) home: Option<PathBuf>,
 }
 
@@ -69,7 +69,7 @@ impl Trail for FlatTrail {
         let mut file = open_private(&path).map_err(error)?;
         let length = file.metadata().map_err(error)?.len();
         let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum::<usize>() + 1);
-        // What a crash cut short ends here; it is skipped when read.
+        // End a line that a crash cut short; it is skipped when read.
         if length > 0 && last_byte(&mut file).map_err(error)? != b'\n' {
             text.push('\n');
         }
@@ -91,7 +91,7 @@ impl Trail for FlatTrail {
         };
         let metadata = file.metadata().map_err(|error| StoreError::io(&path, error))?;
         let generation = inode(&metadata);
-        // A rewritten stream is another file.
+        // A rewritten stream is a new file.
         let restarted = since.generation != generation || metadata.len() < since.offset;
         let start = if restarted { 0 } else { since.offset };
         if start == metadata.len() {
@@ -122,7 +122,7 @@ impl Trail for FlatTrail {
         };
         let length = file.metadata().map_err(error)?.len();
         let old = old_bytes(&file, is_old).map_err(error)?;
-        // The rest is written again: that must be worth it.
+        // The rest must be rewritten, which has to be worthwhile.
         if old == 0 || old < length / WORTH_TRIMMING {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl Trail for FlatTrail {
     }
 }
 
-/// How many bytes at the start of a file are lines that are old.
+/// Number of bytes at the start of a file taken up by old lines.
 fn old_bytes(file: &File, is_old: IsOld<'_>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut line = Vec::new();
@@ -174,10 +174,10 @@ fn old_bytes(file: &File, is_old: IsOld<'_>) -> io::Result<u64> {
     }
 }
 
-/// Visits whole lines from the end of a file. A last line without its break is not one yet.
+/// Visits complete lines from the end of a file. A last line without a line break is not complete.
 fn visit_back(mut file: File, visit: VisitBack<'_>) -> io::Result<()> {
     let mut end = file.metadata()?.len();
-    // What was read of the line whose start is not read yet.
+    // The end of a line whose start has not been read yet.
     let mut rest: Vec<u8> = Vec::new();
     let mut is_last = true;
     while end > 0 {
@@ -200,13 +200,14 @@ fn visit_back(mut file: File, visit: VisitBack<'_>) -> io::Result<()> {
                 return Ok(());
             }
         }
-        // A line that does not end is not ours; of it nothing is kept.
+        // An overlong line is not ours, and is discarded.
         rest = if first.len() < LINE_BYTES * 2 { first.to_vec() } else { Vec::new() };
     }
     Ok(())
 }
 
-/// Visits whole lines; says how many bytes they were. A last line without its break is left for the next time.
+/// Visits complete lines, and returns their length in bytes. A last line without a line break is left for the next
+/// read.
 fn visit_lines(file: File, visit: Visit<'_>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut line = Vec::new();

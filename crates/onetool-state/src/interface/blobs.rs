@@ -1,7 +1,7 @@
-//! Large things, written and read in pieces: stored results and outputs.
+//! Large contents, written and read in pieces: stored results and outputs.
 //!
-//! A blob is named by its content under the store's own secret key: equal content of one scope is kept once, and still
-//! nobody can guess an id.
+//! A blob is named by its content under the store's secret key: equal content in one scope is stored once, yet ids
+//! cannot be guessed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,14 @@ use serde_json::{Map, Value as Json};
 
 use super::StateError;
 
-/// How long blobs are kept, and how much of them.
+/// How long blobs are kept, and their maximum sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Zero keeps blobs for ever.
+    /// Zero keeps blobs forever.
     pub ttl: Duration,
-    /// All blobs together; beyond it the oldest go.
+    /// Maximum size of all blobs together; beyond it, the oldest are removed.
     pub max_bytes: u64,
-    /// One blob.
+    /// Maximum size of one blob.
     pub max_blob_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Retention {
     }
 }
 
-/// Names a blob: hexadecimal digits.
+/// The id of a blob: hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(String);
 
@@ -80,15 +80,15 @@ impl FromStr for BlobId {
     }
 }
 
-/// What is known of a blob before its content.
+/// What is known about a blob before its content is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBlob {
-    /// Keeps equal content of different owners apart. Empty for what belongs to nobody in particular.
+    /// Keeps equal content of different owners apart. Empty for content that has no owner.
     pub scope: String,
     pub media_type: String,
 }
 
-/// What is known of a blob without reading it.
+/// What is known about a blob without reading it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlobInfo {
     pub id: BlobId,
@@ -96,44 +96,44 @@ pub struct BlobInfo {
     pub media_type: String,
     pub bytes: u64,
     pub created_at: DateTime<Utc>,
-    /// What its writer noted.
+    /// Notes of its writer.
     pub notes: Map<String, Json>,
 }
 
-/// Takes one blob. Dropped before it is finished, it leaves nothing behind.
+/// Writes one blob. Dropping it before it is finished leaves nothing behind.
 #[async_trait]
 pub trait BlobWriter: Send {
     async fn write(&mut self, chunk: &[u8]) -> Result<(), StateError>;
 
-    /// Makes the blob readable. One with the same id lives on as this one.
+    /// Makes the blob readable. An existing blob with the same id gets these notes and a new creation time.
     async fn finish(self: Box<Self>, notes: Map<String, Json>) -> Result<BlobInfo, StateError>;
 }
 
-/// Blobs, shared by all who use the same backend.
+/// Blobs, shared by all users of the same backend.
 #[async_trait]
 pub trait Blobs: Send + Sync {
-    /// Begins a blob. Now and then, what has expired goes on this occasion.
+    /// Starts a blob. Now and then, this also removes expired blobs.
     async fn create(&self, new: NewBlob) -> Result<Box<dyn BlobWriter>, StateError>;
 
     /// Fails with [`StateError::NotFound`] or [`StateError::Expired`].
     async fn describe(&self, id: &BlobId) -> Result<BlobInfo, StateError>;
 
-    /// At most `limit` bytes from `offset`; fewer only at the end.
+    /// Returns at most `limit` bytes from `offset`; fewer only at the end.
     async fn read(&self, id: &BlobId, offset: u64, limit: usize) -> Result<Vec<u8>, StateError>;
 
-    /// Blobs in the order of their ids, from the one after `after` on, at most `limit`, without what expired. For copies:
-    /// there may be millions.
+    /// Lists unexpired blobs in the order of their ids, starting after `after`, at most `limit`. For copies: there may
+    /// be millions.
     async fn page(&self, after: Option<&BlobId>, limit: usize) -> Result<Vec<BlobInfo>, StateError>;
 
-    /// The newest blobs of one scope, the newest first, at most `limit`, without what expired.
+    /// Lists the newest unexpired blobs of one scope, newest first, at most `limit`.
     async fn newest(&self, scope: &str, limit: usize) -> Result<Vec<BlobInfo>, StateError>;
 
-    /// Removes what has expired, and the oldest where there is too much. Says how many blobs went.
+    /// Removes expired blobs, and the oldest ones if there are too many. Returns the number of removed blobs.
     async fn sweep(&self) -> Result<usize, StateError>;
 
-    /// The key under which contents are named. Whoever has it can tell the id of a content that they have.
+    /// The key that ids are derived with. Anyone who has it can compute the id of known content.
     async fn secret(&self) -> Result<[u8; 32], StateError>;
 
-    /// Takes over the key of another store, so that copies keep their ids. Only a store without blobs may do so.
+    /// Adopts the key of another store, so that copies keep their ids. Only allowed for a store without blobs.
     async fn adopt_secret(&self, secret: [u8; 32]) -> Result<(), StateError>;
 }

@@ -1,8 +1,8 @@
-//! Small documents with versions: bundles, tools, switches, pins, listings, plans.
+//! Small versioned documents: bundles, tools, switches, pins, listings, plans.
 //!
-//! A change says what it expects, and fails when that is not so any more. A [`Guard`] extends this to everything below a
-//! prefix: rules that look at many documents decide on a snapshot, and the change takes place only if the snapshot still
-//! holds. So rules stay pure, and hold across processes and machines.
+//! A change states what it expects, and fails if that no longer holds. A [`Guard`] extends this to everything below a
+//! prefix: rules that look at many documents decide on a snapshot, and the change takes place only if the snapshot is
+//! still current. So rules stay pure, and hold across processes and machines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,30 +20,30 @@ pub struct Collection(&'static str);
 impl Collection {
     /// Bundles, tools and the switches of built-in ones.
     pub const BUNDLES: Self = Self("bundles");
-    /// What tools of servers looked like when they were accepted.
+    /// Hashes of the server tools that were accepted.
     pub const PINS: Self = Self("pins");
-    /// The same in full, to show what has changed.
+    /// The accepted tools in full, to show what has changed.
     pub const PINNED: Self = Self("pinned");
-    /// What servers offered last.
+    /// The last listing of each server.
     pub const LISTINGS: Self = Self("listings");
     /// Plans of agents.
     pub const TODO: Self = Self("todo");
-    /// Background runs: how far each one is.
+    /// Background runs: the state of each.
     pub const RUNS: Self = Self("runs");
     /// Their commands and replies.
     pub const RUN_CONTENTS: Self = Self("run-contents");
-    /// What clients of MCP sessions said when they began.
+    /// What MCP clients declared at the start of their session.
     pub const SESSIONS: Self = Self("sessions");
 
     /// Tokens of HTTP tools, sealed.
     pub const TOKENS: Self = Self("tokens");
-    /// Code that runs kept for later.
+    /// Code that runs saved for later.
     pub const SAVED: Self = Self("saved");
-    /// Permissions that runs wait for.
+    /// Approvals that runs wait for.
     pub const APPROVALS: Self = Self("approvals");
-    /// Which packs and tools are switched off that no bundle has a flag for.
+    /// Switches for packs and tools that no bundle has a flag for.
     pub const SWITCHES: Self = Self("switches");
-    /// What results of tools look like.
+    /// The shapes of tool results.
     pub const SHAPES: Self = Self("shapes");
     /// Sign-ins to servers.
     pub const CREDENTIALS: Self = Self("credentials");
@@ -69,7 +69,7 @@ impl Collection {
         Self::ACCESS_TOKENS,
     ];
 
-    /// A collection of its own, for tests and extensions. The name is part of paths and tables: plain letters.
+    /// Any other collection, for tests and extensions. The name is used in paths and tables: plain letters.
     pub const fn named(name: &'static str) -> Self {
         Self(name)
     }
@@ -85,7 +85,7 @@ impl fmt::Display for Collection {
     }
 }
 
-/// Names a document within its collection: one or two parts, `a` or `a/b`.
+/// The name of a document within its collection: one or two parts, `a` or `a/b`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
@@ -96,7 +96,7 @@ impl Key {
         &self.0
     }
 
-    /// The first part of two.
+    /// The first of two parts.
     pub fn folder(&self) -> Option<&str> {
         self.0.split_once('/').map(|(folder, _)| folder)
     }
@@ -106,7 +106,8 @@ impl Key {
         self.0.split_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// Whether a text may be a part of a key. It becomes a file's name, so nothing in it may mean something there.
+    /// Whether a text is a valid part of a key. It becomes part of a file name, so it must have no special meaning
+    /// there.
     pub fn is_part(text: &str) -> bool {
         (1..=Self::PART_BYTES).contains(&text.len())
             && !text.starts_with('.')
@@ -136,7 +137,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// One state of a document. Opaque; equal revisions mean equal content.
+/// A version of a document. Opaque; equal revisions mean equal content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Revision(String);
 
@@ -149,7 +150,7 @@ impl Revision {
         &self.0
     }
 
-    /// The revision that content stands for.
+    /// The revision of this content.
     pub fn of(content: &[u8]) -> Self {
         Self(blake3::hash(content).to_hex()[..32].to_owned())
     }
@@ -162,7 +163,7 @@ pub struct Document {
     pub content: Vec<u8>,
 }
 
-/// What must be true of the document that is changed.
+/// The required state of the document that is changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expect {
     Anything,
@@ -170,14 +171,14 @@ pub enum Expect {
     Revision(Revision),
 }
 
-/// Nothing whose key begins with `prefix` may have changed after `seen`. An empty prefix is the whole collection.
+/// Requires that no key beginning with `prefix` changed after `seen`. An empty prefix is the whole collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     pub prefix: String,
     pub seen: Cursor,
 }
 
-/// When a change takes place.
+/// The condition under which a change takes place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub expect: Expect,
@@ -190,12 +191,12 @@ impl From<Expect> for Condition {
     }
 }
 
-/// A place in the feed of changes. Means something only to the backend, and the process, that gave it.
+/// A position in the feed of changes. Only valid for the backend and the process that returned it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    /// Before everything: the first changes are all documents that there are.
+    /// The start of the feed: the first changes are all existing documents.
     pub const START: Self = Self(0);
 }
 
@@ -203,7 +204,7 @@ impl Cursor {
 pub enum Change {
     Put(Document),
     Gone(Key),
-    /// Something is there that is not a document; it is left alone. `key` where it has one.
+    /// A file or row that is not a document; it is left alone. `key` is set if it has one.
     Unreadable {
         key: Option<Key>,
         place: String,
@@ -214,22 +215,22 @@ pub enum Change {
 /// What changed since a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The changes are everything that there is, not a difference: what they do not name is gone.
+    /// The changes list all documents instead of a difference: any document not listed was removed.
     pub is_whole: bool,
     pub changes: Vec<Change>,
     pub cursor: Cursor,
 }
 
-/// How closely to look for changes, where looking costs something.
+/// How thoroughly to look for changes, where looking is costly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// Sees everything that was changed through this interface, by any process.
     Usual,
-    /// Also sees what people changed in place, with an editor.
+    /// Also sees changes made in place, with an editor.
     Thorough,
 }
 
-/// Documents, shared by all who use the same backend.
+/// Documents, shared by all users of the same backend.
 #[async_trait]
 pub trait Documents: Send + Sync {
     async fn get(&self, collection: Collection, key: &Key) -> Result<Option<Document>, StateError>;
@@ -243,8 +244,8 @@ pub trait Documents: Send + Sync {
         condition: &Condition,
     ) -> Result<Revision, StateError>;
 
-    /// Creates several documents, durably: all of them or, where one is there already, the guard does not hold or the
-    /// process ends, none.
+    /// Creates several documents, durably: all of them, or none if one already exists, the guard does not hold or the
+    /// process ends.
     async fn create_all(
         &self,
         collection: Collection,
@@ -255,24 +256,24 @@ pub trait Documents: Send + Sync {
     /// Removes a document, durably, if the condition holds. Removing a missing document is not an error.
     async fn delete(&self, collection: Collection, key: &Key, condition: &Condition) -> Result<(), StateError>;
 
-    /// What changed since `since`, each key once and as it is now, in no order.
+    /// Returns the changes since `since`, each key once in its current state, in no particular order.
     async fn changes(&self, collection: Collection, since: Cursor, effort: Effort) -> Result<Changes, StateError>;
 
-    /// Moves a document out of the way that nobody can make sense of; says where it went. `None` where it may still be
-    /// being written: it is then given again with the next changes.
+    /// Moves an invalid document out of the way, and returns its new location. `None` if it may still be being written:
+    /// the next changes then include it again.
     async fn set_aside(&self, collection: Collection, key: &Key) -> Result<Option<String>, StateError>;
 
-    /// Whether a document is as the last changes gave it, as far as can be said without waiting.
+    /// Whether a document is still as the last changes returned it, as far as can be checked without waiting.
     fn is_current(&self, _collection: Collection, _key: &Key) -> bool {
         true
     }
 
-    /// How often to ask for changes in the background. `None` where asking is so cheap that readers do it themselves.
+    /// Interval for polling changes in the background. `None` if polling is so cheap that readers do it themselves.
     fn poll_every(&self) -> Option<Duration> {
         None
     }
 
-    /// Where a document is, for people.
+    /// Where a document is kept, for display.
     fn place(&self, collection: Collection, key: &Key) -> String {
         format!("{collection}/{key}")
     }

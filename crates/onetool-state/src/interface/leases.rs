@@ -1,7 +1,7 @@
-//! Who may do something now: at most one holder a name, for a limited time.
+//! Exclusive rights for a limited time: at most one holder per name.
 //!
-//! A holder that was slow may find its lease gone; whatever it then writes carries a fence that is lower than the new
-//! holder's, so that the write can be told and refused.
+//! A slow holder may have lost its lease; its writes then carry a lower fence than the new holder's, so that they can
+//! be recognized and refused.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub struct Lease {
 
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Takes the lease if it is free or has expired. `None` while somebody else holds it.
+    /// Takes the lease if it is free or has expired. `None` while another owner holds it.
     async fn acquire(&self, name: &str, owner: &str, ttl: Duration) -> Result<Option<Lease>, StateError>;
 
-    /// Holds it for another `ttl` from now. Fails with [`StateError::LeaseLost`] where it is not held any more.
+    /// Holds the lease for another `ttl` from now. Fails with [`StateError::LeaseLost`] if it is no longer held.
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<(), StateError>;
 
-    /// Gives it back. One that is not held any more is not an error.
+    /// Releases the lease. Not being held any more is not an error.
     async fn release(&self, lease: &Lease) -> Result<(), StateError>;
 }

@@ -1,4 +1,4 @@
-//! Token buckets that all who share a backend draw from.
+//! Token buckets shared by all users of a backend.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use super::StateError;
 
-/// How fast a bucket fills, and how much it holds.
+/// The fill rate and the capacity of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// What a full bucket holds.
+    /// Number of tokens in a full bucket.
     pub burst: u32,
     /// How long it takes to fill an empty bucket.
     pub period: Duration,
@@ -20,28 +20,28 @@ impl Rate {
         Self { burst: count, period: Duration::from_mins(1) }
     }
 
-    /// How long one token takes. A bucket that holds nothing never gives any.
+    /// Time to refill one token. A bucket without capacity never grants any.
     pub fn per_token(self) -> Option<Duration> {
         (self.burst > 0).then(|| self.period / self.burst)
     }
 }
 
-/// What a bucket gave.
+/// The tokens that a bucket granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// Up to as many as were wanted.
+    /// At most as many as requested.
     pub tokens: u32,
-    /// Where there were none: when to ask again.
+    /// When to ask again, if there were none.
     pub retry_after: Option<Duration>,
 }
 
 #[async_trait]
 pub trait Limits: Send + Sync {
-    /// Takes up to `wanted` tokens, as many as there are. Whoever takes many at once asks less often.
+    /// Takes up to `wanted` tokens, as many as available. Taking many at once means asking less often.
     async fn take(&self, bucket: &str, wanted: u32, rate: Rate) -> Result<Granted, StateError>;
 }
 
-/// A bucket as it is kept: the theoretical time at which it would be full again.
+/// The stored form of a bucket: the theoretical time at which it would be full again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bucket {
     /// Microseconds since the epoch.

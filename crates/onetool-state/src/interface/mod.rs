@@ -1,12 +1,12 @@
-//! What shared state can do, whoever keeps it.
+//! The interfaces of shared state, independent of the backend.
 //!
-//! Six interfaces: [`Documents`] (small, versioned, with compare-and-swap and a feed of changes), [`Blobs`] (large, read
-//! in pieces, with expiry), [`Leases`] (who may do something now, with a fence), [`Limits`] (token buckets), [`Trail`]
-//! (lines that are only appended) and [`Jobs`] (work that outlives its process, with a journal). A [`Backend`] offers all of them; [`crate::flat`] is the first, and `crate::contract`
-//! says what every backend must do. The rules over them (bundles, results, statistics) know no backend.
+//! Six interfaces: [`Documents`] (small, versioned, with compare-and-swap and a feed of changes), [`Blobs`] (large,
+//! read in pieces, with expiry), [`Leases`] (exclusive rights, with a fence), [`Limits`] (token buckets), [`Trail`]
+//! (append-only lines) and [`Jobs`] (work that outlives its process, with a journal). A [`Backend`] offers all of them;
+//! [`crate::flat`] is the first, and `crate::contract` tests what every backend must do. The rules over them (bundles,
+//! results, statistics) know no backend.
 //!
-//! The methods are asynchronous because a backend may be a network away. Code that blocks anyway uses
-//! [`wait`](crate::wait).
+//! The methods are asynchronous because a backend may be across a network. Blocking code uses [`wait`](crate::wait).
 
 mod blobs;
 mod chunks;
@@ -30,14 +30,14 @@ pub use leases::{Lease, Leases};
 pub use limits::{Bucket, Granted, Limits, Rate};
 pub use trail::{IsOld, Merge, Position, Stream, Trail, TrailRead, Visit, VisitBack};
 
-/// Everything that is kept in one place.
+/// All state that is kept in one place.
 pub trait Backend: Send + Sync {
-    /// Where state is kept, for people: a folder, or an address without its password.
+    /// Where state is kept, for display: a folder, or an address without its password.
     fn place(&self) -> String;
 
     fn documents(&self) -> Arc<dyn Documents>;
 
-    /// Blobs that are kept as `retention` says. Cheap: ask whenever the settings may have changed.
+    /// Blobs with this retention. Cheap: call it whenever the settings may have changed.
     fn blobs(&self, retention: Retention) -> Arc<dyn Blobs>;
 
     fn leases(&self) -> Arc<dyn Leases>;
@@ -48,12 +48,12 @@ pub trait Backend: Send + Sync {
 
     fn jobs(&self) -> Arc<dyn Jobs>;
 
-    /// Whether servers on other machines share it.
+    /// Whether servers on other machines share this state.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The connections that it holds, where it has some.
+    /// The status of its connections, if it has any.
     fn pool(&self) -> Option<PoolStatus> {
         None
     }
@@ -65,7 +65,7 @@ pub struct PoolStatus {
     pub max: usize,
     pub open: usize,
     pub idle: usize,
-    /// Calls that wait for one.
+    /// Number of calls waiting for a connection.
     pub waiting: usize,
 }
 

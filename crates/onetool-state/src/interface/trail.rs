@@ -1,4 +1,4 @@
-//! Lines that are only appended: statistics, counts, audit. One line is one JSON object.
+//! Append-only lines: statistics, counts, audit. One line is one JSON object.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ impl Stream {
 
     pub const ALL: [Self; 3] = [Self::STATS, Self::USAGE, Self::AUDIT];
 
-    /// A stream of its own, for tests and extensions.
+    /// Any other stream, for tests and extensions.
     pub const fn named(name: &'static str) -> Self {
         Self(name)
     }
@@ -37,29 +37,29 @@ impl fmt::Display for Stream {
     }
 }
 
-/// How far a stream was read. Means something only to the backend that gave it.
+/// How far a stream was read. Only valid for the backend that returned it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Changes when the stream was rewritten.
+    /// Changes when the stream is rewritten.
     pub generation: u64,
     pub offset: u64,
 }
 
-/// What reading came to.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrailRead {
     pub position: Position,
-    /// The stream was rewritten since: what was visited is all of it, from the start.
+    /// The stream was rewritten meanwhile: all of it was visited, from the start.
     pub restarted: bool,
 }
 
-/// Is given one line after the other.
+/// Called with one line after the other.
 pub type Visit<'a> = &'a mut (dyn for<'line> FnMut(&'line str) + Send);
 
-/// Is given one line after the other, until it has seen enough.
+/// Called with one line after the other, until it breaks.
 pub type VisitBack<'a> = &'a mut (dyn for<'line> FnMut(&'line str) -> ControlFlow<()> + Send);
 
-/// Whether a line at the start of a stream may go.
+/// Whether a line at the start of a stream may be removed.
 pub type IsOld<'a> = &'a (dyn Fn(&str) -> bool + Send + Sync);
 
 /// Rewrites the lines of a stream that has grown.
@@ -67,20 +67,19 @@ pub type Merge<'a> = &'a (dyn Fn(Vec<String>) -> Vec<String> + Send + Sync);
 
 #[async_trait]
 pub trait Trail: Send + Sync {
-    /// Appends whole lines, without line breaks in them, all or none.
+    /// Appends complete lines, without line breaks in them, all or none.
     async fn append(&self, stream: Stream, lines: &[String]) -> Result<(), StateError>;
 
     /// Visits the lines after `since`, in the order in which they were appended.
     async fn read(&self, stream: Stream, since: Position, visit: Visit<'_>) -> Result<TrailRead, StateError>;
 
-    /// Visits lines from the last one on, in the opposite order, until `visit` has seen enough.
+    /// Visits lines in reverse order, starting at the last one, until `visit` breaks.
     async fn read_back(&self, stream: Stream, visit: VisitBack<'_>) -> Result<(), StateError>;
 
-    /// Removes lines from the start of the stream as long as they are old. A few old ones may stay where removing them
-    /// would cost much.
+    /// Removes old lines from the start of the stream. A few may stay if removing them would be costly.
     async fn trim(&self, stream: Stream, is_old: IsOld<'_>) -> Result<(), StateError>;
 
-    /// Replaces the lines by what `merge` makes of them, where they have more than `over_bytes`. Nothing that is
-    /// appended meanwhile is lost.
+    /// Replaces the lines by the result of `merge`, if they have more than `over_bytes`. Lines appended meanwhile are
+    /// kept.
     async fn compact(&self, stream: Stream, over_bytes: u64, merge: Merge<'_>) -> Result<(), StateError>;
 }
